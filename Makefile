@@ -1,0 +1,60 @@
+# Every target sets up what it needs on a machine with only python3 (3.11 or newer), pip and make.
+# All of it goes into .venv; nothing global is touched. PYTHON=python3.12 chooses another Python.
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+# One stamp per set of extras. A stamp is written only after the whole installation went well, so an
+# interrupted one is taken up again by the next call.
+DEV := $(VENV)/.installed-dev
+BENCH := $(VENV)/.installed-bench
+
+# Set-up problems would hide behind TensorFlow's start-up messages.
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: help demo test check bench docs format clean
+
+help:
+	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
+	@echo "make test    the whole test suite"
+	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
+	@echo "make bench   Ingot beside XLA, on this machine"
+	@echo "make docs    write the generated reference pages"
+	@echo "make format  format the code and mend what ruff can mend"
+
+$(DEV): pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(VENV) dev
+	@touch $@
+
+$(BENCH): pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(VENV) bench
+	@touch $@
+
+demo: $(BENCH)
+	$(BIN)/python examples/demo.py
+
+test: $(DEV)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_FLAGS)
+
+check: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/file_size.py
+	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow" $(PYTEST_FLAGS)
+
+bench: $(BENCH)
+	$(BIN)/python -m benchmarks
+
+docs: $(DEV)
+	$(BIN)/python tools/make_docs.py
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

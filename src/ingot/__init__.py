@@ -1,0 +1,47 @@
+"""Ingot: an optimizing compiler for machine learning programs, an open and readable XLA in Python.
+
+The public names are `parse_hlo(text) -> Module` and `compile(module) -> Executable`, the errors,
+and the front ends (`ingot.tensorflow.enable()`). They are loaded on first use: `import ingot`
+itself loads nothing, and so no layer imports another one through this package.
+
+Example:
+    >>> import ingot
+    >>> "compile" in dir(ingot)
+    True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ingot.client import Executable, compile
+    from ingot.formats.hlo_text import parse_hlo
+    from ingot.hlo.module import Module
+    from ingot.support.diagnostics import IngotError, UnsupportedError
+
+__version__ = "0.1.0"
+__all__ = ["Executable", "IngotError", "Module", "UnsupportedError", "compile", "parse_hlo"]
+
+# Public name -> the module that defines it.
+_HOMES = {
+    "Executable": "ingot.client",
+    "IngotError": "ingot.support.diagnostics",
+    "Module": "ingot.hlo.module",
+    "UnsupportedError": "ingot.support.diagnostics",
+    "compile": "ingot.client",
+    "parse_hlo": "ingot.formats.hlo_text",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ingot' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,5 @@
+"""Support: what every layer may use and what itself uses no layer.
+
+Errors that users can act on (`diagnostics`), the one registry of switches (`flags`, with XLA's own
+in `xla_flags`), log lines (`tracing`), compile-time measurement (`timing`) and small text helpers.
+"""

@@ -1,0 +1,155 @@
+"""Diagnostics: what every layer raises when it cannot go on.
+
+A `Diagnostic` says what is wrong, where (HLO text span, instruction, the user's own file:line),
+why, and what to do. It is data; the exception classes below carry one and print it. Codes are
+stable (`INGOT0123`): one docs page each. Front ends translate the exception to their framework's
+class and keep the text.
+
+Example:
+    >>> error = UnsupportedError("op 'foo' has no CPU code", code="INGOT0300", hint="use 'bar'")
+    >>> print(error)
+    error[INGOT0300]: op 'foo' has no CPU code
+      hint: use 'bar'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a text: 1-based line and column, with the line itself for the caret."""
+
+    line: int
+    column: int
+    source_line: str
+    source_name: str = "<hlo>"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """The user's own place in the program that a front end traced."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: message, code, and everything known about where it comes from."""
+
+    message: str
+    code: str = "INGOT0001"
+    span: Span | None = None
+    instruction: str = ""
+    op_type: str = ""
+    op_name: str = ""
+    location: SourceLocation | None = None
+    pass_name: str = ""
+    notes: tuple[str, ...] = ()
+    hint: str = ""
+
+    def render(self) -> str:
+        """Return the diagnostic as the text that users see."""
+        lines = [f"error[{self.code}]: {self.message}"]
+        if self.span is not None:
+            span = self.span
+            lines.append(f"  --> {span.source_name}:{span.line}:{span.column}")
+            lines.append(f"   | {span.source_line}")
+            lines.append("   | " + " " * (span.column - 1) + "^")
+        if self.instruction:
+            lines.append(f"  instruction: {self.instruction}")
+        if self.op_type or self.op_name:
+            lines.append(f"  op: {self.op_type} (node '{self.op_name}')")
+        if self.location is not None:
+            lines.append(f"  at: {self.location}")
+        if self.pass_name:
+            lines.append(f"  pass: {self.pass_name}")
+        lines.extend(f"  note: {note}" for note in self.notes)
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class IngotError(Exception):
+    """Base of everything that Ingot raises on purpose; `.diagnostic` holds the facts."""
+
+    default_code = "INGOT0001"
+
+    def __init__(
+        self,
+        message: str | Diagnostic,
+        *,
+        code: str = "",
+        span: Span | None = None,
+        instruction: str = "",
+        op_type: str = "",
+        op_name: str = "",
+        location: SourceLocation | None = None,
+        pass_name: str = "",
+        notes: tuple[str, ...] = (),
+        hint: str = "",
+    ) -> None:
+        """Carry `message`, either a whole `Diagnostic` or its text with the known facts."""
+        if isinstance(message, Diagnostic):
+            self.diagnostic = message
+        else:
+            self.diagnostic = Diagnostic(
+                message,
+                code or self.default_code,
+                span,
+                instruction,
+                op_type,
+                op_name,
+                location,
+                pass_name,
+                notes,
+                hint,
+            )
+        super().__init__(self.diagnostic.render())
+
+
+class ParseError(IngotError):
+    """A text is not what it claims to be."""
+
+    default_code = "INGOT0100"
+
+
+class VerifyError(IngotError):
+    """A module breaks a constraint of an op or of the graph; `code` or notes name the label."""
+
+    default_code = "INGOT0200"
+
+
+class UnsupportedError(IngotError):
+    """Something is valid but this backend or front end has no way to do it."""
+
+    default_code = "INGOT0300"
+
+
+class ResourceError(IngotError):
+    """A limit of the machine was met: memory, threads, files."""
+
+    default_code = "INGOT0400"
+
+
+class ExecutionError(IngotError):
+    """A compiled program was called with arguments that it does not accept, or failed running."""
+
+    default_code = "INGOT0500"
+
+
+class FlagError(IngotError):
+    """A switch (`INGOT_*`, `XLA_FLAGS`) holds something that it cannot hold."""
+
+    default_code = "INGOT0600"
+
+
+class InternalError(IngotError):
+    """A promise inside Ingot is broken: always a bug."""
+
+    default_code = "INGOT0900"

@@ -1,0 +1,208 @@
+"""The one registry of switches: every `INGOT_*` environment variable, typed and documented.
+
+A `Flag` is declared once, below; its variable, help text and checks follow from the declaration,
+and `docs/flags.md` is written from `ALL_FLAGS`. Values are read from the environment at each
+`value()`, so a test or a user changes them at any time; a hot path reads once and keeps the value.
+
+Invariant: nothing else in Ingot reads an `INGOT_*` variable.
+
+Example:
+    >>> with override(NUM_THREADS, 2):
+    ...     NUM_THREADS.value()
+    2
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ingot.support.diagnostics import FlagError
+from ingot.support.text import did_you_mean
+
+T = TypeVar("T")
+
+PREFIX = "INGOT_"
+
+_overrides: ContextVar[Mapping[str, Any]] = ContextVar("ingot_flag_overrides", default={})
+
+
+class IngotWarning(UserWarning):
+    """Something that Ingot can work with but that is probably not what was meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Generic[T]):
+    """One switch: `name` in lower case, how to read it from text, its default, and what it does."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    values: str
+    doc: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable: `INGOT_` and the name in capitals."""
+        return PREFIX + self.name.upper()
+
+    def value(self) -> T:
+        """Return the value in force: an `override`, else the environment's, else the default.
+
+        Raises:
+            FlagError: INGOT0600, the variable holds something that is not a value of this flag.
+        """
+        overrides = _overrides.get()
+        if self.name in overrides:
+            return overrides[self.name]
+        text = os.environ.get(self.variable)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise FlagError(
+                f"{self.variable}={text!r} is not a value of this switch",
+                notes=(f"{self.variable}: {self.doc}",),
+                hint=f"it takes {self.values}",
+            ) from error
+
+
+@contextmanager
+def override(flag: Flag[T], value: T) -> Iterator[None]:
+    """Give `flag` a value for the extent of a `with` block, in this thread or task only."""
+    token = _overrides.set({**_overrides.get(), flag.name: value})
+    try:
+        yield
+    finally:
+        _overrides.reset(token)
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not low <= number <= high:
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def _choice(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def default_cache_folder() -> str:
+    """Return where compiled objects are kept: `$XDG_CACHE_HOME/ingot`, else `~/.cache/ingot`."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "ingot")
+
+
+DEBUG = Flag(
+    "debug",
+    0,
+    _integer(0, 5),
+    "a whole number from 0 to 5",
+    "How much of what happens is logged to standard error. 1: each compilation; 2: each pass and "
+    "kernel; 3: each rewrite and fusion decision; 4: the programs between passes; 5: everything.",
+)
+NUM_THREADS = Flag(
+    "num_threads",
+    0,
+    _integer(0, 4096),
+    "a whole number, 0 for as many as this process may run on",
+    "Threads that run kernels. Results do not depend on it.",
+)
+CPU_LEVEL = Flag(
+    "cpu_level",
+    "auto",
+    _choice("auto", "avx512", "avx2", "baseline"),
+    "auto, avx512, avx2 or baseline",
+    "The instruction set that CPU code is made for; auto takes what this machine has.",
+)
+CACHE_DIR = Flag(
+    "cache_dir",
+    default_cache_folder(),
+    str,
+    "a folder, empty for no cache on disk",
+    "Where compiled objects are kept between processes.",
+)
+DUMP_TO = Flag(
+    "dump_to",
+    "",
+    str,
+    "a folder, `-` for standard output, empty for no dumps",
+    "Where the program is written before and after the passes, as XLA's --xla_dump_to does.",
+)
+FP = Flag(
+    "fp",
+    "default",
+    _choice("exact", "default", "fast"),
+    "exact, default or fast",
+    "The floating-point licence. exact: bit-equal to the evaluator; default: contraction, and "
+    "reassociation inside reductions and contractions; fast: everything allowed.",
+)
+PASS_LIMIT = Flag(
+    "pass_limit",
+    -1,
+    _integer(-1, 1 << 31),
+    "a whole number, -1 for no limit",
+    "Passes after this many changes are skipped: the fuel with which `ingot bisect` finds the "
+    "pass that breaks a program.",
+)
+PROGRESS = Flag(
+    "progress",
+    "auto",
+    _choice("auto", "off"),
+    "auto or off",
+    "Whether a compilation that takes more than a second shows a progress line on a terminal.",
+)
+
+ALL_FLAGS: tuple[Flag[Any], ...] = (
+    DEBUG,
+    NUM_THREADS,
+    CPU_LEVEL,
+    CACHE_DIR,
+    DUMP_TO,
+    FP,
+    PASS_LIMIT,
+    PROGRESS,
+)
+
+
+def check_environment() -> None:
+    """Warn of every `INGOT_*` variable that no flag reads, and name the nearest that one does.
+
+    The doors of Ingot (`python -m ingot`, the client, `ingot.tensorflow.enable`) call it once.
+    """
+    known = {flag.variable for flag in ALL_FLAGS}
+    for variable in sorted(os.environ):
+        if variable.startswith(PREFIX) and variable not in known:
+            suggestion = did_you_mean(variable, known) or f"known are {', '.join(sorted(known))}"
+            warnings.warn(
+                f"Ingot has no switch {variable}; {suggestion}", IngotWarning, stacklevel=2
+            )
+
+
+def markdown() -> str:
+    """Return the reference page of all flags."""
+    lines = [
+        "# Switches",
+        "",
+        "Environment variables that Ingot reads. XLA's own `XLA_FLAGS` are read too, see below.",
+        "",
+        "| variable | takes | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{flag.variable}` | {flag.values} | {flag.doc} |" for flag in ALL_FLAGS]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,50 @@
+"""Small text helpers: the nearest known name, and sizes and times as people read them.
+
+Lowest layer, pure functions, no state. Every "did you mean" of the project comes from here.
+
+Example:
+    >>> nearest("INGOT_NUMTHREADS", ["INGOT_NUM_THREADS", "INGOT_DEBUG"])
+    'INGOT_NUM_THREADS'
+    >>> format_bytes(3 << 20), format_seconds(0.00125)
+    ('3.0 MiB', '1.25 ms')
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
+_SECOND_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """Return the candidate that `word` most likely stands for, or "" when none is near."""
+    matches = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.6)
+    return matches[0] if matches else ""
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    """Return "did you mean 'x'?" for the nearest candidate, or "" when none is near."""
+    match = nearest(word, candidates)
+    return f"did you mean '{match}'?" if match else ""
+
+
+def format_bytes(count: float) -> str:
+    """Return `count` bytes with a binary unit, two or three significant digits."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    unit = _BYTE_UNITS[0]
+    for unit in _BYTE_UNITS:
+        count /= 1024
+        if count < 1024:
+            break
+    return f"{count:.1f} {unit}" if count < 100 else f"{count:.0f} {unit}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration with the largest unit that leaves at least one whole digit."""
+    for scale, unit in _SECOND_UNITS:
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return "0 s" if seconds == 0 else f"{seconds * 1e9:.2g} ns"

@@ -1,0 +1,131 @@
+"""Where compile time goes: nested phases, and a live line on a terminal when it takes long.
+
+One `PhaseTimer` belongs to one compilation and is handed down in its context. Each `phase` becomes
+a node of a tree; phases of one name under one parent are added up. On a terminal, a line with the
+current phase appears when the outermost phase has run for a second, and goes when it ends;
+otherwise nothing is ever printed.
+
+Example:
+    >>> timer = PhaseTimer()
+    >>> with timer.phase("compile"), timer.phase("fusion"):
+    ...     pass
+    >>> [child.name for child in timer.root.children["compile"].children.values()]
+    ['fusion']
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ingot.support import flags
+from ingot.support.text import format_seconds
+
+PATIENCE_SECONDS = 1.0
+
+
+def _no_children() -> dict[str, Phase]:
+    return {}
+
+
+@dataclass(slots=True)
+class Phase:
+    """One named stretch of time: how often it ran, for how long, and what ran inside it."""
+
+    name: str
+    seconds: float = 0.0
+    count: int = 0
+    children: dict[str, Phase] = field(default_factory=_no_children)
+
+    def child(self, name: str) -> Phase:
+        """Return the phase called `name` inside this one, made on first use."""
+        return self.children.setdefault(name, Phase(name))
+
+    def lines(self, indent: int = 0) -> Iterator[str]:
+        """Yield the report: this phase and those inside it, in the order in which they began."""
+        times = f" x{self.count}" if self.count > 1 else ""
+        yield f"{'  ' * indent}{self.name}{times}: {format_seconds(self.seconds)}"
+        for child in self.children.values():
+            yield from child.lines(indent + 1)
+
+
+class _ProgressLine:
+    """The live line: waits for `PATIENCE_SECONDS` in a thread of its own, then shows `describe`."""
+
+    def __init__(self, timer: PhaseTimer, console: Console) -> None:
+        self._timer = timer
+        self._live = Live(
+            get_renderable=lambda: Text(timer.describe(), style="dim"),
+            console=console,
+            transient=True,
+            refresh_per_second=5,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._show, name="ingot-progress", daemon=True)
+        self._thread.start()
+
+    def _show(self) -> None:
+        if not self._finished.wait(PATIENCE_SECONDS):
+            with self._live:
+                self._finished.wait()
+
+    def stop(self) -> None:
+        """Take the line away; return when it is gone."""
+        self._finished.set()
+        self._thread.join()
+
+
+class PhaseTimer:
+    """The phases of one compilation; used by one thread."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        """Measure; show progress on `console`, by default standard error if it is a terminal."""
+        self.root = Phase("total")
+        self._stack = [self.root]
+        self._console = console
+        self._began = 0.0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Phase]:
+        """Measure the `with` block as phase `name` inside the phases that are open now."""
+        progress = self._start_progress() if len(self._stack) == 1 else None
+        phase = self._stack[-1].child(name)
+        self._stack.append(phase)
+        start = time.perf_counter()
+        try:
+            yield phase
+        finally:
+            phase.seconds += time.perf_counter() - start
+            phase.count += 1
+            self._stack.pop()
+            if progress is not None:
+                progress.stop()
+
+    def describe(self) -> str:
+        """Return what is going on now, for the live line."""
+        path = " > ".join(phase.name for phase in self._stack[1:])
+        return f"ingot: {path} ({time.perf_counter() - self._began:.0f} s)"
+
+    def report(self) -> str:
+        """Return the tree of all phases with their times."""
+        return "\n".join(line for phase in self.root.children.values() for line in phase.lines())
+
+    def _start_progress(self) -> _ProgressLine | None:
+        self._began = time.perf_counter()
+        if flags.PROGRESS.value() == "off":
+            return None
+        if self._console is None:
+            if not sys.stderr.isatty():
+                return None
+            self._console = Console(stderr=True)
+        return _ProgressLine(self, self._console) if self._console.is_terminal else None

@@ -1,0 +1,176 @@
+"""XLA's own switches: what of `XLA_FLAGS` Ingot honours, so that habits and scripts go on working.
+
+`_SETTINGS` lists the flags that do something here, `_WITHOUT_EFFECT` those that are accepted
+because they ask for what Ingot does anyway. Any other flag is an error with the nearest known
+name, but only when at least one flag is for Ingot: an `XLA_FLAGS` full of switches of another
+XLA in the same process is not ours to judge.
+
+Syntax as in XLA (`xla/parse_flags_from_env.cc`): flags separated by blanks, values may be quoted,
+a Boolean may stand bare, and a value that does not start with `-` names a file holding the flags.
+
+Example:
+    >>> parse("--xla_dump_to=/tmp/x --xla_disable_hlo_passes=cse,dce").disable_hlo_passes
+    ('cse', 'dce')
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ingot.support import flags
+from ingot.support.diagnostics import FlagError
+from ingot.support.text import did_you_mean
+
+VARIABLE = "XLA_FLAGS"
+STANDARD_OUTPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class XlaFlags:
+    """The values in force; the field names are XLA's without the prefix `xla_`."""
+
+    dump_to: str = ""
+    dump_hlo_as_text: bool = False
+    dump_hlo_as_long_text: bool = False
+    dump_hlo_pass_re: str = ""
+    dump_hlo_module_re: str = ""
+    disable_hlo_passes: tuple[str, ...] = ()
+
+    @property
+    def dump_folder(self) -> str:
+        """Where dumps go: a folder, `-` for standard output (a format, no folder), "" for none."""
+        asks_for_format = self.dump_hlo_as_text or self.dump_hlo_as_long_text
+        return self.dump_to or (STANDARD_OUTPUT if asks_for_format else "")
+
+    def dumps_module(self, name: str) -> bool:
+        """Return whether the module called `name` is dumped at all."""
+        return bool(self.dump_folder) and re.search(self.dump_hlo_module_re, name) is not None
+
+    def dumps_pass(self, name: str) -> bool:
+        """Return whether modules are dumped around the pass called `name`."""
+        return bool(self.dump_hlo_pass_re) and re.search(self.dump_hlo_pass_re, name) is not None
+
+
+def _boolean(text: str) -> bool:
+    values = {"": True, "true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in values:
+        raise ValueError("it takes true or false")
+    return values[text.lower()]
+
+
+def _regular_expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"it takes a regular expression: {error}") from error
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+# XLA's flag -> (how to read it, what it does here). The field has the name without `xla_`.
+_SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "xla_dump_to": (str, "The folder for dumps; `-` for standard output."),
+    "xla_dump_hlo_as_text": (_boolean, "Dump HLO text (the default format)."),
+    "xla_dump_hlo_as_long_text": (_boolean, "Dump HLO text with everything known."),
+    "xla_dump_hlo_pass_re": (_regular_expression, "Dump around the passes that match."),
+    "xla_dump_hlo_module_re": (_regular_expression, "Dump only the modules that match."),
+    "xla_disable_hlo_passes": (_names, "Passes to leave out, separated by commas."),
+}
+
+# XLA's flag -> why nothing needs to be done.
+_WITHOUT_EFFECT: dict[str, str] = {
+    "xla_cpu_multi_thread_eigen": "Ingot has its own thread pool: INGOT_NUM_THREADS.",
+    "xla_gpu_deterministic_ops": "Ingot is deterministic by construction.",
+    "xla_cpu_enable_fast_math": "The floating-point licence is INGOT_FP.",
+    "xla_force_host_platform_device_count": "Ingot takes one CPU as one device.",
+}
+
+
+def _split(text: str) -> dict[str, str]:
+    """Return the flags of `text` as name -> value; a later one replaces an earlier one."""
+    values: dict[str, str] = {}
+    for word in shlex.split(text, comments=False):
+        name, _, value = word.lstrip("-").partition("=")
+        values[name] = value
+    return values
+
+
+def _read_value(name: str, value: str) -> Any:
+    parse_value, doc = _SETTINGS[name]
+    try:
+        return parse_value(value)
+    except ValueError as error:
+        raise FlagError(
+            f"--{name}={value} in {VARIABLE} cannot be read",
+            notes=(f"--{name}: {doc}",),
+            hint=str(error),
+        ) from error
+
+
+def parse(text: str) -> XlaFlags:
+    """Return what the flags in `text` (the value of `XLA_FLAGS`) set.
+
+    Raises:
+        FlagError: INGOT0600, a flag is unknown (and another one is for Ingot) or a value is wrong.
+    """
+    if text.strip() and not text.lstrip().startswith("-"):
+        text = _read_file(text.strip())
+    try:
+        values = _split(text)
+    except ValueError as error:
+        raise FlagError(f"{VARIABLE} cannot be split into flags: {error}") from error
+    if not values.keys() & _SETTINGS.keys():
+        return XlaFlags()
+    known = [*_SETTINGS, *_WITHOUT_EFFECT]
+    for name in values:
+        if name not in known:
+            raise FlagError(
+                f"{VARIABLE} holds --{name}, which Ingot does not know",
+                notes=("Ingot knows " + ", ".join(f"--{flag}" for flag in sorted(known)),),
+                hint=did_you_mean(name, known) or f"leave --{name} out",
+            )
+    settings = {
+        name.removeprefix("xla_"): _read_value(name, value)
+        for name, value in values.items()
+        if name in _SETTINGS
+    }
+    return XlaFlags(**settings)
+
+
+def _read_file(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise FlagError(
+            f"{VARIABLE} names the file {name!r}, which cannot be read: {error.strerror}",
+            hint="flags start with --; anything else is the name of a file that holds the flags",
+        ) from error
+
+
+def current() -> XlaFlags:
+    """Return what the environment asks for now; `INGOT_DUMP_TO` goes before `--xla_dump_to`."""
+    settings = parse(os.environ.get(VARIABLE, ""))
+    folder = flags.DUMP_TO.value()
+    return replace(settings, dump_to=folder) if folder else settings
+
+
+def markdown() -> str:
+    """Return the reference section of XLA's flags."""
+    lines = [
+        "## XLA_FLAGS",
+        "",
+        "| flag | meaning |",
+        "|---|---|",
+        *(f"| `--{name}` | {doc} |" for name, (_, doc) in _SETTINGS.items()),
+        *(f"| `--{name}` | No effect. {reason} |" for name, reason in _WITHOUT_EFFECT.items()),
+    ]
+    return "\n".join(lines) + "\n"

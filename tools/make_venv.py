@@ -1,0 +1,60 @@
+"""Make the project's own virtual environment and install Ingot with some extras into it.
+
+Called by the Makefile with the machine's Python, so only the standard library is used and old
+Pythons can at least read this file. Safe to call again: a broken or half-made environment is
+made anew, a good one is only brought up to date.
+
+Some systems (Debian without python3-venv) have pip but not `ensurepip`; there the environment is
+made empty and the machine's pip installs into it.
+
+Example:
+    python3 tools/make_venv.py .venv dev
+"""
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+MINIMUM_VERSION = (3, 11)
+
+
+def works(python: Path) -> bool:
+    """Return whether `python` is an interpreter that starts and has pip."""
+    if not python.exists():
+        return False
+    command = [str(python), "-m", "pip", "--version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def create(folder: Path) -> None:
+    """Make the environment `folder` with pip in it, from nothing."""
+    try:
+        import ensurepip  # noqa: F401, PLC0415 - only its presence matters
+    except ImportError:
+        venv.create(folder, clear=True, with_pip=False)
+        pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+        subprocess.run([*pip, "install", "pip"], check=True)
+    else:
+        venv.create(folder, clear=True, with_pip=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Make the environment named first and install Ingot with the extras named after it."""
+    if sys.version_info < MINIMUM_VERSION:
+        wanted = ".".join(map(str, MINIMUM_VERSION))
+        print(f"Ingot needs Python {wanted} or newer, this is {sys.version.split()[0]}.")
+        print("Name another one: make PYTHON=python3.12 ...")
+        return 1
+    folder, extras = Path(arguments[0]), arguments[1:]
+    python = folder / "bin" / "python"
+    if not works(python):
+        create(folder)
+    requirement = f".[{','.join(extras)}]"
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    print(f"installing {requirement} into {folder} ...", flush=True)
+    return subprocess.run([*command, "--editable", requirement], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
