@@ -1,0 +1,177 @@
+"""The execution ABI as plain data: what compiler and runtime tell each other about one program.
+
+The compiler writes a `ProgramInfo` next to the machine code; the runtime, ahead-of-time
+compilation and the front ends read it. Invariant: with the addresses of `<symbol>_sizes` and
+`<symbol>_run` and the constant block, a `ProgramInfo` is all that is needed to execute.
+
+The two functions of a program `S`:
+
+* `i32 S_sizes(ptr in_dims, ptr sizes)`: `in_dims` is `i64*[num_params]`, one dims array per
+  flattened entry parameter (may be null for rank 0). Fills `sizes`, an `i64[num_sizes]`, laid out
+  as `SizesLayout` says. Returns 0, or 1 + index into `constraints` of the violated one.
+* `i32 S_run(ptr rt, ptr inputs, ptr outputs, ptr temp, ptr sizes, ptr constants)`: `inputs` and
+  `outputs` are `ptr[n]` to dense row-major data, `temp` a 64-byte aligned arena of `sizes[0]`
+  bytes (null if 0), `constants` the 64-byte aligned constant block. Returns 0, or 1 + index into
+  `run_errors`. An output with `alias_param` j may be given the pointer of input j (donation);
+  if it is not, the program copies first.
+
+Example:
+    >>> row = ParamInfo("f32", (None, 3), "x")
+    >>> info = ProgramInfo("add", (row,), (OutputInfo("f32", (None, 3)), OutputInfo("f32", ())), 1)
+    >>> layout = info.sizes_layout
+    >>> layout.output_bytes(1), layout.output_dims(0), layout.output_dims(1), info.num_sizes
+    (3, 4, 6, 6)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+Dims = tuple[int | None, ...]
+"""Dimensions of one array; None is a symbolic size, known when the program is called."""
+
+DATA_ALIGNMENT = 64
+"""Alignment in bytes of arenas, constant blocks and every buffer the runtime allocates."""
+
+ARENA_SLOT = 0
+"""Index in `sizes` of the temp arena's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParamInfo:
+    """One flattened entry parameter.
+
+    Attributes:
+        dtype: XLA's text name of the element type, `"f32"`.
+        dims: the dimensions, None where symbolic.
+        name: what error messages call it; empty if it has no name.
+    """
+
+    dtype: str
+    dims: Dims
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputInfo:
+    """One flattened result.
+
+    Attributes:
+        dtype: XLA's text name of the element type.
+        dims: the dimensions, None where symbolic.
+        alias_param: index of the parameter whose memory this output may reuse, or None.
+        name: what error messages call it; empty if it has no name.
+    """
+
+    dtype: str
+    dims: Dims
+    alias_param: int | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SizesLayout:
+    """Where things lie in the `sizes` array (indices of i64 elements, not bytes).
+
+    Order: arena bytes, symbol values, byte size of each output, all output dims concatenated.
+    """
+
+    num_symbols: int
+    output_ranks: tuple[int, ...]
+
+    def symbol(self, index: int) -> int:
+        """Return the index of symbolic size `index`'s value."""
+        return 1 + index
+
+    def output_bytes(self, output: int) -> int:
+        """Return the index of output `output`'s byte size."""
+        return 1 + self.num_symbols + output
+
+    def output_dims(self, output: int) -> int:
+        """Return the index of the first dimension of output `output`."""
+        ranks = self.output_ranks
+        return 1 + self.num_symbols + len(ranks) + sum(ranks[:output])
+
+    @property
+    def count(self) -> int:
+        """Elements of `sizes` altogether."""
+        return self.output_dims(len(self.output_ranks))
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramInfo:
+    """Everything about a program except its machine code and constants.
+
+    Attributes:
+        symbol: prefix of the exported functions, `<symbol>_sizes` and `<symbol>_run`.
+        params: flattened entry parameters, in order.
+        outputs: flattened results, in order.
+        num_symbols: how many symbolic sizes `sizes` holds.
+        num_sizes: elements of `sizes`; derived when left 0, checked against the layout otherwise.
+        constraints: message per shape constraint that `S_sizes` checks.
+        run_errors: message per failure that `S_run` can return.
+    """
+
+    symbol: str
+    params: tuple[ParamInfo, ...]
+    outputs: tuple[OutputInfo, ...]
+    num_symbols: int = 0
+    num_sizes: int = 0
+    constraints: tuple[str, ...] = ()
+    run_errors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Derive or check `num_sizes`."""
+        expected = self.sizes_layout.count
+        if self.num_sizes == 0:
+            object.__setattr__(self, "num_sizes", expected)
+        elif self.num_sizes != expected:
+            raise ValueError(f"num_sizes is {self.num_sizes}, but the outputs need {expected}")
+
+    @property
+    def sizes_layout(self) -> SizesLayout:
+        """Where things lie in this program's `sizes` array."""
+        return SizesLayout(self.num_symbols, tuple(len(output.dims) for output in self.outputs))
+
+    @property
+    def sizes_symbol(self) -> str:
+        """Name of the exported size function."""
+        return f"{self.symbol}_sizes"
+
+    @property
+    def run_symbol(self) -> str:
+        """Name of the exported run function."""
+        return f"{self.symbol}_run"
+
+
+def program_info_to_json(info: ProgramInfo) -> dict[str, object]:
+    """Return `info` as JSON-ready data, for artifacts on disk."""
+    return {
+        "symbol": info.symbol,
+        "params": [[item.dtype, list(item.dims), item.name] for item in info.params],
+        "outputs": [
+            [item.dtype, list(item.dims), item.alias_param, item.name] for item in info.outputs
+        ],
+        "num_symbols": info.num_symbols,
+        "num_sizes": info.num_sizes,
+        "constraints": list(info.constraints),
+        "run_errors": list(info.run_errors),
+    }
+
+
+def program_info_from_json(data: dict[str, object]) -> ProgramInfo:
+    """Return what `program_info_to_json` was given."""
+    params = cast("list[tuple[str, list[int | None], str]]", data["params"])
+    outputs = cast("list[tuple[str, list[int | None], int | None, str]]", data["outputs"])
+    return ProgramInfo(
+        symbol=cast("str", data["symbol"]),
+        params=tuple(ParamInfo(dtype, tuple(dims), name) for dtype, dims, name in params),
+        outputs=tuple(
+            OutputInfo(dtype, tuple(dims), alias, name) for dtype, dims, alias, name in outputs
+        ),
+        num_symbols=cast("int", data["num_symbols"]),
+        num_sizes=cast("int", data["num_sizes"]),
+        constraints=tuple(cast("list[str]", data["constraints"])),
+        run_errors=tuple(cast("list[str]", data["run_errors"])),
+    )
