@@ -1,0 +1,147 @@
+"""Builders: write a computation as Python calls, one method per opcode of the op table.
+
+`b.reduce_window(...)` is opcode `reduce-window`; attributes are keyword arguments named as in HLO
+text; `shape=` gives the result shape of ops that cannot infer it; `and_`, `or_`, `not_` stand for the
+opcodes that are Python keywords. Shapes may be written as text (`"f32[2,3]"`).
+
+Example:
+    >>> b = Builder("f")
+    >>> x = b.parameter(0, "f32[4]")
+    >>> y = b.exponential(b.multiply(x, x))
+    >>> print(y)
+    %exponential = f32[4]{0} exponential(%multiply)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType, dtype
+from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
+from ingot.hlo.literal import Literal
+from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, find
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import VerifyError
+
+_SIMPLE_SHAPE = re.compile(r"(\w+)\[([^\]]*)\]$")
+
+
+def shape_of(text: str | Shape) -> Shape:
+    """Return the array shape that `text` says: `f32[2,?n]`."""
+    if isinstance(text, Shape):
+        return text
+    match = _SIMPLE_SHAPE.match(text)
+    if match is None:
+        raise VerifyError(f"not an array shape: '{text}'", code="INGOT0209")
+    sizes = [part.strip() for part in match.group(2).split(",") if part.strip()]
+    dims = tuple(Dim.symbol(s[1:]) if s.startswith("?") else int(s) for s in sizes)
+    return Shape.array(match.group(1), dims)
+
+
+class Builder:
+    """Adds instructions to one computation."""
+
+    def __init__(self, name: str | Computation, metadata: Metadata = NO_METADATA) -> None:
+        """Build a new computation called `name`, or go on building an existing one."""
+        self.computation = Computation(name) if isinstance(name, str) else name
+        self.metadata = metadata
+
+    def emit(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        shape: Shape | str | None = None,
+        name: str = "",
+        **attributes: Any,
+    ) -> Instruction:
+        """Add an instruction by opcode; raises VerifyError when it breaks a constraint."""
+        definition = find(opcode)
+        if definition.attributes is NoAttributes and not attributes:
+            values = NO_ATTRIBUTES
+        else:
+            try:
+                values = definition.attributes(**attributes)
+            except TypeError as error:
+                raise VerifyError(f"attributes of {opcode}: {error}", code="INGOT0211") from error
+        return self.computation.add(
+            opcode,
+            operands,
+            values,
+            shape=shape_of(shape) if shape is not None else None,
+            name=name,
+            metadata=self.metadata,
+        )
+
+    def __getattr__(self, method: str) -> Callable[..., Instruction]:
+        """Return the builder method of an opcode."""
+        if method.startswith("__"):
+            raise AttributeError(method)
+        opcode = method.rstrip("_").replace("_", "-")
+
+        def call(*operands: Instruction, **keywords: Any) -> Instruction:
+            return self.emit(opcode, *operands, **keywords)
+
+        return call
+
+    def parameter(self, number: int, shape: Shape | str, name: str = "") -> Instruction:
+        """Add parameter `number`."""
+        return self.emit("parameter", shape=shape, name=name or f"p{number}", number=number)
+
+    def constant(self, value: Any, element: str | DType | None = None) -> Instruction:
+        """Add a constant from a Literal, NumPy array, number or nested list."""
+        literal = value if isinstance(value, Literal) else Literal.of(value, element)
+        return self.emit("constant", shape=literal.shape, literal=literal)
+
+    def full(self, value: Any, like: Shape) -> Instruction:
+        """Add a scalar constant broadcast to the dimensions of `like`."""
+        return self.broadcast_to(self.constant(value, like.dtype), like.dims)
+
+    def broadcast_to(
+        self,
+        operand: Instruction,
+        dims: tuple[int | Dim, ...],
+        dimensions: tuple[int, ...] | None = None,
+    ) -> Instruction:
+        """Add `broadcast`; `dimensions` says where operand dimensions go (default: the last ones)."""
+        if operand.shape.dims == tuple(dims):
+            return operand
+        if dimensions is None:
+            dimensions = tuple(range(len(dims) - operand.shape.rank, len(dims)))
+        shape = operand.shape.with_dims(tuple(dims))
+        return self.emit("broadcast", operand, shape=shape, dimensions=dimensions)
+
+    def reshape_to(self, operand: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:
+        """Add `reshape` to `dims`, or return the operand when it already has them."""
+        if operand.shape.dims == tuple(dims):
+            return operand
+        return self.emit("reshape", operand, shape=operand.shape.with_dims(tuple(dims)))
+
+    def convert_to(self, operand: Instruction, element: str | DType) -> Instruction:
+        """Add `convert` to an element type, or return the operand when it already has it."""
+        if operand.shape.dtype is dtype(element):
+            return operand
+        return self.emit("convert", operand, shape=operand.shape.with_dtype(element))
+
+    def element_of(self, operand: Instruction, index: int) -> Instruction:
+        """Add `get-tuple-element`, or return the element when the tuple is at hand."""
+        if operand.opcode == "tuple":
+            return operand.operands[index]
+        return self.emit("get-tuple-element", operand, index=index)
+
+    def build(self, root: Instruction) -> Computation:
+        """Make `root` the result and return the computation."""
+        self.computation.set_root(root)
+        return self.computation
+
+
+def scalar_computation(opcode: str, element: str | DType, name: str = "") -> Computation:
+    """Return the two-parameter scalar computation of `opcode`, as reducers use."""
+    builder = Builder(name or f"{opcode}_{dtype(element).name}")
+    shape = Shape.array(element, ())
+    return builder.build(
+        builder.emit(opcode, builder.parameter(0, shape, "lhs"), builder.parameter(1, shape, "rhs"))
+    )

@@ -1,0 +1,321 @@
+"""Computations: a graph of instructions with parameters and one root.
+
+All edits of the graph happen here, so users lists are always true and `version` tells analyses
+that something changed. Iteration order is insertion order; `post_order` gives operands first.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("f")
+    >>> x = b.parameter(0, "f32[4]")
+    >>> [i.opcode for i in b.build(b.add(x, x)).post_order()]
+    ['parameter', 'add']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata, called_fields
+from ingot.hlo.opdef import NO_ATTRIBUTES, OpView, Trait, find
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError
+
+if TYPE_CHECKING:
+    from ingot.hlo.module import Module
+
+
+class Computation:
+    """A function of its parameters; owns its instructions."""
+
+    __slots__ = ("_instructions", "_names", "_order", "module", "name", "parameters", "root_", "version")
+
+    def __init__(self, name: str) -> None:
+        """Make an empty computation that is in no module yet."""
+        self.name = name
+        self.module: Module | None = None
+        self.parameters: list[Instruction] = []
+        self.root_: Instruction | None = None
+        self.version = 0
+        self._instructions: dict[Instruction, None] = {}
+        self._names: dict[str, int] = {}
+        self._order: tuple[int, list[Instruction]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<computation {self.name}, {len(self._instructions)} instructions>"
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """Every instruction, in insertion order (a copy: edits are safe while iterating)."""
+        return list(self._instructions)
+
+    def __len__(self) -> int:
+        return len(self._instructions)
+
+    def __contains__(self, instruction: Instruction) -> bool:
+        return instruction in self._instructions
+
+    @property
+    def root(self) -> Instruction:
+        """The result."""
+        assert self.root_ is not None, f"computation {self.name} has no root"
+        return self.root_
+
+    # ---- edits
+
+    def add(
+        self,
+        opcode: str,
+        operands: Iterable[Instruction] = (),
+        attributes: Any = NO_ATTRIBUTES,
+        *,
+        shape: Shape | None = None,
+        name: str = "",
+        metadata: Metadata = NO_METADATA,
+    ) -> Instruction:
+        """Add an instruction; its shape is inferred, or given for ops that need it.
+
+        Raises:
+            VerifyError: an operand or attribute breaks a constraint of the op.
+        """
+        definition = find(opcode)
+        operands = tuple(operands)
+        view = OpView(opcode, tuple(o.shape for o in operands), attributes, shape)
+        result = definition.infer(view)
+        made = Instruction(
+            self._unique(name or opcode), definition, operands, shape or result, attributes, metadata
+        )
+        return self.insert(made)
+
+    def insert(self, made: Instruction) -> Instruction:
+        """Take in an instruction made elsewhere whose operands are here."""
+        made.parent = self
+        self._instructions[made] = None
+        for operand in made.operands:
+            operand.users[made] = operand.users.get(made, 0) + 1
+        if made.opcode == "parameter":
+            self._insert_parameter(made)
+        self.version += 1
+        return made
+
+    def _insert_parameter(self, made: Instruction) -> None:
+        self.parameters.append(made)
+        self.parameters.sort(key=lambda p: p.attributes.number)
+
+    def set_root(self, root: Instruction) -> None:
+        """Make `root` the result."""
+        if root not in self._instructions:
+            raise InternalError(f"{root.name} is not in computation {self.name}")
+        self.root_ = root
+        self.version += 1
+
+    def remove(self, instruction: Instruction) -> None:
+        """Remove an instruction that nobody uses and that is not the root."""
+        if instruction.users or instruction is self.root_:
+            raise InternalError(f"cannot remove {instruction.name}: it is used")
+        for operand in instruction.operands:
+            _drop_user(operand, instruction)
+        del self._instructions[instruction]
+        if instruction.opcode == "parameter":
+            self.parameters.remove(instruction)
+        instruction.parent = None
+        self.version += 1
+
+    def replace_operand(self, user: Instruction, number: int, new: Instruction) -> None:
+        """Make operand `number` of `user` be `new`."""
+        old = user.operands[number]
+        if old is new:
+            return
+        _drop_user(old, user)
+        new.users[user] = new.users.get(user, 0) + 1
+        user.operands = (*user.operands[:number], new, *user.operands[number + 1 :])
+        self.version += 1
+
+    def replace_all_uses(self, old: Instruction, new: Instruction) -> None:
+        """Make every user of `old`, and the root, use `new`; `old` stays until it is removed."""
+        if old is new:
+            return
+        for user, count in list(old.users.items()):
+            user.operands = tuple(new if o is old else o for o in user.operands)
+            new.users[user] = new.users.get(user, 0) + count
+        old.users.clear()
+        if self.root_ is old:
+            self.root_ = new
+        self.version += 1
+
+    def replace(self, old: Instruction, new: Instruction) -> None:
+        """Replace `old` by `new` everywhere and remove `old` with what only it used."""
+        if new.metadata is NO_METADATA:
+            new.metadata = old.metadata
+        self.replace_all_uses(old, new)
+        self.remove_dead(old)
+
+    def remove_dead(self, start: Instruction) -> None:
+        """Remove `start` and its operands as far as nobody else uses them (parameters stay)."""
+        stack = [start]
+        while stack:
+            item = stack.pop()
+            removable = item in self._instructions and not item.users and item is not self.root_
+            if not removable or item.opcode == "parameter" or has_side_effect(item):
+                continue
+            operands = item.operands
+            self.remove(item)
+            stack.extend(dict.fromkeys(operands))
+
+    def set_attributes(self, instruction: Instruction, attributes: Any) -> None:
+        """Give `instruction` other attributes (checked by the verifier, not here)."""
+        instruction.attributes = attributes
+        self.version += 1
+
+    def set_shape(self, instruction: Instruction, shape: Shape) -> None:
+        """Give `instruction` another result shape (checked by the verifier, not here)."""
+        instruction.shape = shape
+        self.version += 1
+
+    def copy_of(
+        self, source: Instruction, operands: Iterable[Instruction], *, name: str = ""
+    ) -> Instruction:
+        """Add a copy of `source` (from any computation) with other operands."""
+        made = Instruction(
+            self._unique(name or source.name),
+            source.definition,
+            tuple(operands),
+            source.shape,
+            source.attributes,
+            source.metadata,
+        )
+        made.extra = dict(source.extra)
+        return self.insert(made)
+
+    # ---- reads
+
+    def post_order(self) -> list[Instruction]:
+        """Return the instructions, operands before users; unused ones included, stable."""
+        if self._order is not None and self._order[0] == self.version:
+            return list(self._order[1])
+        order: list[Instruction] = []
+        state: dict[Instruction, bool] = {}
+        for start in self._instructions:
+            if start not in state:
+                _visit(start, state, order)
+        self._order = (self.version, order)
+        return list(order)
+
+    @property
+    def shape_text(self) -> str:
+        """XLA's text of the signature: `(x: f32[2]) -> f32[2]`."""
+        inner = ", ".join(f"{p.name}: {p.shape}" for p in self.parameters)
+        return f"({inner}) -> {self.root.shape}"
+
+    def callees(self) -> list[Computation]:
+        """Return the computations called from here, each once."""
+        found: dict[Computation, None] = {}
+        for instruction in self._instructions:
+            for called in instruction.called_computations:
+                found[called] = None
+        return list(found)
+
+    def clone(self, name: str = "") -> Computation:
+        """Return a copy with the same called computations, in no module."""
+        made = Computation(name or self.name)
+        copies: dict[Instruction, Instruction] = {}
+        for instruction in self.post_order():
+            copy = made.copy_of(instruction, (copies[o] for o in instruction.operands))
+            copies[instruction] = copy
+            copy.control_predecessors = tuple(copies[p] for p in instruction.control_predecessors)
+        if self.root_ is not None:
+            made.set_root(copies[self.root_])
+        return made
+
+    def _unique(self, name: str) -> str:
+        names = self.module.names if self.module is not None else self._names
+        return unique_name(names, name)
+
+    def take_names(self, names: dict[str, int]) -> None:
+        """Make every name here unique within `names` (done when a module takes it in)."""
+        for instruction in self._instructions:
+            instruction.name = unique_name(names, instruction.name)
+
+
+def unique_name(names: dict[str, int], name: str) -> str:
+    """Return `name`, or `name.N` when it is taken, and note it as taken."""
+    if name not in names:
+        names[name] = 0
+        return name
+    base, _, tail = name.rpartition(".")
+    if not base or not tail.isdigit():
+        base = name
+    number = names.get(base, 0)
+    while True:
+        number += 1
+        candidate = f"{base}.{number}"
+        if candidate not in names:
+            break
+    names[base] = number
+    names[candidate] = 0
+    return candidate
+
+
+def has_side_effect(instruction: Instruction) -> bool:
+    """Whether the instruction, or anything that it calls, has a side effect."""
+    if instruction.opcode == "custom-call":
+        return bool(instruction.attributes.custom_call_has_side_effect)
+    if instruction.has(Trait.SIDE_EFFECT):
+        return True
+    return any(
+        has_side_effect(inner)
+        for called in instruction.called_computations
+        for inner in called.instructions
+    )
+
+
+def retarget(
+    instruction: Instruction, replacements: dict[Computation, Computation]
+) -> None:
+    """Make the instruction call the replacements of the computations that it calls."""
+    changed: dict[str, Any] = {}
+    for name, called in called_fields(instruction.definition, instruction.attributes):
+        if called not in replacements:
+            continue
+        old = changed.get(name, getattr(instruction.attributes, name))
+        if isinstance(old, tuple):
+            changed[name] = tuple(replacements.get(c, c) for c in old)  # pyright: ignore
+        else:
+            changed[name] = replacements[called]
+    if changed:
+        instruction.computation.set_attributes(
+            instruction, replace(instruction.attributes, **changed)
+        )
+
+
+def _drop_user(operand: Instruction, user: Instruction) -> None:
+    count = operand.users[user] - 1
+    if count:
+        operand.users[user] = count
+    else:
+        del operand.users[user]
+
+
+def _visit(start: Instruction, state: dict[Instruction, bool], order: list[Instruction]) -> None:
+    """Append `start` and what it needs to `order`, depth first, without recursion.
+
+    `state` is False while an instruction is open (on the path from `start`), True when it is done;
+    meeting an open one again is a cycle.
+    """
+    stack = [start]
+    while stack:
+        item = stack[-1]
+        if item in state:
+            stack.pop()
+            if not state[item]:
+                state[item] = True
+                order.append(item)
+            continue
+        state[item] = False
+        for need in reversed((*item.operands, *item.control_predecessors)):
+            done = state.get(need)
+            if done is None:
+                stack.append(need)
+            elif not done:
+                raise InternalError(f"the graph has a cycle through {need.name}")

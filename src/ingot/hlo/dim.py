@@ -1,0 +1,308 @@
+"""Symbolic sizes: a dimension is an `int` or a `Dim`.
+
+A `Dim` is an interned integer polynomial over atoms; an atom is a named size or a floordiv, mod,
+min or max of two sizes. Normal form makes structural equality decide most equalities that shape
+rules meet. Named sizes are >= 0. Arithmetic that comes out constant gives back an `int`, so static
+programs never see a `Dim`.
+
+Example:
+    >>> n = Dim.symbol("n")
+    >>> (2 * n + n) // 3 is n, n - n
+    (True, 0)
+    >>> str((n + 1) * 4), evaluate((n + 1) * 4, {"n": 5})
+    ('4*n+4', 24)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+from typing import ClassVar
+
+
+Monomial = tuple["Atom", ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Atom:
+    """A named size (`function` empty) or a function of two sizes, given by their texts' order."""
+
+    text: str
+    function: str = ""
+    left: int | Dim = 0
+    right: int | Dim = 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Dim:
+    """An integer expression over named sizes; interned, immutable, hashable."""
+
+    __slots__ = ("terms", "text")
+    _interned: ClassVar[dict[tuple[tuple[Monomial, int], ...], Dim]] = {}
+    terms: tuple[tuple[Monomial, int], ...]
+    text: str
+
+    @staticmethod
+    def symbol(name: str) -> Dim:
+        """Return the named size `name`."""
+        return _intern((((Atom(name),), 1),))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Dim({self.text})"
+
+    def __lt__(self, other: object) -> bool:
+        return self.text < str(other)
+
+    def __add__(self, other: int | Dim) -> int | Dim:
+        return _from_terms([*self.terms, *_terms(other)])
+
+    def __radd__(self, other: int | Dim) -> int | Dim:
+        return self + other
+
+    def __neg__(self) -> int | Dim:
+        return _from_terms([(key, -value) for key, value in self.terms])
+
+    def __sub__(self, other: int | Dim) -> int | Dim:
+        return self + (-other)
+
+    def __rsub__(self, other: int | Dim) -> int | Dim:
+        return other + (-self)
+
+    def __mul__(self, other: int | Dim) -> int | Dim:
+        return _from_terms(
+            [
+                (tuple(sorted((*key, *other_key), key=str)), value * other_value)
+                for key, value in self.terms
+                for other_key, other_value in _terms(other)
+            ]
+        )
+
+    def __rmul__(self, other: int | Dim) -> int | Dim:
+        return self * other
+
+    def __floordiv__(self, other: int | Dim) -> int | Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: int | Dim) -> int | Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: int | Dim) -> int | Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: int | Dim) -> int | Dim:
+        return mod(other, self)
+
+    def __reduce__(self) -> tuple[Callable[..., Dim], tuple[object, ...]]:
+        return _intern, (self.terms,)
+
+    @property
+    def is_symbol(self) -> bool:
+        """Whether this is one named size and nothing else."""
+        return len(self.terms) == 1 and self.terms[0][1] == 1 and _is_name(self.terms[0][0])
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of every named size inside."""
+        found: set[str] = set()
+        for key, _ in self.terms:
+            for atom in key:
+                found |= _atom_symbols(atom)
+        return frozenset(found)
+
+
+def _is_name(key: Monomial) -> bool:
+    return len(key) == 1 and not key[0].function
+
+
+def _atom_symbols(atom: Atom) -> frozenset[str]:
+    if not atom.function:
+        return frozenset((atom.text,))
+    return symbols_of((atom.left, atom.right))
+
+
+def _terms(value: int | Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(value, Dim):
+        return value.terms
+    return (((), value),) if value else ()
+
+
+def _from_terms(terms: Iterable[tuple[Monomial, int]]) -> int | Dim:
+    total: dict[Monomial, int] = {}
+    for key, value in terms:
+        total[key] = total.get(key, 0) + value
+    kept = {key: value for key, value in total.items() if value}
+    if not kept:
+        return 0
+    if len(kept) == 1 and () in kept:
+        return kept[()]
+    # Longest monomials first, the constant last: `4*n+4`.
+    order = sorted(kept, key=lambda key: (-len(key), [str(atom) for atom in key]))
+    return _intern(tuple((key, kept[key]) for key in order))
+
+
+def _intern(terms: tuple[tuple[Monomial, int], ...]) -> Dim:
+    found = Dim._interned.get(terms)  # pyright: ignore[reportPrivateUsage]
+    if found is None:
+        found = Dim()
+        found.terms = terms
+        found.text = _render(terms)
+        Dim._interned[terms] = found  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
+def _render(terms: tuple[tuple[Monomial, int], ...]) -> str:
+    text = ""
+    for key, value in terms:
+        factors = [str(atom) for atom in key]
+        if abs(value) != 1 or not factors:
+            factors.insert(0, str(abs(value)))
+        sign = "-" if value < 0 else ("+" if text else "")
+        text += sign + "*".join(factors)
+    return text
+
+
+def _function(name: str, left: int | Dim, right: int | Dim) -> Dim:
+    atom = Atom(f"{name}({left},{right})", name, left, right)
+    return _intern((((atom,), 1),))
+
+
+def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
+    """Return left // right, exactly divided where every term divides."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    exact = exact_quotient(left, right)
+    return exact if exact is not None else _function("floordiv", left, right)
+
+
+def exact_quotient(left: int | Dim, right: int | Dim) -> int | Dim | None:
+    """Return left / right when it is provably an integer expression, else None."""
+    if left is right and isinstance(left, Dim):
+        return 1
+    divisor = _terms(right)
+    if len(divisor) != 1:
+        return _proportion(left, right)
+    (divisor_key, divisor_value) = divisor[0]
+    result: list[tuple[Monomial, int]] = []
+    for key, value in _terms(left):
+        rest = list(key)
+        for atom in divisor_key:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if value % divisor_value:
+            return None
+        result.append((tuple(rest), value // divisor_value))
+    return _from_terms(result)
+
+
+def _proportion(left: int | Dim, right: int | Dim) -> int | Dim | None:
+    """Quotient by a sum: found when left is right times a single factor."""
+    if not isinstance(left, Dim) or not isinstance(right, Dim):
+        return None
+    candidate = exact_quotient(_leading(left), _leading(right))
+    if candidate is None:
+        return None
+    return candidate if candidate * right == left else None
+
+
+def _leading(value: Dim) -> int | Dim:
+    return _from_terms(value.terms[:1])
+
+
+def mod(left: int | Dim, right: int | Dim) -> int | Dim:
+    """Return left % right (right > 0)."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left % right
+    if exact_quotient(left, right) is not None:
+        return 0
+    return _function("mod", left, right)
+
+
+def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
+    """Return the larger of two sizes."""
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    if left is right or left == right:
+        return left
+    first, second = sorted((left, right), key=str)
+    return _function("max", first, second)
+
+
+def minimum(left: int | Dim, right: int | Dim) -> int | Dim:
+    """Return the smaller of two sizes."""
+    if isinstance(left, int) and isinstance(right, int):
+        return min(left, right)
+    if left is right or left == right:
+        return left
+    first, second = sorted((left, right), key=str)
+    return _function("min", first, second)
+
+
+def product(sizes: Iterable[int | Dim]) -> int | Dim:
+    """Return the product of sizes (1 for none)."""
+    return reduce(lambda left, right: left * right, sizes, 1)
+
+
+def symbols_of(sizes: Iterable[int | Dim]) -> frozenset[str]:
+    """Return the names of every named size in `sizes`."""
+    found: frozenset[str] = frozenset()
+    for size in sizes:
+        if isinstance(size, Dim):
+            found |= size.symbols
+    return found
+
+
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda left, right: left // right,
+    "mod": lambda left, right: left % right,
+    "max": max,
+    "min": min,
+}
+
+
+def evaluate(size: int | Dim, values: Mapping[str, int]) -> int:
+    """Return the number that `size` is when the named sizes have `values`."""
+    if isinstance(size, int):
+        return size
+    total = 0
+    for key, value in size.terms:
+        for atom in key:
+            if atom.function:
+                left, right = evaluate(atom.left, values), evaluate(atom.right, values)
+                value *= _FUNCTIONS[atom.function](left, right)
+            else:
+                value *= values[atom.text]
+        total += value
+    return total
+
+
+def substitute(size: int | Dim, values: Mapping[str, int | Dim]) -> int | Dim:
+    """Return `size` with named sizes replaced."""
+    if isinstance(size, int):
+        return size
+    functions = {"floordiv": floordiv, "mod": mod, "max": maximum, "min": minimum}
+    total: int | Dim = 0
+    for key, value in size.terms:
+        term: int | Dim = value
+        for atom in key:
+            if atom.function:
+                left, right = substitute(atom.left, values), substitute(atom.right, values)
+                term = term * functions[atom.function](left, right)
+            else:
+                term = term * values.get(atom.text, Dim.symbol(atom.text))
+        total = total + term
+    return total
+
+
+def known_multiple_of(size: int | Dim, factor: int) -> bool:
+    """Whether `size` is divisible by `factor` for every value of the named sizes."""
+    if isinstance(size, int):
+        return size % factor == 0
+    return reduce(gcd, (value for _, value in size.terms), 0) % factor == 0

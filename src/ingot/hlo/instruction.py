@@ -1,0 +1,139 @@
+"""Instructions: the nodes of the graph.
+
+An instruction has identity. Its shape, attributes and metadata are immutable values; its place in
+the graph changes only through the methods of its `Computation`, which keep users true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ingot.hlo.opdef import Codec, OpDef, OpView, Trait
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import SourceLocation
+
+if TYPE_CHECKING:
+    from ingot.hlo.computation import Computation
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where an instruction comes from in the user's program (XLA's OpMetadata)."""
+
+    op_type: str = ""
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """The user's file:line, or None."""
+        return SourceLocation(self.source_file, self.source_line) if self.source_file else None
+
+
+NO_METADATA = Metadata()
+
+
+class Instruction:
+    """One operation; made by `Computation.add` or a builder.
+
+    Attributes:
+        name: unique in the module, without the `%`.
+        definition: row of the op table.
+        operands: the instructions whose results this one uses.
+        shape: result shape.
+        attributes: instance of the op's attribute dataclass.
+        metadata: the user's own place.
+        users: every instruction that has this one as operand, with how many times.
+        parent: the computation that holds it.
+        extra: text attributes that Ingot keeps but does not read (sharding, backend_config, …).
+        control_predecessors: instructions that must run before.
+    """
+
+    __slots__ = (
+        "attributes",
+        "control_predecessors",
+        "definition",
+        "extra",
+        "metadata",
+        "name",
+        "operands",
+        "parent",
+        "shape",
+        "users",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        definition: OpDef,
+        operands: tuple[Instruction, ...],
+        shape: Shape,
+        attributes: Any,
+        metadata: Metadata = NO_METADATA,
+    ) -> None:
+        """Make an instruction that is in no computation yet."""
+        self.name = name
+        self.definition = definition
+        self.operands = operands
+        self.shape = shape
+        self.attributes = attributes
+        self.metadata = metadata
+        self.users: dict[Instruction, int] = {}
+        self.parent: Computation | None = None
+        self.extra: dict[str, str] = {}
+        self.control_predecessors: tuple[Instruction, ...] = ()
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"%{operand.name}" for operand in self.operands)
+        return f"%{self.name} = {self.shape} {self.opcode}({inner})"
+
+    @property
+    def opcode(self) -> str:
+        """XLA's opcode text."""
+        return self.definition.name
+
+    @property
+    def computation(self) -> Computation:
+        """The computation that holds this instruction."""
+        assert self.parent is not None, f"{self.name} is in no computation"
+        return self.parent
+
+    def has(self, trait: Trait) -> bool:
+        """Whether the op has `trait`."""
+        return trait in self.definition.traits
+
+    @property
+    def called_computations(self) -> tuple[Computation, ...]:
+        """The computations that the attributes refer to."""
+        return tuple(called for _, called in called_fields(self.definition, self.attributes))
+
+    def view(self) -> OpView:
+        """Return what shape inference sees of this instruction."""
+        shapes = tuple(operand.shape for operand in self.operands)
+        return OpView(self.opcode, shapes, self.attributes, self.shape)
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is its computation's result."""
+        return self.parent is not None and self.parent.root is self
+
+    @property
+    def use_count(self) -> int:
+        """How many operand slots hold this instruction."""
+        return sum(self.users.values())
+
+
+def called_fields(definition: OpDef, attributes: Any) -> Iterator[tuple[str, Computation]]:
+    """Yield (field name, computation) for each computation that attributes refer to."""
+    for row in definition.fields:
+        codec = row.metadata.get("codec")
+        if codec is Codec.COMPUTATION:
+            called = getattr(attributes, row.name)
+            if called is not None:
+                yield row.name, called
+        elif codec is Codec.COMPUTATIONS:
+            for called in getattr(attributes, row.name):
+                yield row.name, called

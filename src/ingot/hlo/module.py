@@ -1,0 +1,159 @@
+"""Modules: a whole program, its entry computation and what the caller must know.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("main")
+    >>> module = Module.of("m", b.build(b.parameter(0, "f32[2]")))
+    >>> module.entry.name
+    'main'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.computation import Computation, retarget, unique_name
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output that takes over a parameter's buffer (XLA's input_output_alias).
+
+    Attributes:
+        output: index path of the output in the result.
+        parameter: parameter number.
+        path: index path inside the parameter.
+        kind: "may-alias" or "must-alias".
+    """
+
+    output: tuple[int, ...]
+    parameter: int
+    path: tuple[int, ...] = ()
+    kind: str = "may-alias"
+
+
+class Module:
+    """A set of computations with an entry.
+
+    Attributes:
+        name: the module's name.
+        computations: every computation by name; callees are found here too.
+        entry: where execution starts.
+        aliases: outputs that take over parameters' buffers.
+        extra: header attributes that Ingot keeps but does not read.
+        schedule: order of execution per computation, once the scheduler has run.
+    """
+
+    __slots__ = ("_entry", "aliases", "computations", "extra", "name", "names", "schedule")
+
+    def __init__(self, name: str) -> None:
+        """Make an empty module."""
+        self.name = name
+        self.computations: dict[str, Computation] = {}
+        self.aliases: tuple[Alias, ...] = ()
+        self.extra: dict[str, str] = {}
+        self.schedule: dict[Computation, list[Instruction]] = {}
+        self.names: dict[str, int] = {}
+        self._entry: Computation | None = None
+
+    @staticmethod
+    def of(name: str, entry: Computation) -> Module:
+        """Return a module of `entry` and everything that it calls."""
+        module = Module(name)
+        module.take(entry)
+        module.set_entry(entry)
+        return module
+
+    def __repr__(self) -> str:
+        return f"<module {self.name}, {len(self.computations)} computations>"
+
+    @property
+    def entry(self) -> Computation:
+        """The entry computation."""
+        assert self._entry is not None, f"module {self.name} has no entry"
+        return self._entry
+
+    def set_entry(self, entry: Computation) -> None:
+        """Make `entry` the entry computation."""
+        if entry.module is not self:
+            raise InternalError(f"computation {entry.name} is not in module {self.name}")
+        self._entry = entry
+
+    def take(self, computation: Computation) -> Computation:
+        """Take in a computation and its callees; names are made unique."""
+        if computation.module is self:
+            return computation
+        for callee in computation.callees():
+            self.take(callee)
+        computation.module = self
+        taken = dict.fromkeys(self.computations, 0)
+        computation.name = unique_name(taken, computation.name)
+        computation.take_names(self.names)
+        self.computations[computation.name] = computation
+        return computation
+
+    def remove(self, computation: Computation) -> None:
+        """Forget a computation that nobody calls."""
+        del self.computations[computation.name]
+        computation.module = None
+        self.schedule.pop(computation, None)
+
+    def post_order(self) -> list[Computation]:
+        """Return the computations reachable from the entry, callees before callers."""
+        order: list[Computation] = []
+        seen: set[Computation] = set()
+
+        def visit(computation: Computation) -> None:
+            if computation in seen:
+                return
+            seen.add(computation)
+            for callee in computation.callees():
+                visit(callee)
+            order.append(computation)
+
+        visit(self.entry)
+        return order
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions in all computations."""
+        return sum(len(c) for c in self.computations.values())
+
+    @property
+    def parameter_shapes(self) -> tuple[Shape, ...]:
+        """Shapes of the entry's parameters."""
+        return tuple(p.shape for p in self.entry.parameters)
+
+    @property
+    def result_shape(self) -> Shape:
+        """Shape of the entry's result."""
+        return self.entry.root.shape
+
+    def clone(self) -> Module:
+        """Return a deep copy."""
+        made = Module(self.name)
+        made.names = dict(self.names)
+        copies: dict[Computation, Computation] = {}
+        for computation in [*self.post_order(), *self.computations.values()]:
+            if computation in copies:
+                continue
+            copy = computation.clone()
+            copies[computation] = copy
+            copy.module = made
+            made.computations[copy.name] = copy
+            _restore_names(computation, copy)
+        for copy in copies.values():
+            for instruction in copy.instructions:
+                retarget(instruction, copies)
+        made.set_entry(copies[self.entry])
+        made.aliases = self.aliases
+        made.extra = dict(self.extra)
+        return made
+
+
+def _restore_names(source: Computation, copy: Computation) -> None:
+    for old, new in zip(source.post_order(), copy.instructions, strict=True):
+        new.name = old.name

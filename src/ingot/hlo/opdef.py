@@ -1,0 +1,188 @@
+"""The op table: one declaration per opcode, everything else follows from it.
+
+An `OpDef` says name, arity, attribute dataclass, traits and shape inference. Parser, printer,
+verifier, builder, op reference and generators read it; evaluator and backends register their
+rule under the same name. Families live in `opset/`, one file each; `find` loads them.
+
+Attribute fields are named as XLA's text names them and carry a `codec` (how the text looks) in
+their metadata. Constraint labels in `require` are the StableHLO specification's where it has one
+(`dot_general_c4`).
+
+Example:
+    >>> find("add").arity, Trait.COMMUTATIVE in find("add").traits
+    ((2, 2), True)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import Enum, auto
+from typing import Any
+
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import VerifyError
+
+FAMILIES = (
+    "elementwise",
+    "shaping",
+    "reduction",
+    "contraction",
+    "indexing",
+    "control",
+    "collective",
+    "random",
+    "linalg",
+    "structural",
+)
+
+
+class Trait(Enum):
+    """What passes may assume of every instruction of an op."""
+
+    ELEMENTWISE = auto()  # output element i depends on element i of each operand
+    COMMUTATIVE = auto()
+    ASSOCIATIVE = auto()  # on integers; on floats only under a licence
+    IDEMPOTENT = auto()  # f(f(x)) == f(x)
+    SHAPING = auto()  # moves elements, computes nothing
+    SIDE_EFFECT = auto()  # neither removed nor merged nor reordered
+    COLLECTIVE = auto()
+    NEEDS_SHAPE = auto()  # the result shape is given, not inferred
+    EXPENSIVE = auto()  # transcendental: recomputation is worth avoiding
+
+
+class Codec(Enum):
+    """How an attribute looks in HLO text."""
+
+    INT = auto()  # iota_dimension=0
+    FLOAT = auto()  # epsilon=0.001
+    BOOL = auto()  # is_stable=true
+    NAME = auto()  # direction=LT (an identifier)
+    STRING = auto()  # custom_call_target="f"
+    INTS = auto()  # dimensions={0,1}
+    COMPUTATION = auto()  # to_apply=%add
+    COMPUTATIONS = auto()  # branch_computations={%a, %b}
+    SLICE = auto()  # slice={[0:2], [0:3:2]}: ((start, limit, stride), ...)
+    PADDING = auto()  # padding=0_1_0x2_3_1: ((low, high, interior), ...)
+    NAMES = auto()  # operand_precision={highest,default}
+    GROUPS = auto()  # replica_groups={{0,1},{2,3}}
+    PAIRS = auto()  # source_target_pairs={{0,1},{1,2}}
+    WINDOW = auto()  # window={size=3x3 pad=1_1x1_1}
+    DIM_LABELS = auto()  # dim_labels=b01f_01io->b01f
+    ALIASING = auto()  # output_to_operand_aliasing={{}: (0, {})}
+    SHAPES = auto()  # operand_layout_constraints={f32[2]{0}}
+    INLINE = auto()  # inside the parentheses: constant(…), parameter(0)
+
+
+def attribute(codec: Codec, default: Any = MISSING, *, text: str = "") -> Any:
+    """Declare an attribute field; `text` is its name in HLO text when it is a Python keyword."""
+    metadata = {"codec": codec, "text": text}
+    if default is MISSING:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class NoAttributes:
+    """The attributes of an op that has none."""
+
+
+NO_ATTRIBUTES = NoAttributes()
+
+
+@dataclass(frozen=True, slots=True)
+class OpView:
+    """What shape inference sees: operand shapes, attributes, the declared shape if there is one."""
+
+    opcode: str
+    operands: tuple[Shape, ...]
+    attributes: Any
+    declared: Shape | None = None
+
+    def given(self) -> Shape:
+        """Return the declared shape of an op that cannot infer it."""
+        if self.declared is None:
+            raise VerifyError(f"{self.opcode} needs its result shape", code="INGOT0206")
+        return self.declared
+
+
+Infer = Callable[[OpView], Shape]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDef:
+    """One opcode.
+
+    Attributes:
+        name: XLA's opcode text.
+        family: the file it stands in.
+        arity: least and greatest number of operands (None: any).
+        attributes: the attribute dataclass.
+        infer: result shape from operand shapes and attributes; raises VerifyError with the label.
+        traits: what passes may assume.
+        spec: anchor in the StableHLO specification or XLA's operation semantics.
+        doc: one line for the op reference.
+    """
+
+    name: str
+    family: str
+    arity: tuple[int, int | None]
+    attributes: type[Any]
+    infer: Infer
+    traits: frozenset[Trait]
+    spec: str
+    doc: str
+
+    def has(self, trait: Trait) -> bool:
+        """Whether the op has `trait`."""
+        return trait in self.traits
+
+    @property
+    def fields(self) -> tuple[Field[Any], ...]:
+        """The attribute fields, in text order."""
+        return fields(self.attributes)
+
+
+_TABLE: dict[str, OpDef] = {}
+
+
+def define(
+    name: str,
+    *,
+    family: str,
+    arity: int | tuple[int, int | None],
+    infer: Infer,
+    attributes: type[Any] = NoAttributes,
+    traits: frozenset[Trait] | set[Trait] = frozenset(),
+    spec: str = "",
+    doc: str = "",
+) -> OpDef:
+    """Add an opcode to the table."""
+    if name in _TABLE:
+        raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")
+    both = (arity, arity) if isinstance(arity, int) else arity
+    entry = OpDef(name, family, both, attributes, infer, frozenset(traits), spec or name, doc)
+    _TABLE[name] = entry
+    return entry
+
+
+def table() -> dict[str, OpDef]:
+    """Return the whole op table, every family loaded."""
+    for family in FAMILIES:
+        importlib.import_module(f"ingot.hlo.opset.{family}")
+    return _TABLE
+
+
+def find(name: str) -> OpDef:
+    """Return the declaration of opcode `name`; VerifyError when there is none."""
+    found = _TABLE.get(name) or table().get(name)
+    if found is None:
+        raise VerifyError(f"unknown opcode '{name}'", code="INGOT0208")
+    return found
+
+
+def require(condition: bool, label: str, message: str) -> None:
+    """Raise VerifyError naming the constraint `label` unless `condition` holds."""
+    if not condition:
+        raise VerifyError(message, code="INGOT0210", notes=(f"constraint {label}",))

@@ -1,0 +1,1 @@
+"""Collective: communication between replicas and partitions ops."""

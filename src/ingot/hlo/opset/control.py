@@ -1,0 +1,100 @@
+"""Control ops: call, while, conditional.
+
+Source: StableHLO specification `while`, `if`, `case`; XLA's text attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED
+from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class CallAttributes:
+    """Attributes of `call`."""
+
+    to_apply: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class WhileAttributes:
+    """Attributes of `while`."""
+
+    condition: Computation = attribute(Codec.COMPUTATION)
+    body: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalAttributes:
+    """Attributes of `conditional`: a pred index takes (true, false), an s32 index takes branches."""
+
+    branch_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS)
+
+
+def _require_call(label: str, called: Computation, operands: tuple[Shape, ...]) -> None:
+    given = tuple(parameter.shape for parameter in called.parameters)
+    require(
+        len(given) == len(operands),
+        label,
+        f"computation {called.name} takes {len(given)} operands, got {len(operands)}",
+    )
+    for have, want in zip(operands, given, strict=True):
+        require(have.compatible(want), label, f"computation {called.name} takes {want}, got {have}")
+
+
+def _infer_call(view: OpView) -> Shape:
+    called: Computation = view.attributes.to_apply
+    _require_call("call_c1", called, view.operands)
+    return called.root.shape
+
+
+def _infer_while(view: OpView) -> Shape:
+    condition: Computation = view.attributes.condition
+    body: Computation = view.attributes.body
+    _require_call("while_c1", condition, view.operands)
+    _require_call("while_c2", body, view.operands)
+    result = condition.root.shape
+    require(
+        result.is_scalar and result.dtype is PRED, "while_c1", f"while condition gives {result}"
+    )
+    require(
+        body.root.shape.compatible(view.operands[0]),
+        "while_c2",
+        f"while body gives {body.root.shape}, takes {view.operands[0]}",
+    )
+    return view.operands[0]
+
+
+def _infer_conditional(view: OpView) -> Shape:
+    index, *operands = view.operands
+    branches: tuple[Computation, ...] = view.attributes.branch_computations
+    require(bool(branches), "case_c1", "conditional with no branch")
+    require(
+        len(operands) == len(branches),
+        "case_c1",
+        f"conditional has {len(branches)} branches and {len(operands)} operands",
+    )
+    if index.dtype is PRED:
+        require(len(branches) == 2, "if_c1", "conditional on a pred takes two branches")
+    for branch, operand in zip(branches, operands, strict=True):
+        _require_call("case_c2", branch, (operand,))
+        require(
+            branch.root.shape.compatible(branches[0].root.shape),
+            "case_c3",
+            f"branch {branch.name} gives {branch.root.shape}, not {branches[0].root.shape}",
+        )
+    return branches[0].root.shape
+
+
+define("call", family=FAMILY, arity=(0, None), infer=_infer_call, attributes=CallAttributes,
+       doc="the value of a computation")  # fmt: skip
+define("while", family=FAMILY, arity=1, infer=_infer_while, attributes=WhileAttributes,
+       doc="repeats body while condition holds")  # fmt: skip
+define("conditional", family=FAMILY, arity=(1, None), infer=_infer_conditional,
+       attributes=ConditionalAttributes, spec="case", doc="one of several computations")  # fmt: skip

@@ -1,0 +1,265 @@
+"""Elementwise ops: result element i depends on element i of each operand.
+
+Source: StableHLO specification, XLA operation semantics. Element type constraints are the rows of
+`_UNARY` and `_BINARY`; the shapes of all operands are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.dtype import C64, C128, F32, F64, PRED, DType, Kind
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "elementwise"
+_FLOAT = frozenset({Kind.FLOAT})
+_COMPLEX = frozenset({Kind.COMPLEX})
+_INT = frozenset({Kind.SIGNED, Kind.UNSIGNED})
+_SIGNED = frozenset({Kind.SIGNED})
+_PRED = frozenset({Kind.PRED})
+_ANY = _FLOAT | _COMPLEX | _INT | _PRED
+_NUMBER = _FLOAT | _COMPLEX | _INT
+_BITS = _INT | _PRED
+
+_E, _C, _A, _I, _X = (
+    Trait.ELEMENTWISE,
+    Trait.COMMUTATIVE,
+    Trait.ASSOCIATIVE,
+    Trait.IDEMPOTENT,
+    Trait.EXPENSIVE,
+)
+_REAL_OF = {C64: F32, C128: F64}
+_COMPLEX_OF = {F32: C64, F64: C128}
+
+
+@dataclass(frozen=True, slots=True)
+class CompareAttributes:
+    """Attributes of `compare`: EQ NE GE GT LE LT; type FLOAT TOTALORDER SIGNED UNSIGNED or empty."""
+
+    direction: str = attribute(Codec.NAME)
+    type: str = attribute(Codec.NAME, "")
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyAttributes:
+    """Attributes of transcendental ops: XLA's `result_accuracy`, kept as text."""
+
+    result_accuracy: str = attribute(Codec.NAME, "")
+
+
+@dataclass(frozen=True, slots=True)
+class ReducePrecisionAttributes:
+    """Attributes of `reduce-precision`."""
+
+    exponent_bits: int = attribute(Codec.INT)
+    mantissa_bits: int = attribute(Codec.INT)
+
+
+def _same_dims(view: OpView) -> tuple[Shape, ...]:
+    first = view.operands[0]
+    for other in view.operands:
+        require(other.is_array, f"{view.opcode}_i1", f"{view.opcode} takes arrays, got {other}")
+        require(
+            other.dims == first.dims,
+            f"{view.opcode}_c1",
+            f"{view.opcode} takes operands of one shape, got {first} and {other}",
+        )
+    return view.operands
+
+
+def _kinds(view: OpView, allowed: frozenset[Kind], element: DType) -> None:
+    require(
+        element.kind in allowed,
+        f"{view.opcode}_i1",
+        f"{view.opcode} does not take element type {element}",
+    )
+
+
+def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = False):  # noqa: ANN202
+    def infer(view: OpView) -> Shape:
+        (operand,) = _same_dims(view)
+        _kinds(view, allowed, operand.dtype)
+        if result is not None:
+            return operand.with_dtype(result)
+        return operand.with_dtype(_REAL_OF.get(operand.dtype, operand.dtype)) if real else operand
+
+    return infer
+
+
+def _binary(allowed: frozenset[Kind]):  # noqa: ANN202
+    def infer(view: OpView) -> Shape:
+        left, right = _same_dims(view)
+        _kinds(view, allowed, left.dtype)
+        require(
+            left.dtype is right.dtype,
+            f"{view.opcode}_c1",
+            f"{view.opcode} takes operands of one element type, got {left} and {right}",
+        )
+        return left
+
+    return infer
+
+
+# name, kinds, traits, what it computes
+_UNARY = (
+    ("abs", _NUMBER, {_I}, "|x|; the real magnitude of complex numbers"),
+    ("cbrt", _FLOAT, {_X}, "cube root"),
+    ("ceil", _FLOAT, {_I}, "least integer >= x"),
+    ("count-leading-zeros", _INT, set[Trait](), "leading zero bits"),
+    ("erf", _FLOAT, {_X}, "error function"),
+    ("floor", _FLOAT, {_I}, "greatest integer <= x"),
+    ("negate", _NUMBER, set[Trait](), "-x"),
+    ("not", _BITS, set[Trait](), "bitwise (logical for pred) complement"),
+    ("popcnt", _INT, set[Trait](), "one bits"),
+    ("round-nearest-afz", _FLOAT, {_I}, "nearest integer, halves away from zero"),
+    ("round-nearest-even", _FLOAT, {_I}, "nearest integer, halves to even"),
+    ("sign", _NUMBER, {_I}, "-1, 0 or 1; NaN and signed zero pass through"),
+)
+_TRANSCENDENTAL = (
+    ("cosine", "cos x"),
+    ("exponential", "e to the x"),
+    ("exponential-minus-one", "e to the x minus 1, accurate near 0"),
+    ("log", "natural logarithm"),
+    ("log-plus-one", "log(1 + x), accurate near 0"),
+    ("logistic", "1 / (1 + exp(-x))"),
+    ("rsqrt", "1 / sqrt(x)"),
+    ("sine", "sin x"),
+    ("sqrt", "square root"),
+    ("tan", "tangent"),
+    ("tanh", "hyperbolic tangent"),
+    ("acos", "inverse cosine"),
+    ("acosh", "inverse hyperbolic cosine"),
+    ("asin", "inverse sine"),
+    ("asinh", "inverse hyperbolic sine"),
+    ("atanh", "inverse hyperbolic tangent"),
+    ("cosh", "hyperbolic cosine"),
+    ("sinh", "hyperbolic sine"),
+)
+_BINARY = (
+    ("add", _ANY, {_C, _A}, "x + y; pred: or"),
+    ("and", _BITS, {_C, _A}, "bitwise and"),
+    ("atan2", _FLOAT | _COMPLEX, {_X}, "angle of the point (y, x)"),
+    ("divide", _NUMBER, set[Trait](), "x / y; integers truncate, x/0 = -1, min/-1 = min"),
+    ("maximum", _ANY, {_C, _A}, "greater; NaN if either is"),
+    ("minimum", _ANY, {_C, _A}, "smaller; NaN if either is"),
+    ("multiply", _ANY, {_C, _A}, "x * y; pred: and"),
+    ("or", _BITS, {_C, _A}, "bitwise or"),
+    ("power", _NUMBER, {_X}, "x to the y"),
+    ("remainder", _NUMBER - _COMPLEX, set[Trait](), "remainder with the sign of x; x%0 = x"),
+    ("shift-left", _INT, set[Trait](), "x << y; 0 when y is out of range"),
+    ("shift-right-arithmetic", _INT, set[Trait](), "x >> y with sign; sign when y is out of range"),
+    ("shift-right-logical", _INT, set[Trait](), "x >> y with zeros; 0 when y is out of range"),
+    ("subtract", _NUMBER, set[Trait](), "x - y"),
+    ("xor", _BITS, {_C, _A}, "bitwise exclusive or"),
+)
+
+for _name, _allowed, _traits, _doc in _UNARY:
+    define(
+        _name,
+        family=FAMILY,
+        arity=1,
+        infer=_unary(_allowed, real=_name == "abs"),
+        traits=_traits | {_E},
+        doc=_doc,
+    )
+for _name, _doc in _TRANSCENDENTAL:
+    define(
+        _name,
+        family=FAMILY,
+        arity=1,
+        infer=_unary(_FLOAT | _COMPLEX),
+        attributes=AccuracyAttributes,
+        traits={_E, _X} - ({_X} if _name in ("sqrt", "rsqrt") else set()),
+        doc=_doc,
+    )
+for _name, _allowed, _traits, _doc in _BINARY:
+    define(
+        _name, family=FAMILY, arity=2, infer=_binary(_allowed), traits=_traits | {_E}, doc=_doc
+    )
+
+define("is-finite", family=FAMILY, arity=1, infer=_unary(_FLOAT, PRED), traits={_E},
+       doc="whether x is neither NaN nor infinite")  # fmt: skip
+define("real", family=FAMILY, arity=1, infer=_unary(_FLOAT | _COMPLEX, real=True), traits={_E},
+       doc="real part")  # fmt: skip
+define("imag", family=FAMILY, arity=1, infer=_unary(_FLOAT | _COMPLEX, real=True), traits={_E},
+       doc="imaginary part")  # fmt: skip
+
+
+def _infer_complex(view: OpView) -> Shape:
+    left, right = _same_dims(view)
+    require(left.dtype is right.dtype, "complex_c1", "complex takes operands of one element type")
+    require(left.dtype in _COMPLEX_OF, "complex_c2", f"complex does not take {left.dtype}")
+    return left.with_dtype(_COMPLEX_OF[left.dtype])
+
+
+def _infer_compare(view: OpView) -> Shape:
+    left, right = _same_dims(view)
+    require(left.dtype is right.dtype, "compare_c1", f"compare of {left} and {right}")
+    directions = ("EQ", "NE", "GE", "GT", "LE", "LT")
+    direction = view.attributes.direction
+    require(direction in directions, "compare_i3", f"compare direction {direction} is not known")
+    return left.with_dtype(PRED)
+
+
+def _infer_select(view: OpView) -> Shape:
+    predicate, on_true, on_false = view.operands
+    require(predicate.dtype is PRED, "select_i1", f"select takes a pred first, got {predicate}")
+    require(
+        on_true.compatible(on_false), "select_c2", f"select between {on_true} and {on_false}"
+    )
+    require(
+        not predicate.dims or predicate.dims == on_true.dims,
+        "select_c1",
+        f"select predicate {predicate} does not fit {on_true}",
+    )
+    return on_true
+
+
+def _infer_clamp(view: OpView) -> Shape:
+    low, operand, high = view.operands
+    for bound, label in ((low, "clamp_c1"), (high, "clamp_c2")):
+        require(not bound.dims or bound.dims == operand.dims, label, f"clamp bound {bound}")
+        require(bound.dtype is operand.dtype, "clamp_c3", f"clamp bound {bound} of {operand}")
+    return operand
+
+
+def _infer_convert(view: OpView) -> Shape:
+    given = view.given()
+    (operand,) = view.operands
+    require(operand.dims == given.dims, "convert_c1", f"convert of {operand} to {given}")
+    require(
+        not operand.dtype.is_complex or given.dtype.is_complex or not given.is_array or True,
+        "convert_i1",
+        "convert takes arrays",
+    )
+    return given
+
+
+def _infer_same(view: OpView) -> Shape:
+    return view.operands[0]
+
+
+def _infer_map_dims(view: OpView) -> Shape:
+    (operand,) = view.operands
+    require(operand.dtype.is_float, "reduce_precision_i1", "reduce-precision takes floats")
+    require(view.attributes.exponent_bits >= 1, "reduce_precision_c2", "exponent_bits < 1")
+    require(view.attributes.mantissa_bits >= 0, "reduce_precision_c3", "mantissa_bits < 0")
+    return operand
+
+
+define("complex", family=FAMILY, arity=2, infer=_infer_complex, traits={_E},
+       doc="complex number of real and imaginary part")  # fmt: skip
+define("compare", family=FAMILY, arity=2, infer=_infer_compare, attributes=CompareAttributes,
+       traits={_E}, doc="comparison; IEEE by default, TOTALORDER by type")  # fmt: skip
+define("select", family=FAMILY, arity=3, infer=_infer_select, traits={_E},
+       doc="second operand where the first is true, else the third")  # fmt: skip
+define("clamp", family=FAMILY, arity=3, infer=_infer_clamp, traits={_E},
+       doc="operand held between low and high")  # fmt: skip
+define("convert", family=FAMILY, arity=1, infer=_infer_convert,
+       traits={_E, Trait.NEEDS_SHAPE}, doc="to another element type")  # fmt: skip
+define("reduce-precision", family=FAMILY, arity=1, infer=_infer_map_dims,
+       attributes=ReducePrecisionAttributes, traits={_E, _I},
+       doc="rounded to a narrower float format, kept in the same type")  # fmt: skip
+define("copy", family=FAMILY, arity=1, infer=_infer_same, traits={_E, _I}, spec="copy",
+       doc="the same value in its own buffer")  # fmt: skip

@@ -1,0 +1,1 @@
+"""Linalg: linear algebra ops."""

@@ -1,0 +1,1 @@
+"""Random: random bits ops."""

@@ -1,0 +1,242 @@
+"""Shaping ops: they move elements and compute nothing.
+
+Source: StableHLO specification (labels as there), XLA operation semantics for the text form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "shaping"
+_S, _N = Trait.SHAPING, Trait.NEEDS_SHAPE
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionsAttributes:
+    """Attributes of `broadcast`, `transpose`, `reverse`, `concatenate`: dimension numbers."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAttributes:
+    """Attributes of `slice`: (start, limit, stride) per dimension; sizes may be symbolic."""
+
+    slice: tuple[tuple[int | Dim, int | Dim, int], ...] = attribute(Codec.SLICE)
+
+
+@dataclass(frozen=True, slots=True)
+class PadAttributes:
+    """Attributes of `pad`: (low, high, interior) per dimension; low and high may be negative."""
+
+    padding: tuple[tuple[int, int, int], ...] = attribute(Codec.PADDING)
+
+
+@dataclass(frozen=True, slots=True)
+class IotaAttributes:
+    """Attributes of `iota`."""
+
+    iota_dimension: int = attribute(Codec.INT)
+
+
+@dataclass(frozen=True, slots=True)
+class SizesAttributes:
+    """Attributes of `dynamic-slice`."""
+
+    dynamic_slice_sizes: tuple[int | Dim, ...] = attribute(Codec.INTS)
+
+
+def _infer_broadcast(view: OpView) -> Shape:
+    given = view.given()
+    (operand,) = view.operands
+    places = view.attributes.dimensions
+    require(operand.dtype is given.dtype, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
+    require(len(places) == operand.rank, "broadcast_in_dim_c2", "one dimension number per operand dim")
+    require(len(set(places)) == len(places), "broadcast_in_dim_c4", "dimension numbers repeat")
+    for size, place in zip(operand.dims, places, strict=True):
+        require(0 <= place < given.rank, "broadcast_in_dim_c3", f"dimension {place} of {given}")
+        require(
+            size == given.dims[place],
+            "broadcast_in_dim_c5",
+            f"broadcast of {operand} to {given}: size {size} is not {given.dims[place]}",
+        )
+    return given
+
+
+def _infer_reshape(view: OpView) -> Shape:
+    given = view.given()
+    (operand,) = view.operands
+    require(operand.dtype is given.dtype, "reshape_c1", f"reshape of {operand} to {given}")
+    require(
+        operand.size == given.size,
+        "reshape_c2",
+        f"reshape of {operand} to {given} changes the number of elements",
+    )
+    return given
+
+
+def _infer_bitcast(view: OpView) -> Shape:
+    given = view.given()
+    (operand,) = view.operands
+    require(operand.bytes == given.bytes, "bitcast_c1", f"bitcast of {operand} to {given}")
+    return given
+
+
+def _infer_bitcast_convert(view: OpView) -> Shape:
+    given = view.given()
+    (operand,) = view.operands
+    before, after = operand.dtype.bits, given.dtype.bits
+    dims = given.dims
+    if before > after:
+        dims = (*operand.dims, before // after)
+    elif before < after:
+        require(
+            bool(operand.dims) and operand.dims[-1] == after // before,
+            "bitcast_convert_c1",
+            f"bitcast-convert of {operand} to {given}",
+        )
+        dims = operand.dims[:-1]
+    else:
+        dims = operand.dims
+    require(dims == given.dims, "bitcast_convert_c1", f"bitcast-convert of {operand} to {given}")
+    return given
+
+
+def _infer_transpose(view: OpView) -> Shape:
+    (operand,) = view.operands
+    order = view.attributes.dimensions
+    require(
+        sorted(order) == list(range(operand.rank)),
+        "transpose_c2",
+        f"{order} is not a permutation of the dimensions of {operand}",
+    )
+    return operand.with_dims(tuple(operand.dims[place] for place in order))
+
+
+def _infer_reverse(view: OpView) -> Shape:
+    (operand,) = view.operands
+    places = view.attributes.dimensions
+    require(len(set(places)) == len(places), "reverse_c2", "dimension numbers repeat")
+    require(all(0 <= p < operand.rank for p in places), "reverse_c3", f"{places} of {operand}")
+    return operand
+
+
+def _infer_slice(view: OpView) -> Shape:
+    (operand,) = view.operands
+    bounds = view.attributes.slice
+    require(len(bounds) == operand.rank, "slice_c2", f"slice {bounds} of {operand}")
+    dims: list[int | Dim] = []
+    for (start, limit, stride), size in zip(bounds, operand.dims, strict=True):
+        if isinstance(start, int) and isinstance(limit, int):
+            fits = 0 <= start <= limit and (isinstance(size, Dim) or limit <= size)
+            require(fits, "slice_c3", f"slice [{start}:{limit}] of size {size} in {operand}")
+        require(stride > 0, "slice_c4", f"slice stride {stride}")
+        dims.append(dim.floordiv(limit - start + stride - 1, stride))
+    return operand.with_dims(tuple(dims))
+
+
+def _infer_pad(view: OpView) -> Shape:
+    operand, value = view.operands
+    padding = view.attributes.padding
+    require(len(padding) == operand.rank, "pad_c2", f"padding {padding} of {operand}")
+    require(
+        value.is_scalar and value.dtype is operand.dtype, "pad_c1", f"padding value {value} of {operand}"
+    )
+    dims: list[int | Dim] = []
+    for (low, high, interior), size in zip(padding, operand.dims, strict=True):
+        require(interior >= 0, "pad_c3", f"interior padding {interior}")
+        spread = size + dim.maximum(size - 1, 0) * interior if interior else size
+        total = spread + low + high
+        require(not isinstance(total, int) or total >= 0, "pad_c4", f"padding {padding} of {operand}")
+        dims.append(total)
+    return operand.with_dims(tuple(dims))
+
+
+def _infer_concatenate(view: OpView) -> Shape:
+    first = view.operands[0]
+    require(len(view.attributes.dimensions) == 1, "concatenate_c4", "one dimension number")
+    (place,) = view.attributes.dimensions
+    require(0 <= place < first.rank, "concatenate_c4", f"dimension {place} of {first}")
+    total: int | Dim = 0
+    for other in view.operands:
+        same = other.rank == first.rank and all(
+            a == b for i, (a, b) in enumerate(zip(other.dims, first.dims, strict=True)) if i != place
+        )
+        require(
+            same and other.dtype is first.dtype, "concatenate_c2", f"concatenate of {first} and {other}"
+        )
+        total = total + other.dims[place]
+    return first.with_dims((*first.dims[:place], total, *first.dims[place + 1 :]))
+
+
+def _infer_iota(view: OpView) -> Shape:
+    given = view.given()
+    place = view.attributes.iota_dimension
+    require(0 <= place < given.rank, "iota_c1", f"iota dimension {place} of {given}")
+    return given
+
+
+def _require_indices(view: OpView, indices: tuple[Shape, ...], rank: int) -> None:
+    name = view.opcode.replace("-", "_")
+    require(len(indices) == rank, f"{name}_c2", f"{view.opcode} takes {rank} indices, got {len(indices)}")
+    for index in indices:
+        require(
+            index.is_scalar and index.dtype.is_integer, f"{name}_c3", f"{view.opcode} index is {index}"
+        )
+
+
+def _infer_dynamic_slice(view: OpView) -> Shape:
+    operand, *indices = view.operands
+    _require_indices(view, tuple(indices), operand.rank)
+    sizes = view.attributes.dynamic_slice_sizes
+    require(len(sizes) == operand.rank, "dynamic_slice_c2", f"sizes {sizes} of {operand}")
+    for size, whole in zip(sizes, operand.dims, strict=True):
+        if isinstance(size, int) and isinstance(whole, int):
+            require(0 <= size <= whole, "dynamic_slice_c4", f"slice size {size} of {whole}")
+    return operand.with_dims(tuple(sizes))
+
+
+def _infer_dynamic_update_slice(view: OpView) -> Shape:
+    operand, update, *indices = view.operands
+    _require_indices(view, tuple(indices), operand.rank)
+    require(
+        update.rank == operand.rank and update.dtype is operand.dtype,
+        "dynamic_update_slice_c3",
+        f"update {update} of {operand}",
+    )
+    for size, whole in zip(update.dims, operand.dims, strict=True):
+        if isinstance(size, int) and isinstance(whole, int):
+            require(size <= whole, "dynamic_update_slice_c6", f"update {update} of {operand}")
+    return operand
+
+
+_DIMS = DimensionsAttributes
+define("broadcast", family=FAMILY, arity=1, infer=_infer_broadcast, attributes=_DIMS,
+       traits={_S, _N}, spec="broadcast_in_dim", doc="repeats along new dimensions")  # fmt: skip
+define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N},
+       doc="other dimensions, same row-major elements")  # fmt: skip
+define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N},
+       doc="same buffer seen as another shape")  # fmt: skip
+define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, traits={_N},
+       doc="same bits as another element type")  # fmt: skip
+define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
+       traits={_S}, doc="permutes dimensions: result dim i is operand dim dimensions[i]")  # fmt: skip
+define("reverse", family=FAMILY, arity=1, infer=_infer_reverse, attributes=_DIMS,
+       traits={_S}, doc="reverses dimensions")  # fmt: skip
+define("slice", family=FAMILY, arity=1, infer=_infer_slice, attributes=SliceAttributes,
+       traits={_S}, doc="a strided box")  # fmt: skip
+define("pad", family=FAMILY, arity=2, infer=_infer_pad, attributes=PadAttributes,
+       traits={_S}, doc="borders and gaps filled with a value")  # fmt: skip
+define("concatenate", family=FAMILY, arity=(1, None), infer=_infer_concatenate, attributes=_DIMS,
+       traits={_S}, doc="operands one after the other along a dimension")  # fmt: skip
+define("iota", family=FAMILY, arity=0, infer=_infer_iota, attributes=IotaAttributes,
+       traits={_N}, doc="0, 1, 2 … along a dimension")  # fmt: skip
+define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
+       attributes=SizesAttributes, traits={_S}, doc="a box at a computed place, clamped inside")  # fmt: skip
+define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
+       doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip

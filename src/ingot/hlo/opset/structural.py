@@ -1,0 +1,122 @@
+"""Structural ops: parameters, constants, tuples, fusions, tokens, custom calls.
+
+Source: XLA operation semantics; xla/hlo/ir/hlo_instructions.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.literal import Literal
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "structural"
+_SHAPE = Trait.NEEDS_SHAPE
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterAttributes:
+    """Attributes of `parameter`."""
+
+    number: int = attribute(Codec.INLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantAttributes:
+    """Attributes of `constant`."""
+
+    literal: Literal = attribute(Codec.INLINE)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAttributes:
+    """Attributes of `get-tuple-element`."""
+
+    index: int = attribute(Codec.INT)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionAttributes:
+    """Attributes of `fusion`: kind kLoop kInput kOutput kCustom, and the fused computation."""
+
+    kind: str = attribute(Codec.NAME)
+    calls: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCallAttributes:
+    """Attributes of `custom-call`."""
+
+    custom_call_target: str = attribute(Codec.STRING)
+    custom_call_has_side_effect: bool = attribute(Codec.BOOL, False)
+    api_version: str = attribute(Codec.NAME, "")
+    called_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS, ())
+    output_to_operand_aliasing: str = attribute(Codec.ALIASING, "")
+    operand_layout_constraints: str = attribute(Codec.SHAPES, "")
+
+
+def _given(view: OpView) -> Shape:
+    return view.given()
+
+
+def _infer_constant(view: OpView) -> Shape:
+    literal = view.attributes.literal.shape
+    if view.declared is not None and view.declared.compatible(literal):
+        return view.declared
+    return literal
+
+
+def _infer_tuple(view: OpView) -> Shape:
+    return Shape.tuple(view.operands)
+
+
+def _infer_element(view: OpView) -> Shape:
+    (operand,) = view.operands
+    index = view.attributes.index
+    require(operand.is_tuple, "get_tuple_element_i1", f"get-tuple-element of {operand}")
+    count = len(operand.elements)
+    require(0 <= index < count, "get_tuple_element_c1", f"index {index} of {count} elements")
+    return operand.elements[index]
+
+
+def _infer_fusion(view: OpView) -> Shape:
+    fused: Computation = view.attributes.calls
+    given = tuple(p.shape for p in fused.parameters)
+    require(len(given) == len(view.operands), "fusion_c1", "fusion operands do not fit")
+    for have, want in zip(view.operands, given, strict=True):
+        require(have.compatible(want), "fusion_c1", f"fusion operand {have}, parameter {want}")
+    return fused.root.shape
+
+
+def _infer_token(view: OpView) -> Shape:
+    return Shape.token()
+
+
+def _infer_identity(view: OpView) -> Shape:
+    return view.operands[0]
+
+
+def _infer_domain(view: OpView) -> Shape:
+    return view.operands[0]
+
+
+define("parameter", family=FAMILY, arity=0, infer=_given, attributes=ParameterAttributes,
+       traits={_SHAPE}, doc="an argument of the computation")  # fmt: skip
+define("constant", family=FAMILY, arity=0, infer=_infer_constant, attributes=ConstantAttributes,
+       doc="a literal value")  # fmt: skip
+define("tuple", family=FAMILY, arity=(0, None), infer=_infer_tuple, doc="several values as one")
+define("get-tuple-element", family=FAMILY, arity=1, infer=_infer_element,
+       attributes=IndexAttributes, doc="one element of a tuple")  # fmt: skip
+define("fusion", family=FAMILY, arity=(0, None), infer=_infer_fusion, attributes=FusionAttributes,
+       doc="a computation that runs as one kernel")  # fmt: skip
+define("custom-call", family=FAMILY, arity=(0, None), infer=_given,
+       attributes=CustomCallAttributes, traits={_SHAPE, Trait.SIDE_EFFECT},
+       doc="a call of code registered under a name")  # fmt: skip
+define("optimization-barrier", family=FAMILY, arity=1, infer=_infer_identity,
+       doc="its operand; nothing moves across")  # fmt: skip
+define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token,
+       traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
+define("add-dependency", family=FAMILY, arity=2, infer=_infer_identity,
+       doc="its first operand, after its second")  # fmt: skip

@@ -1,0 +1,204 @@
+"""Shapes and layouts: element type, dimensions, order in memory; or a tuple of shapes.
+
+Immutable values. A dimension is an `int` or a `Dim`; both print so that static shapes read
+exactly as XLA prints them (`f32[2,3]{1,0}`), symbolic ones as `f32[?n,3]`. Layouts are XLA's
+minor-to-major order; shapes that differ only in layout are `compatible`.
+
+Example:
+    >>> str(Shape.array("f32", (2, 3))), str(Shape.tuple((Shape.array("s32", ()),)))
+    ('f32[2,3]{1,0}', '(s32[])')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import OPAQUE, TOKEN, TUPLE, DType, dtype
+from ingot.support.diagnostics import VerifyError
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Order of dimensions in memory, minor first, and XLA's tiles kept as text."""
+
+    minor_to_major: tuple[int, ...]
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        inner = ",".join(map(str, self.minor_to_major))
+        return "{" + inner + (":" + self.suffix if self.suffix else "") + "}"
+
+    @staticmethod
+    def row_major(rank: int) -> Layout:
+        """Return the default layout of `rank` dimensions."""
+        return Layout(tuple(range(rank - 1, -1, -1)))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a value.
+
+    Attributes:
+        dtype: element type; TUPLE for tuples, TOKEN and OPAQUE for those.
+        dims: dimensions, major first; empty for tuples.
+        layout: order in memory, or None where it does not matter.
+        elements: element shapes of a tuple.
+        bounded: dimensions that XLA calls dynamic with a static bound (`<=n`).
+    """
+
+    dtype: DType
+    dims: tuple[int | Dim, ...] = ()
+    layout: Layout | None = None
+    elements: tuple[Shape, ...] = ()
+    bounded: tuple[bool, ...] = ()
+
+    @staticmethod
+    def array(
+        element: str | DType, dims: tuple[int | Dim, ...], layout: Layout | None = None
+    ) -> Shape:
+        """Return an array shape; the default layout is row-major."""
+        return Shape(dtype(element), tuple(dims), layout or Layout.row_major(len(dims)))
+
+    @staticmethod
+    def tuple(elements: tuple[Shape, ...]) -> Shape:  # noqa: A003 - XLA's word
+        """Return the shape of a tuple."""
+        return Shape(TUPLE, (), None, elements)
+
+    @staticmethod
+    def token() -> Shape:
+        """Return the shape of a token."""
+        return Shape(TOKEN)
+
+    @staticmethod
+    def opaque() -> Shape:
+        """Return the opaque shape."""
+        return Shape(OPAQUE)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dtype.name, self.dims, self.elements))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dims)
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether this is a tuple."""
+        return self.dtype is TUPLE
+
+    @property
+    def is_array(self) -> bool:
+        """Whether this holds elements (not a tuple, token or opaque)."""
+        return self.dtype.storage is not None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is an int."""
+        return all(isinstance(size, int) for size in self.dims) and all(
+            element.is_static for element in self.elements
+        )
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether this is an array with no dimensions."""
+        return self.is_array and not self.dims
+
+    @property
+    def size(self) -> int | Dim:
+        """Number of elements of an array."""
+        return dim_math.product(self.dims)
+
+    @property
+    def bytes(self) -> int | Dim:
+        """Bytes of the dense buffer of an array; the sum over a tuple's leaves."""
+        if self.is_tuple:
+            total: int | Dim = 0
+            for leaf in self.elements:
+                total = total + leaf.bytes
+            return total
+        return self.size * self.dtype.bytes if self.is_array else 0
+
+    @property
+    def static_dims(self) -> tuple[int, ...]:
+        """The dimensions as ints; VerifyError when one is symbolic."""
+        found: list[int] = []
+        for size in self.dims:
+            if not isinstance(size, int):
+                raise VerifyError(f"shape {self} has a symbolic size", code="INGOT0204")
+            found.append(size)
+        return tuple(found)
+
+    def leaves(self) -> list[tuple[tuple[int, ...], Shape]]:
+        """Return (index path, shape) of every leaf, in order; an array is its own leaf."""
+        if not self.is_tuple:
+            return [((), self)]
+        return [
+            ((number, *path), leaf)
+            for number, element in enumerate(self.elements)
+            for path, leaf in element.leaves()
+        ]
+
+    def at(self, path: tuple[int, ...]) -> Shape:
+        """Return the shape at an index path into nested tuples."""
+        found = self
+        for number in path:
+            found = found.elements[number]
+        return found
+
+    def with_dtype(self, element: str | DType) -> Shape:
+        """Return the same dimensions with another element type."""
+        return replace(self, dtype=dtype(element))
+
+    def with_dims(self, dims: tuple[int | Dim, ...]) -> Shape:
+        """Return the same element type with other dimensions, row-major."""
+        return Shape.array(self.dtype, dims)
+
+    def compatible(self, other: Shape) -> bool:
+        """Whether both are the same up to layouts."""
+        return (
+            self.dtype is other.dtype
+            and self.dims == other.dims
+            and len(self.elements) == len(other.elements)
+            and all(a.compatible(b) for a, b in zip(self.elements, other.elements, strict=True))
+        )
+
+    def to_string(self, *, with_layout: bool = True) -> str:
+        """Return XLA's text of the shape."""
+        if self.is_tuple:
+            inner = (
+                ", ".join(e.to_string(with_layout=with_layout) for e in self.elements)
+            )
+            return f"({inner})"
+        if not self.is_array:
+            return f"{self.dtype.name}[]"
+        bounded = self.bounded or (False,) * self.rank
+        dims = ",".join(
+            ("<=" if flag else "") + _size_text(size)
+            for size, flag in zip(self.dims, bounded, strict=True)
+        )
+        text = f"{self.dtype.name}[{dims}]"
+        if with_layout and self.layout is not None and self.dims:
+            text += str(self.layout)
+        return text
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+
+def _size_text(size: int | Dim) -> str:
+    if isinstance(size, int):
+        return str(size)
+    return f"?{size}" if size.is_symbol else f"?({size})"
+
+
+def scalar(element: str | DType) -> Shape:
+    """Return the shape of one element."""
+    return Shape.array(element, ())
