@@ -42,7 +42,7 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/file_size.py
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow" $(PYTEST_FLAGS)
 

@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -25,6 +26,14 @@ class Span:
     column: int
     source_line: str
     source_name: str = "<hlo>"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the place, the line, and a caret under the column, kept there by the same tabs."""
+        before = self.source_line[: self.column - 1].ljust(self.column - 1)
+        blank = "".join("\t" if character == "\t" else " " for character in before)
+        yield f"  --> {self.source_name}:{self.line}:{self.column}"
+        yield f"   | {self.source_line}"
+        yield f"   | {blank}^"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +66,12 @@ class Diagnostic:
         """Return the diagnostic as the text that users see."""
         lines = [f"error[{self.code}]: {self.message}"]
         if self.span is not None:
-            span = self.span
-            lines.append(f"  --> {span.source_name}:{span.line}:{span.column}")
-            lines.append(f"   | {span.source_line}")
-            lines.append("   | " + " " * (span.column - 1) + "^")
+            lines.extend(self.span.lines())
         if self.instruction:
             lines.append(f"  instruction: {self.instruction}")
         if self.op_type or self.op_name:
-            lines.append(f"  op: {self.op_type} (node '{self.op_name}')")
+            node = f"(node '{self.op_name}')" if self.op_name else ""
+            lines.append("  op: " + " ".join(filter(None, (self.op_type, node))))
         if self.location is not None:
             lines.append(f"  at: {self.location}")
         if self.pass_name:
@@ -111,6 +118,10 @@ class IngotError(Exception):
                 hint,
             )
         super().__init__(self.diagnostic.render())
+
+    def __reduce__(self) -> tuple[type[IngotError], tuple[Diagnostic]]:
+        # The exception's own arguments are the rendered text; a copy must carry the facts.
+        return type(self), (self.diagnostic,)
 
 
 class ParseError(IngotError):

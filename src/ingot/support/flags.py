@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ingot.support.diagnostics import FlagError
@@ -29,7 +30,9 @@ T = TypeVar("T")
 
 PREFIX = "INGOT_"
 
-_overrides: ContextVar[Mapping[str, Any]] = ContextVar("ingot_flag_overrides", default={})
+_overrides: ContextVar[Mapping[str, Any]] = ContextVar(
+    "ingot_flag_overrides", default=MappingProxyType({})
+)
 
 
 class IngotWarning(UserWarning):
@@ -74,7 +77,7 @@ class Flag(Generic[T]):
 
 
 @contextmanager
-def override(flag: Flag[T], value: T) -> Iterator[None]:
+def override(flag: Flag[T], value: T) -> Generator[None]:
     """Give `flag` a value for the extent of a `with` block, in this thread or task only."""
     token = _overrides.set({**_overrides.get(), flag.name: value})
     try:

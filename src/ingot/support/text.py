@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_BYTE_UNITS = ("KiB", "MiB", "GiB", "TiB")
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _SECOND_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
@@ -31,15 +31,13 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Return `count` bytes with a binary unit, two or three significant digits."""
-    if count < 1024:
-        return f"{count:.0f} B"
-    unit = _BYTE_UNITS[0]
-    for unit in _BYTE_UNITS:
+    """Return `count` bytes with a binary unit and at most one decimal."""
+    step = 0
+    while count >= 1024 and step + 1 < len(_BYTE_UNITS):
         count /= 1024
-        if count < 1024:
-            break
-    return f"{count:.1f} {unit}" if count < 100 else f"{count:.0f} {unit}"
+        step += 1
+    decimals = 1 if step and count < 100 else 0
+    return f"{count:.{decimals}f} {_BYTE_UNITS[step]}"
 
 
 def format_seconds(seconds: float) -> str:

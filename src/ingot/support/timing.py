@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -96,7 +96,7 @@ class PhaseTimer:
         self._began = 0.0
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Phase]:
+    def phase(self, name: str) -> Generator[Phase]:
         """Measure the `with` block as phase `name` inside the phases that are open now."""
         progress = self._start_progress() if len(self._stack) == 1 else None
         phase = self._stack[-1].child(name)
