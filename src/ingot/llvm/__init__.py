@@ -1,0 +1,6 @@
+"""LLVM, as the rest of Ingot sees it: a text IR builder, our vector math, and the JIT.
+
+Stands below every code generator (`cpu`, `gpu`, `runtime`) and above `support` only. Nothing here
+knows HLO. The flow: `builder.ModuleBuilder` writes IR text, `jit.compile_object` makes an object of
+it (through `cache`), `jit.link_object` makes the object callable.
+"""

@@ -1,0 +1,298 @@
+"""Typed arithmetic of the text IR builder: one name per operation, int or float by operand type.
+
+A mixin over `FunctionWriter`. Every op works on scalars and on vectors of any lane count.
+Invariant: integer ops carry no `nsw`/`nuw`, so overflow wraps as HLO demands; float ops carry the
+builder's `fast_math` flags (none by default), or the `flags` given to the one op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.llvm.types import I1, I32, I64, Type, vector
+from ingot.llvm.values import Scalar, Value, const, undef, zero
+from ingot.llvm.writer import FunctionWriter
+from ingot.support.diagnostics import InternalError
+
+_TREE_REDUCTIONS = {"add": "fadd", "mul": "fmul"}
+_INTRINSIC_REDUCTIONS = frozenset(["add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin"])
+_FLOAT_REDUCTIONS = {"maximum": "fmaximum", "minimum": "fminimum"}
+
+
+class Arithmetic(FunctionWriter):
+    """Binary and unary ops, comparisons, casts, lane movement, reductions of one vector."""
+
+    __slots__ = ()
+
+    def const(self, type: Type, value: Scalar | Sequence[Scalar]) -> Value:
+        """Return a constant; see `values.const`."""
+        return const(type, value)
+
+    def zero(self, type: Type) -> Value:
+        """Return the all-zero constant."""
+        return zero(type)
+
+    def undef(self, type: Type) -> Value:
+        """Return a value that is never looked at."""
+        return undef(type)
+
+    def binary(self, opcode: str, a: Value, b: Value) -> Value:
+        """Emit `opcode type a, b`; both operands must have one type."""
+        type = a.type
+        if type is not b.type:
+            raise InternalError(f"{opcode} of {type.text} and {b.type.text} in '{self.name}'")
+        return self.define(type, f"{opcode} {type.text} {a.text}, {b.text}")
+
+    def _float(self, opcode: str, a: Value, b: Value, flags: str | None) -> Value:
+        flags = self.fast_math if flags is None else flags
+        return self.binary(f"{opcode} {flags}" if flags else opcode, a, b)
+
+    def add(self, a: Value, b: Value, flags: str | None = None) -> Value:
+        """Return a + b."""
+        return self._float("fadd", a, b, flags) if a.type.is_float else self.binary("add", a, b)
+
+    def sub(self, a: Value, b: Value, flags: str | None = None) -> Value:
+        """Return a - b."""
+        return self._float("fsub", a, b, flags) if a.type.is_float else self.binary("sub", a, b)
+
+    def mul(self, a: Value, b: Value, flags: str | None = None) -> Value:
+        """Return a * b."""
+        return self._float("fmul", a, b, flags) if a.type.is_float else self.binary("mul", a, b)
+
+    def div(self, a: Value, b: Value, flags: str | None = None) -> Value:
+        """Return the float quotient a / b."""
+        return self._float("fdiv", a, b, flags)
+
+    def frem(self, a: Value, b: Value) -> Value:
+        """Return LLVM's frem: a libm call per lane; `math.remainder` has our own."""
+        return self.binary("frem", a, b)
+
+    def sdiv(self, a: Value, b: Value) -> Value:
+        """Return the signed quotient, towards zero; b = 0 and MIN / -1 are undefined."""
+        return self.binary("sdiv", a, b)
+
+    def udiv(self, a: Value, b: Value) -> Value:
+        """Return the unsigned quotient; b = 0 is undefined."""
+        return self.binary("udiv", a, b)
+
+    def srem(self, a: Value, b: Value) -> Value:
+        """Return the signed remainder, with a's sign; b = 0 and MIN % -1 are undefined."""
+        return self.binary("srem", a, b)
+
+    def urem(self, a: Value, b: Value) -> Value:
+        """Return the unsigned remainder; b = 0 is undefined."""
+        return self.binary("urem", a, b)
+
+    def neg(self, a: Value) -> Value:
+        """Return -a; for floats the sign bit is flipped, NaN included."""
+        if a.type.is_float:
+            return self.define(a.type, f"fneg {a.type.text} {a.text}")
+        return self.binary("sub", zero(a.type), a)
+
+    def abs(self, a: Value) -> Value:
+        """Return |a|; the integer minimum stays itself."""
+        if a.type.is_float:
+            return self.intrinsic("llvm.fabs", a.type, [a])
+        return self.intrinsic("llvm.abs", a.type, [a, const(I1, False)])
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """Return a * b + c, rounded once; a libm call where the CPU has no FMA."""
+        return self.intrinsic("llvm.fma", a.type, [a, b, c])
+
+    def and_(self, a: Value, b: Value) -> Value:
+        """Return the bitwise and."""
+        return self.binary("and", a, b)
+
+    def or_(self, a: Value, b: Value) -> Value:
+        """Return the bitwise or."""
+        return self.binary("or", a, b)
+
+    def xor(self, a: Value, b: Value) -> Value:
+        """Return the bitwise exclusive or."""
+        return self.binary("xor", a, b)
+
+    def not_(self, a: Value) -> Value:
+        """Return the bitwise complement."""
+        return self.binary("xor", a, const(a.type, -1))
+
+    def shl(self, a: Value, b: Value) -> Value:
+        """Return a << b; b must be below the width."""
+        return self.binary("shl", a, b)
+
+    def lshr(self, a: Value, b: Value) -> Value:
+        """Return a >> b, filling zeros; b must be below the width."""
+        return self.binary("lshr", a, b)
+
+    def ashr(self, a: Value, b: Value) -> Value:
+        """Return a >> b, filling the sign; b must be below the width."""
+        return self.binary("ashr", a, b)
+
+    def icmp(self, predicate: str, a: Value, b: Value) -> Value:
+        """Compare integers or pointers: eq ne slt sle sgt sge ult ule ugt uge."""
+        return self._compare("icmp", predicate, a, b)
+
+    def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
+        """Compare floats: oeq ogt oge olt ole one ord, ueq ... une uno (true on NaN)."""
+        return self._compare("fcmp", predicate, a, b)
+
+    def _compare(self, opcode: str, predicate: str, a: Value, b: Value) -> Value:
+        if a.type is not b.type:
+            raise InternalError(f"{opcode} of {a.type.text} and {b.type.text} in '{self.name}'")
+        text = f"{opcode} {predicate} {a.type.text} {a.text}, {b.text}"
+        return self.define(vector(I1, a.type.lanes), text)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """Return a where `condition` (one i1, or one per lane) holds, else b."""
+        if a.type is not b.type:
+            raise InternalError(f"select of {a.type.text} and {b.type.text} in '{self.name}'")
+        type = a.type.text
+        chooser = f"{condition.type.text} {condition.text}"
+        return self.define(a.type, f"select {chooser}, {type} {a.text}, {type} {b.text}")
+
+    def cast(self, opcode: str, a: Value, type: Type) -> Value:
+        """Emit the cast `opcode a to type`; a cast to a's own type is a."""
+        if a.type is type:
+            return a
+        return self.define(type, f"{opcode} {a.type.text} {a.text} to {type.text}")
+
+    def trunc(self, a: Value, type: Type) -> Value:
+        """Drop the high bits of an integer."""
+        return self.cast("trunc", a, type)
+
+    def zext(self, a: Value, type: Type) -> Value:
+        """Widen an unsigned integer."""
+        return self.cast("zext", a, type)
+
+    def sext(self, a: Value, type: Type) -> Value:
+        """Widen a signed integer."""
+        return self.cast("sext", a, type)
+
+    def fptrunc(self, a: Value, type: Type) -> Value:
+        """Round a float to a narrower type (f16, bf16: see `math.half` where no CPU support)."""
+        return self.cast("fptrunc", a, type)
+
+    def fpext(self, a: Value, type: Type) -> Value:
+        """Widen a float, exactly."""
+        return self.cast("fpext", a, type)
+
+    def fptosi(self, a: Value, type: Type) -> Value:
+        """Convert towards zero; NaN and out of range are undefined (see `fptosi_sat`)."""
+        return self.cast("fptosi", a, type)
+
+    def fptoui(self, a: Value, type: Type) -> Value:
+        """Convert towards zero; NaN and out of range are undefined (see `fptoui_sat`)."""
+        return self.cast("fptoui", a, type)
+
+    def fptosi_sat(self, a: Value, type: Type) -> Value:
+        """Convert towards zero, clamped to the type's range; NaN gives 0."""
+        return self.intrinsic("llvm.fptosi.sat", type, [a])
+
+    def fptoui_sat(self, a: Value, type: Type) -> Value:
+        """Convert towards zero, clamped to the type's range; NaN gives 0."""
+        return self.intrinsic("llvm.fptoui.sat", type, [a])
+
+    def sitofp(self, a: Value, type: Type) -> Value:
+        """Convert a signed integer, rounding to nearest even."""
+        return self.cast("sitofp", a, type)
+
+    def uitofp(self, a: Value, type: Type) -> Value:
+        """Convert an unsigned integer, rounding to nearest even."""
+        return self.cast("uitofp", a, type)
+
+    def bitcast(self, a: Value, type: Type) -> Value:
+        """Read the same bits as another type."""
+        return self.cast("bitcast", a, type)
+
+    def ptrtoint(self, a: Value, type: Type = I64) -> Value:
+        """Return a pointer's address."""
+        return self.cast("ptrtoint", a, type)
+
+    def inttoptr(self, a: Value, type: Type) -> Value:
+        """Return an address as a pointer."""
+        return self.cast("inttoptr", a, type)
+
+    def splat(self, scalar: Value, lanes: int) -> Value:
+        """Return a vector with `scalar` in every lane (the scalar itself for one lane)."""
+        if lanes == 1:
+            return scalar
+        type = vector(scalar.type, lanes)
+        first = self.insert(undef(type), scalar, 0)
+        return self.shuffle(first, undef(type), [0] * lanes)
+
+    def extract(self, a: Value, lane: int | Value) -> Value:
+        """Return one lane; of a scalar, lane 0 is the scalar."""
+        if not a.type.is_vector:
+            return a
+        index = f"i64 {lane}" if isinstance(lane, int) else f"{lane.type.text} {lane.text}"
+        return self.define(a.type.element, f"extractelement {a.type.text} {a.text}, {index}")
+
+    def insert(self, a: Value, scalar: Value, lane: int | Value) -> Value:
+        """Return `a` with one lane replaced."""
+        if not a.type.is_vector:
+            return scalar
+        index = f"i64 {lane}" if isinstance(lane, int) else f"{lane.type.text} {lane.text}"
+        item = f"{scalar.type.text} {scalar.text}"
+        return self.define(a.type, f"insertelement {a.type.text} {a.text}, {item}, {index}")
+
+    def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
+        """Return the lanes `mask` of a ++ b; -1 is a lane that is never looked at."""
+        lanes = ", ".join([f"i32 {item}" if item >= 0 else "i32 poison" for item in mask])
+        # A vector of one lane is a scalar everywhere else in this builder.
+        if len(mask) == 1:
+            return self.extract(a if mask[0] < a.type.lanes else b, mask[0] % a.type.lanes)
+        type = vector(a.type.element, len(mask))
+        text = a.type.text
+        mask_text = f"{vector(I32, len(mask)).text} <{lanes}>"
+        return self.define(type, f"shufflevector {text} {a.text}, {text} {b.text}, {mask_text}")
+
+    def slice_lanes(self, a: Value, start: int, count: int) -> Value:
+        """Return `count` consecutive lanes of `a`."""
+        if start == 0 and count == a.type.lanes:
+            return a
+        return self.shuffle(a, undef(a.type), range(start, start + count))
+
+    def concat_lanes(self, parts: Sequence[Value]) -> Value:
+        """Return the lanes of equal vectors (or scalars) one after the other; a power of two."""
+        parts = list(parts)
+        if not parts[0].type.is_vector:
+            result = undef(vector(parts[0].type, len(parts)))
+            for lane, part in enumerate(parts):
+                result = self.insert(result, part, lane)
+            return result
+        while len(parts) > 1:
+            mask = range(2 * parts[0].type.lanes)
+            parts = [self.shuffle(parts[at], parts[at + 1], mask) for at in range(0, len(parts), 2)]
+        return parts[0]
+
+    def extract_value(self, aggregate: Value, index: int) -> Value:
+        """Return one field of a struct value."""
+        type = aggregate.type.fields[index]
+        text = f"extractvalue {aggregate.type.text} {aggregate.text}, {index}"
+        return self.define(type, text)
+
+    def reduce(self, kind: str, a: Value) -> Value:
+        """Reduce all lanes to one scalar; the order is fixed: halves are combined, then halved.
+
+        Kinds: add mul (both), and or xor smax smin umax umin (integers, i1), maximum minimum
+        (floats, NaN wins, -0 < +0). Float add and mul take a power of two of lanes.
+        """
+        if not a.type.is_vector:
+            return a
+        if a.type.is_float and kind in _TREE_REDUCTIONS:
+            return self._reduce_tree(_TREE_REDUCTIONS[kind], a)
+        if a.type.is_float and kind in _FLOAT_REDUCTIONS:
+            name = f"llvm.vector.reduce.{_FLOAT_REDUCTIONS[kind]}"
+            return self.intrinsic(name, a.type.element, [a])
+        if a.type.is_float or kind not in _INTRINSIC_REDUCTIONS:
+            raise InternalError(f"there is no '{kind}' reduction of {a.type.text}")
+        return self.intrinsic(f"llvm.vector.reduce.{kind}", a.type.element, [a])
+
+    def _reduce_tree(self, opcode: str, a: Value) -> Value:
+        lanes = a.type.lanes
+        while lanes > 1:
+            if lanes % 2:
+                raise InternalError(f"a float reduction needs a power of two, not {a.type.lanes}")
+            lanes //= 2
+            low, high = self.slice_lanes(a, 0, lanes), self.slice_lanes(a, lanes, lanes)
+            a = self._float(opcode, low, high, None)
+        return a

@@ -1,0 +1,203 @@
+"""Memory of the text IR builder: loads, stores, addresses, masked access, atomics.
+
+A mixin over `FunctionWriter`. Invariant: every access states its alignment, because LLVM assumes
+the whole vector's alignment when none is written and tensors only promise their element's.
+An i1 is never loaded or stored: predicates live in memory as i8.
+"""
+
+from __future__ import annotations
+
+from ingot.llvm.arithmetic import Arithmetic
+from ingot.llvm.types import I1, I8, I64, PTR, VOID, Type, is_bool, struct, vector
+from ingot.llvm.values import Value, const, undef, zero
+from ingot.support.diagnostics import InternalError
+
+
+class Memory(Arithmetic):
+    """Access to memory; a mixin of `FunctionBuilder`."""
+
+    __slots__ = ()
+
+    def load(
+        self,
+        type: Type,
+        pointer: Value,
+        align: int = 0,
+        *,
+        invariant: bool = False,
+        nontemporal: bool = False,
+        volatile: bool = False,
+    ) -> Value:
+        """Load a value; `align` in bytes, 0 = the element's own. `invariant`: nobody writes it."""
+        if is_bool(type):
+            raise InternalError(f"load of {type.text}: predicates live in memory as i8")
+        word = "load volatile" if volatile else "load"
+        address = f"{pointer.type.text} {pointer.text}, align {align or type.alignment}"
+        text = f"{word} {type.text}, {address}"
+        if invariant:
+            text += f", !invariant.load {self.module.metadata('!{}')}"
+        if nontemporal:
+            text += f", !nontemporal {self.module.metadata('!{i32 1}')}"
+        return self.define(type, text)
+
+    def store(
+        self,
+        value: Value,
+        pointer: Value,
+        align: int = 0,
+        *,
+        nontemporal: bool = False,
+        volatile: bool = False,
+    ) -> None:
+        """Store a value; non-temporal stores bypass the caches (needs the vector's alignment)."""
+        type = value.type
+        if is_bool(type):
+            raise InternalError(f"store of {type.text}: predicates live in memory as i8")
+        word = "store volatile" if volatile else "store"
+        address = f"{pointer.type.text} {pointer.text}, align {align or type.alignment}"
+        text = f"{word} {type.text} {value.text}, {address}"
+        if nontemporal:
+            text += f", !nontemporal {self.module.metadata('!{i32 1}')}"
+        self.emit(text)
+
+    def gep(self, pointer: Value, index: Value | int, element_type: Type = I8) -> Value:
+        """Return the address `index` elements after `pointer`; index 0 is the pointer itself.
+
+        A vector index gives a vector of addresses (for `gather` and `scatter`).
+        """
+        if isinstance(index, int):
+            if index == 0:
+                return pointer
+            index = const(I64, index)
+        base = f"{pointer.type.text} {pointer.text}, {index.type.text} {index.text}"
+        lanes = index.type.lanes if index.type.is_vector else pointer.type.lanes
+        type = vector(pointer.type.element, lanes)
+        return self.define(type, f"getelementptr inbounds {element_type.text}, {base}")
+
+    def alloca(self, type: Type, count: int = 1, align: int = 0) -> Value:
+        """Return the address of `count` uninitialized items on the stack (entry block)."""
+        text = f"alloca {type.text}, i64 {count}, align {align or type.alignment}"
+        return self.emit_alloca(PTR, text)
+
+    def masked_load(
+        self,
+        type: Type,
+        pointer: Value,
+        mask: Value,
+        otherwise: Value | None = None,
+        align: int = 0,
+    ) -> Value:
+        """Load the lanes where `mask` holds; others are `otherwise` (default zero), not touched."""
+        other = zero(type) if otherwise is None else otherwise
+        if not type.is_vector:
+            raise InternalError("a masked load of one lane is a branch: use if_")
+        declared = self.module.declare(
+            f"llvm.masked.load.{type.suffix}.{pointer.type.suffix}",
+            type,
+            [pointer.type, mask.type, type],
+        )
+        return self._call_aligned(declared.text, type, [pointer, mask, other], 0, align)
+
+    def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
+        """Store the lanes where `mask` holds."""
+        type = value.type
+        declared = self.module.declare(
+            f"llvm.masked.store.{type.suffix}.{pointer.type.suffix}",
+            VOID,
+            [type, pointer.type, mask.type],
+        )
+        self._call_aligned(declared.text, VOID, [value, pointer, mask], 1, align or type.alignment)
+
+    def gather(
+        self, type: Type, pointers: Value, mask: Value | None = None, otherwise: Value | None = None
+    ) -> Value:
+        """Load each lane from its own address."""
+        if not type.is_vector:
+            return self.load(type, pointers)
+        every = const(vector(I1, type.lanes), True) if mask is None else mask
+        other = undef(type) if otherwise is None else otherwise
+        declared = self.module.declare(
+            f"llvm.masked.gather.{type.suffix}.{pointers.type.suffix}",
+            type,
+            [pointers.type, every.type, type],
+        )
+        return self._call_aligned(declared.text, type, [pointers, every, other], 0, 0)
+
+    def scatter(self, value: Value, pointers: Value, mask: Value | None = None) -> None:
+        """Store each lane to its own address; on equal addresses the highest lane wins."""
+        type = value.type
+        if not type.is_vector:
+            self.store(value, pointers)
+            return
+        every = const(vector(I1, type.lanes), True) if mask is None else mask
+        declared = self.module.declare(
+            f"llvm.masked.scatter.{type.suffix}.{pointers.type.suffix}",
+            VOID,
+            [type, pointers.type, every.type],
+        )
+        self._call_aligned(declared.text, VOID, [value, pointers, every], 1, type.alignment)
+
+    def _call_aligned(
+        self, callee: str, result: Type, args: list[Value], position: int, align: int
+    ) -> Value:
+        """Call a masked intrinsic: the alignment is an attribute of its pointer argument."""
+        operands = [f"{item.type.text} {item.text}" for item in args]
+        pointer = args[position]
+        bytes_ = align or result.alignment
+        operands[position] = f"{pointer.type.text} align {bytes_} {pointer.text}"
+        text = f"call {result.text} {callee}({', '.join(operands)})"
+        if result is VOID:
+            self.emit(text)
+            return Value(VOID, "")
+        return self.define(result, text)
+
+    def atomic_load(self, type: Type, pointer: Value, ordering: str = "acquire") -> Value:
+        """Load atomically: monotonic, acquire or seq_cst."""
+        address = f"{pointer.type.text} {pointer.text}"
+        return self.define(
+            type, f"load atomic {type.text}, {address} {ordering}, align {type.alignment}"
+        )
+
+    def atomic_store(self, value: Value, pointer: Value, ordering: str = "release") -> None:
+        """Store atomically: monotonic, release or seq_cst."""
+        address = f"{pointer.type.text} {pointer.text}"
+        item = f"{value.type.text} {value.text}"
+        self.emit(f"store atomic {item}, {address} {ordering}, align {value.type.alignment}")
+
+    def atomicrmw(
+        self, operation: str, pointer: Value, value: Value, ordering: str = "acq_rel"
+    ) -> Value:
+        """Update memory and return what it held: xchg add sub and or xor max min umax umin."""
+        operands = f"{pointer.type.text} {pointer.text}, {value.type.text} {value.text}"
+        return self.define(value.type, f"atomicrmw {operation} {operands} {ordering}")
+
+    def cmpxchg(
+        self,
+        pointer: Value,
+        expected: Value,
+        new: Value,
+        success: str = "acq_rel",
+        failure: str = "acquire",
+    ) -> tuple[Value, Value]:
+        """Write `new` if memory holds `expected`; return (what it held, whether it was written)."""
+        type = expected.type
+        operands = f"{pointer.type.text} {pointer.text}, {type.text} {expected.text}"
+        pair = self.define(
+            struct(type, I1), f"cmpxchg {operands}, {type.text} {new.text} {success} {failure}"
+        )
+        return self.extract_value(pair, 0), self.extract_value(pair, 1)
+
+    def fence(self, ordering: str = "seq_cst") -> None:
+        """Order the memory accesses before against those after."""
+        self.emit(f"fence {ordering}")
+
+    def memcpy(self, target: Value, source: Value, size: Value | int) -> None:
+        """Copy `size` bytes between regions that do not overlap (a call to memcpy if large)."""
+        count = const(I64, size) if isinstance(size, int) else size
+        self.intrinsic("llvm.memcpy", VOID, [target, source, count, const(I1, False)])
+
+    def memset(self, target: Value, byte: int, size: Value | int) -> None:
+        """Fill `size` bytes."""
+        count = const(I64, size) if isinstance(size, int) else size
+        fill = const(I8, byte)
+        self.intrinsic("llvm.memset", VOID, [target, fill, count, const(I1, False)])

@@ -1,0 +1,133 @@
+"""What code is generated for: triple, CPU, features, and the questions that emitters ask.
+
+`TargetSpec.host()` is this machine; `INGOT_CPU_LEVEL` or an argument force a level ("avx512",
+"avx2", "plain"), so that the narrow paths are tested on a wide machine. Invariant: a spec is a
+plain value; equal specs generate equal code, so it is part of the object cache's key.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import llvmlite.binding
+
+from ingot.support.diagnostics import UnsupportedError
+
+_llvm: Any = llvmlite.binding
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLevel:
+    """One level of x86: LLVM's CPU name, features beyond it, and those used if the host has them."""
+
+    cpu: str
+    features: str
+    optional: tuple[str, ...] = ()
+
+
+CPU_LEVELS: dict[str, CpuLevel] = {
+    # v4 prefers 256-bit vectors by default, which would halve our explicit 512-bit ones.
+    "avx512": CpuLevel("x86-64-v4", "-prefer-256-bit", ("avx512bf16", "avx512vnni")),
+    "avx2": CpuLevel("x86-64-v3", ""),
+    "plain": CpuLevel("x86-64", ""),
+}
+
+_IMPLIED = {
+    "x86-64-v4": frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx2", "fma", "f16c"}),
+    "x86-64-v3": frozenset({"avx2", "fma", "f16c"}),
+    "x86-64": frozenset[str](),
+}
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Return the features that this machine's CPU has, in LLVM's names."""
+    return frozenset(name for name, on in _llvm.get_host_cpu_features().items() if on)
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """Triple, CPU name and feature string, as LLVM takes them."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @staticmethod
+    def host(level: str | None = None) -> TargetSpec:
+        """Return this machine, or a lower `level` of it (default: env `INGOT_CPU_LEVEL`)."""
+        return _host(level or os.environ.get("INGOT_CPU_LEVEL", ""))
+
+    @staticmethod
+    def nvptx(capability: str = "sm_90", ptx: str = "+ptx80") -> TargetSpec:
+        """Return an NVIDIA GPU target: compute capability and PTX version."""
+        return TargetSpec("nvptx64-nvidia-cuda", capability, ptx)
+
+    @cached_property
+    def feature_set(self) -> frozenset[str]:
+        """The features that are on."""
+        given = {item[1:] for item in self.features.split(",") if item.startswith("+")}
+        return _IMPLIED.get(self.cpu, frozenset[str]()) | given
+
+    @property
+    def architecture(self) -> str:
+        """The column of the intrinsics table: "x86" or "nvptx"."""
+        return "nvptx" if self.triple.startswith("nvptx") else "x86"
+
+    @property
+    def has_avx512(self) -> bool:
+        """Whether 512-bit vectors with masks exist (F, VL, BW, DQ)."""
+        return {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= self.feature_set
+
+    @property
+    def has_avx2(self) -> bool:
+        """Whether 256-bit integer vectors exist."""
+        return "avx2" in self.feature_set
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether llvm.fma is one instruction."""
+        return "fma" in self.feature_set or self.architecture == "nvptx"
+
+    @property
+    def has_f16c(self) -> bool:
+        """Whether f16 converts to and from f32 in one instruction."""
+        return "f16c" in self.feature_set or self.architecture == "nvptx"
+
+    @property
+    def has_avx512bf16(self) -> bool:
+        """Whether bf16 dot products and conversion exist."""
+        return self.has_avx512 and "avx512bf16" in self.feature_set
+
+    @property
+    def has_avx512vnni(self) -> bool:
+        """Whether int8 dot products exist at 512 bits."""
+        return self.has_avx512 and "avx512vnni" in self.feature_set
+
+    @property
+    def vector_bits(self) -> int:
+        """The width of one vector register."""
+        return 512 if self.has_avx512 else 256 if self.has_avx2 else 128
+
+    @property
+    def num_vector_registers(self) -> int:
+        """How many vector registers an emitter may plan with."""
+        return 32 if self.has_avx512 else 16
+
+
+@cache
+def _host(level: str) -> TargetSpec:
+    triple = str(_llvm.get_process_triple())
+    if not level:
+        features = str(_llvm.get_host_cpu_features().flatten())
+        return TargetSpec(triple, str(_llvm.get_host_cpu_name()), features)
+    chosen = CPU_LEVELS.get(level)
+    if chosen is None:
+        raise UnsupportedError(
+            f"there is no CPU level '{level}'", hint=f"use one of {', '.join(CPU_LEVELS)}"
+        )
+    extra = [f"+{name}" for name in chosen.optional if name in host_features()]
+    return TargetSpec(triple, chosen.cpu, ",".join(filter(None, [chosen.features, *extra])))

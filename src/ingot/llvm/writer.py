@@ -1,0 +1,196 @@
+"""The core of the text IR builder: module-level text and the instruction stream of one function.
+
+`ModuleState` holds what functions share (declarations, globals, metadata); `FunctionWriter` holds
+the lines of one function and numbers its values. The op families (`arithmetic`, `memory`,
+`control`, `index`) are mixins over `FunctionWriter`; `builder` joins them.
+
+Invariant: text is appended, never searched or rewritten, except for the phi slot of a loop header
+that is filled in when the loop is closed. This is what makes the builder fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.llvm.intrinsics import INTRINSICS
+from ingot.llvm.types import I8, Type, array
+from ingot.llvm.values import FunctionRef, Value, symbol_text
+from ingot.support.diagnostics import InternalError
+
+
+class ModuleState:
+    """What the functions of one module share: declarations, globals, metadata, attributes."""
+
+    __slots__ = ("_declares", "_globals", "_metadata", "_metadata_ids", "architecture", "name")
+
+    def __init__(self, name: str, architecture: str = "x86") -> None:
+        """Start an empty module for `architecture` ("x86" or "nvptx")."""
+        self.name = name
+        self.architecture = architecture
+        self._declares: dict[str, tuple[FunctionRef, str]] = {}
+        self._globals: dict[str, str] = {}
+        self._metadata: list[str] = []
+        self._metadata_ids: dict[str, str] = {}
+
+    def declare(
+        self, name: str, return_type: Type, param_types: Sequence[Type], attrs: str = ""
+    ) -> FunctionRef:
+        """Declare an external function; declaring it again returns the first declaration."""
+        known = self._declares.get(name)
+        if known is not None:
+            return known[0]
+        symbol = symbol_text(name)
+        params = tuple(param_types)
+        reference = FunctionRef(name, return_type, params, symbol)
+        types = ", ".join(item.text for item in params)
+        text = f"declare {return_type.text} {symbol}({types}) {attrs}".rstrip()
+        self._declares[name] = (reference, text)
+        return reference
+
+    def metadata(self, body: str) -> str:
+        """Return the `!N` of a metadata node with this body; equal bodies share a node."""
+        found = self._metadata_ids.get(body)
+        if found is None:
+            found = self.distinct_metadata(body)
+            self._metadata_ids[body] = found
+        return found
+
+    def distinct_metadata(self, body: str) -> str:
+        """Return the `!N` of a new node; `{self}` in `body` stands for the node itself."""
+        name = f"!{len(self._metadata)}"
+        self._metadata.append(f"{name} = {body.replace('{self}', name)}")
+        return name
+
+
+class FunctionWriter:
+    """The instruction stream of one function; values are `%vN`, blocks `bN`."""
+
+    __slots__ = (
+        "_allocas",
+        "_blocks",
+        "_count",
+        "block_name",
+        "fast_math",
+        "lines",
+        "module",
+        "name",
+        "params",
+        "return_type",
+        "terminated",
+    )
+
+    def __init__(
+        self, module: ModuleState, name: str, return_type: Type, params: list[Value]
+    ) -> None:
+        """Open the function at its entry block; `ModuleBuilder.function` is the caller."""
+        self.module = module
+        self.name = name
+        self.return_type = return_type
+        self.params = params
+        self.lines: list[str] = []
+        self.fast_math = ""
+        self.block_name = "entry"
+        self.terminated = False
+        self._allocas: list[str] = []
+        self._count = 0
+        self._blocks = 0
+
+    def emit(self, text: str) -> None:
+        """Append one instruction that defines nothing."""
+        self.lines.append("  " + text)
+
+    def define(self, type: Type, text: str) -> Value:
+        """Append one instruction and return the value that it defines."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self.lines.append(f"  {name} = {text}")
+        return Value(type, name)
+
+    def reserve(self, type: Type) -> Value:
+        """Return a name for a value whose instruction is written later (a phi)."""
+        self._count += 1
+        return Value(type, f"%v{self._count}")
+
+    def block(self, label: str = "") -> str:
+        """Return a new label; `open_block` starts it."""
+        self._blocks += 1
+        return f"{label or 'b'}{self._blocks}"
+
+    def open_block(self, label: str) -> None:
+        """Start the block `label`; the block before it must be terminated."""
+        if not self.terminated:
+            raise InternalError(f"block '{self.block_name}' of '{self.name}' has no terminator")
+        self.lines.append(label + ":")
+        self.block_name = label
+        self.terminated = False
+
+    def terminate(self, text: str) -> None:
+        """Append the terminator of the current block."""
+        if self.terminated:
+            raise InternalError(f"block '{self.block_name}' of '{self.name}' is terminated twice")
+        self.lines.append("  " + text)
+        self.terminated = True
+
+    def emit_alloca(self, type: Type, text: str) -> Value:
+        """Append a stack slot to the entry block, wherever the stream stands."""
+        value = self.reserve(type)
+        self._allocas.append(f"  {value.text} = {text}")
+        return value
+
+    def body_text(self) -> str:
+        """Return the function's lines; every block must be terminated."""
+        if not self.terminated:
+            raise InternalError(f"block '{self.block_name}' of '{self.name}' has no terminator")
+        return "\n".join(["entry:", *self._allocas, *self.lines])
+
+    def intrinsic(self, name: str, return_type: Type, args: Sequence[Value]) -> Value:
+        """Call a whitelisted intrinsic; `name` has no overload suffix (`llvm.fma`)."""
+        row = INTRINSICS.get(name)
+        if row is None or self.module.architecture not in row.architectures:
+            raise InternalError(
+                f"intrinsic '{name}' is not in the whitelist of {self.module.architecture}",
+                hint="add a row to ingot/llvm/intrinsics.py after compiling it once",
+            )
+        full = name
+        for position in row.overloads:
+            full += "." + (return_type if position < 0 else args[position].type).suffix
+        function = self.module.declare(full, return_type, [item.type for item in args])
+        return self.call(function, args)
+
+    def call(self, function: FunctionRef, args: Sequence[Value], attrs: str = "") -> Value:
+        """Call `function`; the value of a void call is never to be used."""
+        return self._call(function.text, function.return_type, args, attrs)
+
+    def call_indirect(
+        self, pointer: Value, return_type: Type, param_types: Sequence[Type], args: Sequence[Value]
+    ) -> Value:
+        """Call through a pointer; `param_types` are checked against the arguments."""
+        if [item.type for item in args] != list(param_types):
+            raise InternalError(f"call through {pointer.text}: argument types do not match")
+        return self._call(pointer.text, return_type, args, "")
+
+    def _call(self, callee: str, result: Type, args: Sequence[Value], attrs: str) -> Value:
+        operands = ", ".join([f"{item.type.text} {item.text}" for item in args])
+        text = (
+            f"call {result.text} {callee}({operands}) {attrs}"
+            if attrs
+            else (f"call {result.text} {callee}({operands})")
+        )
+        if result.kind == "void":
+            self.lines.append("  " + text)
+            return Value(result, "")
+        return self.define(result, text)
+
+
+def bytes_global(symbol: str, data: bytes, align: int, constant: bool) -> str:
+    """Return the text of a private global that holds `data`."""
+    escaped = "".join(_BYTE_TEXT[byte] for byte in data)
+    kind = "constant" if constant else "global"
+    type_text = array(I8, len(data)).text
+    return f'{symbol} = private unnamed_addr {kind} {type_text} c"{escaped}", align {align}'
+
+
+_BYTE_TEXT = [
+    chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}"
+    for byte in range(256)
+]
