@@ -15,7 +15,9 @@ from ingot.llvm.writer import FunctionWriter
 from ingot.support.diagnostics import InternalError
 
 _TREE_REDUCTIONS = {"add": "fadd", "mul": "fmul"}
-_INTRINSIC_REDUCTIONS = frozenset(["add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin"])
+_INTRINSIC_REDUCTIONS = frozenset(
+    ["add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin"]
+)
 _FLOAT_REDUCTIONS = {"maximum": "fmaximum", "minimum": "fminimum"}
 
 

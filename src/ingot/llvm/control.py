@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ingot.llvm.index import Condition, Index, IndexArithmetic
 from ingot.llvm.types import I64, Type
-from ingot.llvm.values import Value, const
+from ingot.llvm.values import Value
 from ingot.support.diagnostics import InternalError
 
 Body = Callable[[Value, list[Value]], Sequence[Value] | None]
@@ -82,9 +82,10 @@ class Control(IndexArithmetic):
             if not first:
                 return list(carried)
             at_least_once = True
-            if isinstance(lo, int) and isinstance(hi, int) and isinstance(step, int):
-                if lo + step >= hi:
-                    return self._results(body(const(index_type, lo), list(carried)), carried)
+            once = self.ige(self.iadd(lo, step), hi)
+            if once is True:
+                start = self.as_value(lo, index_type)
+                return self._results(body(start, list(carried)), carried)
         start, end = self.as_value(lo, index_type), self.as_value(hi, index_type)
         header, done = self.block("loop"), self.block("done")
         before = self.block_name

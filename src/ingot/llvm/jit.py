@@ -16,16 +16,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import llvmlite.binding
-
+from ingot.llvm.binding import llvm
 from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.symbols import read_symbols
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
 
 __all__ = ["Library", "TargetSpec", "assembly", "compile_object", "link_object"]
-
-_llvm: Any = llvmlite.binding
 
 PASSES: dict[str, str] = {
     "inline": "add_always_inliner_pass",
@@ -66,9 +63,9 @@ def _initialize() -> None:
     global _initialized
     with _initialize_lock:
         if not _initialized:
-            _llvm.initialize_all_targets()
-            _llvm.initialize_all_asmprinters()
-            _llvm.initialize_native_asmparser()
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            llvm.initialize_native_asmparser()
             _initialized = True
 
 
@@ -80,7 +77,7 @@ def _machine(target: TargetSpec, opt_level: int) -> Any:
     found = machines.get((target, opt_level))
     if found is None:
         _initialize()
-        found = _llvm.Target.from_triple(target.triple).create_target_machine(
+        found = llvm.Target.from_triple(target.triple).create_target_machine(
             cpu=target.cpu,
             features=target.features,
             opt=opt_level,
@@ -93,9 +90,9 @@ def _machine(target: TargetSpec, opt_level: int) -> Any:
 
 
 def _parse(ir_text: str, target: TargetSpec, machine: Any) -> Any:
-    context = _llvm.create_context()
+    context = llvm.create_context()
     try:
-        module = _llvm.parse_assembly(ir_text, context)
+        module = llvm.parse_assembly(ir_text, context)
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
@@ -122,9 +119,9 @@ def _bad_ir(ir_text: str, message: str) -> InternalError:
 def _run_passes(module: Any, machine: Any, passes: Sequence[str]) -> None:
     if not passes:
         return
-    options = _llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = _llvm.create_pass_builder(machine, options)
-    manager = _llvm.create_new_module_pass_manager()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, options)
+    manager = llvm.create_new_module_pass_manager()
     for name in passes:
         method = PASSES.get(name)
         if method is None:
@@ -152,7 +149,7 @@ def compile_object(
     Raises InternalError (INGOT0910) with the IR line if LLVM rejects the text.
     """
     store = default_cache() if cache is None else cache
-    version = ".".join(map(str, _llvm.llvm_version_info))
+    version = ".".join(map(str, llvm.llvm_version_info))
     settings = f"{target.triple}|{target.cpu}|{target.features}|{opt_level}|{version}"
     key = store.key(settings, ",".join(passes), ir_text)
     found = store.get(key)
@@ -226,7 +223,7 @@ def link_object(objects: Sequence[bytes], imports: Mapping[str, int] | None = No
     bound = _bind([name for name in needed if name not in set(defined)], given)
     with _link_lock:
         name = f"ingot{next(_names)}"
-        builder = _llvm.JITLibraryBuilder()
+        builder = llvm.JITLibraryBuilder()
         for data in objects:
             builder.add_object_img(data)
         for symbol, address in bound.items():
@@ -290,5 +287,5 @@ def _jit() -> Any:
     global _lljit
     if _lljit is None:
         machine = _machine(TargetSpec.host(), 2)
-        _lljit = _llvm.create_lljit_compiler(machine, use_jit_link=True)
+        _lljit = llvm.create_lljit_compiler(machine, use_jit_link=True)
     return _lljit

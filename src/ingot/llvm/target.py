@@ -10,18 +10,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
 
-import llvmlite.binding
-
+from ingot.llvm.binding import llvm
 from ingot.support.diagnostics import UnsupportedError
-
-_llvm: Any = llvmlite.binding
 
 
 @dataclass(frozen=True, slots=True)
 class CpuLevel:
-    """One level of x86: LLVM's CPU name, features beyond it, and those used if the host has them."""
+    """One level of x86: LLVM's CPU name, features, and those added if the host has them."""
 
     cpu: str
     features: str
@@ -45,7 +41,7 @@ _IMPLIED = {
 @cache
 def host_features() -> frozenset[str]:
     """Return the features that this machine's CPU has, in LLVM's names."""
-    return frozenset(name for name, on in _llvm.get_host_cpu_features().items() if on)
+    return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
 
 
 @dataclass(frozen=True)
@@ -120,10 +116,10 @@ class TargetSpec:
 
 @cache
 def _host(level: str) -> TargetSpec:
-    triple = str(_llvm.get_process_triple())
+    triple = str(llvm.get_process_triple())
     if not level:
-        features = str(_llvm.get_host_cpu_features().flatten())
-        return TargetSpec(triple, str(_llvm.get_host_cpu_name()), features)
+        features = str(llvm.get_host_cpu_features().flatten())
+        return TargetSpec(triple, str(llvm.get_host_cpu_name()), features)
     chosen = CPU_LEVELS.get(level)
     if chosen is None:
         raise UnsupportedError(
