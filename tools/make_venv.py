@@ -30,7 +30,7 @@ def works(python: Path) -> bool:
 def create(folder: Path) -> None:
     """Make the environment `folder` with pip in it, from nothing."""
     try:
-        import ensurepip  # noqa: F401, PLC0415 - only its presence matters
+        import ensurepip  # noqa: F401 - only its presence matters
     except ImportError:
         venv.create(folder, clear=True, with_pip=False)
         pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
