@@ -1,0 +1,170 @@
+"""What the bridge captured of a TensorFlow function, as plain Python and NumPy values.
+
+This is the border between TensorFlow and the lowering: `capture` writes these records, `lowering`
+reads them, and nothing here (or after it) touches a TensorFlow object or a proto.
+
+Types are TensorFlow's names (`"float32"`, `"int64"`, `"bool"`, `"resource"`, `"variant"`,
+`"string"`); a shape is a tuple whose unknown sizes are None, or None when even the rank is unknown.
+
+Invariants of a `CapturedFunction`:
+
+* `nodes` is in topological order of data and control inputs, and holds no function inputs: a
+  `TensorRef` names either an earlier node or an input (`CapturedInput.name`, output 0).
+* Resources are read and written in the order of `nodes` (TensorFlow's automatic control
+  dependencies are part of the order), so that one walk over the nodes sees every effect in order.
+* Every `FunctionRef` among the attributes is a key of `library`, bodies of loops and branches
+  included. One library is shared by a function and all that it calls.
+
+How the ops with bodies call them (inputs and outputs match by position):
+
+* `PartitionedCall`, `StatefulPartitionedCall`: `f` takes all inputs, gives all outputs.
+* `If`, `StatelessIf`: `then_branch`, `else_branch` take `inputs[1:]`; `inputs[0]` is the condition.
+* `Case`, `StatelessCase`: `branches` take `inputs[1:]`; `inputs[0]` is the index.
+* `While`, `StatelessWhile`: `cond` and `body` take all inputs; `cond` gives one output.
+  A resource or variant that a body only hands through is its own input again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ingot.support.diagnostics import SourceLocation
+
+Shape = tuple[int | None, ...] | None
+"""Sizes with None for an unknown one, or None for an unknown rank."""
+
+
+class TensorRef(NamedTuple):
+    """Output `output` of the node, or the function input, called `node`."""
+
+    node: str
+    output: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type (TensorFlow's name) and static shape of one tensor."""
+
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """An attribute that names a function of the library."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """An attribute that is an element type, by TensorFlow's name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartialShape:
+    """An attribute that is a shape."""
+
+    shape: Shape
+
+
+Attribute = (
+    bool
+    | int
+    | float
+    | str
+    | bytes
+    | np.ndarray
+    | TypeName
+    | PartialShape
+    | FunctionRef
+    | tuple["Attribute", ...]
+)
+"""A node's attribute. Text that is valid UTF-8 is `str`; tensors are NumPy arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedInput:
+    """One input of a function, captures included.
+
+    Attributes:
+        name: what `TensorRef.node` calls it.
+        type: its own type; a variable's is `("resource", ())`.
+        handle: for a resource, the variable's value type; for a TensorList (variant), the type of
+            one element. None if TensorFlow does not know it or it is something else.
+    """
+
+    name: str
+    type: TensorType
+    handle: TensorType | None = None
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether this is a resource that holds a tensor."""
+        return self.type.dtype == "resource" and self.handle is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedNode:
+    """One op of the graph.
+
+    Attributes:
+        name: the node's name, unique in its function.
+        op: TensorFlow's op type, `"MatMul"`.
+        inputs: data inputs in the op's own order.
+        control_inputs: names of nodes that must have run before.
+        attributes: by name; those that only TensorFlow's runtime reads are left out.
+        outputs: static type of each output, as TensorFlow inferred it.
+        location: the user's file and line that made the node, if known.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[TensorRef, ...]
+    control_inputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+    outputs: tuple[TensorType, ...]
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedFunction:
+    """A function's graph: inputs, nodes in order, outputs, and the functions that it calls.
+
+    `control_outputs` names the nodes that must run although no output needs them.
+    """
+
+    name: str
+    inputs: tuple[CapturedInput, ...]
+    nodes: tuple[CapturedNode, ...]
+    outputs: tuple[TensorRef, ...]
+    output_types: tuple[TensorType, ...]
+    control_outputs: tuple[str, ...]
+    library: Mapping[str, CapturedFunction]
+
+    def with_input_shapes(self, shapes: Mapping[int, Shape]) -> CapturedFunction:
+        """Return this function for inputs of more exact shapes.
+
+        For a resource, the shape is its variable's. Static shapes of the nodes stay what
+        TensorFlow inferred from the less exact ones: still true, only weaker.
+        """
+        return replace(
+            self,
+            inputs=tuple(
+                _with_shape(item, shapes[index]) if index in shapes else item
+                for index, item in enumerate(self.inputs)
+            ),
+        )
+
+
+def _with_shape(item: CapturedInput, shape: Shape) -> CapturedInput:
+    if item.type.dtype in ("resource", "variant"):
+        dtype = "" if item.handle is None else item.handle.dtype
+        return replace(item, handle=TensorType(dtype, shape))
+    return replace(item, type=TensorType(item.type.dtype, shape))
