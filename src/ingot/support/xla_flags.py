@@ -91,7 +91,6 @@ _WITHOUT_EFFECT: dict[str, str] = {
     "xla_cpu_multi_thread_eigen": "Ingot has its own thread pool: INGOT_NUM_THREADS.",
     "xla_gpu_deterministic_ops": "Ingot is deterministic by construction.",
     "xla_cpu_enable_fast_math": "The floating-point licence is INGOT_FP.",
-    "xla_force_host_platform_device_count": "Ingot takes one CPU as one device.",
 }
 
 

@@ -1,0 +1,46 @@
+"""The examples run as they stand, under plain Python and under `python -m ingot`."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+LAUNCHERS = {"plain": [], "ingot": ["-m", "ingot"]}
+
+# Program -> what its output must hold.
+EXPECTED = {
+    "fused_reduce": r"reduce_sum\(x \+ y \* z\) over 1048576 numbers: 785975\.",
+    "training_step": r"held-out accuracy: (0\.9[1-9]|1\.0)",
+    "keras_mlp": r"accuracy: (0\.9[1-9]|1\.0).*\n.*predict agrees with evaluate: True",
+    "control_flow": r"eigenvalue 4\.7320\d after 14 steps\n.*\(0\.6000, 0\.8000\)\n.*\(3\.0000, 4",
+    "shapes": r"batch 1000: rows sum to 1000\.\d+, both ways agree: True",
+    "errors": r"a string op: InvalidArgumentError(.|\n)*shapes that do not fit: InvalidArgument",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("program", EXPECTED)
+def test_example(program, launcher):
+    command = [sys.executable, *LAUNCHERS[launcher], str(EXAMPLES / f"{program}.py")]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=280, env=environment
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert re.search(EXPECTED[program], result.stdout), result.stdout
+
+
+def test_every_example_is_tested():
+    not_programs = {"digits", "demo"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} - not_programs == set(EXPECTED)
+
+
+@pytest.mark.parametrize("program", sorted(EXPECTED))
+def test_examples_are_plain_tensorflow(program):
+    text = (EXAMPLES / f"{program}.py").read_text(encoding="utf-8")
+    assert not re.search(r"^\s*(import|from) ingot", text, re.MULTILINE)

@@ -1,0 +1,99 @@
+"""The project's own rules, held by tests: layers, file sizes, docstrings, nothing unfinished."""
+
+import ast
+import importlib.util
+import io
+import shutil
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+UNFINISHED_WORDS = ("TODO", "FIXME", "XXX", "HACK")
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def load_tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def unfinished(text):
+    """Return the places in `text` that say that something is missing, as (line, what)."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        words = token.string.replace(":", " ").replace("(", " ").split()
+        if token.type == tokenize.COMMENT and any(word in words for word in UNFINISHED_WORDS):
+            yield token.start[0], token.string
+        if token.type == tokenize.NAME and token.string == "NotImplementedError":
+            yield token.start[0], token.string
+
+
+def test_layers_hold():
+    program = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    assert program, "import-linter belongs to the extra `dev`"
+    command = [program, "--no-logo", "--no-cache"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_no_file_is_too_long():
+    tool = load_tool("file_size")
+    lengths = tool.file_lengths()
+    assert "src/ingot/__init__.py" in lengths
+    assert tool.too_long(lengths, tool.EXEMPT) == []
+
+
+def test_file_size_rule_can_fail():
+    tool = load_tool("file_size")
+    lengths = {"short.py": tool.LIMIT, "long.py": tool.LIMIT + 1, "table.py": 9999}
+    (complaint,) = tool.too_long(lengths, {"table.py": "data"})
+    assert complaint.startswith("long.py: 601 lines")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_module_says_what_it_is(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, f"{relative(path)} has no module docstring"
+    assert len(docstring.split()) >= 5
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_nothing_is_left_unfinished(path):
+    assert list(unfinished(path.read_text(encoding="utf-8"))) == []
+
+
+def test_unfinished_places_are_found():
+    text = "x = 1  # TODO: more\nraise NotImplementedError\ny = 'TODO'\n"
+    assert [line for line, _ in unfinished(text)] == [1, 2]
+
+
+def test_import_is_light_and_public_names_have_homes():
+    code = (
+        "import sys, ingot; print('numpy' in sys.modules, sorted(ingot.__all__) == ingot.__all__)"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False", "True"]
+
+
+def test_public_names_are_the_ones_declared():
+    import ingot
+
+    assert set(ingot._HOMES) == set(ingot.__all__)
+    for name in ingot.__all__:
+        assert getattr(ingot, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'compille'"):
+        ingot.compille  # noqa: B018
+
+
+def test_generated_pages_are_up_to_date():
+    assert load_tool("make_docs").main(["--check"]) == 0
