@@ -31,9 +31,7 @@ FAMILIES = (
     "contraction",
     "indexing",
     "control",
-    "collective",
     "random",
-    "linalg",
     "structural",
 )
 

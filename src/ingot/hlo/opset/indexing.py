@@ -1,1 +1,308 @@
-"""Indexing: gather and scatter ops."""
+"""Indexing ops: elements moved by computed indices, and sorting.
+
+Gather and scatter use the same dimension numbers under different names; `IndexMap` holds them under
+one set of names, for the constraints here and for every layer that lowers them.
+
+Source: StableHLO specification `gather`, `scatter`, `sort` (labels as there); XLA's text names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "indexing"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """How windows of an operand relate to an array of indices; gather's and scatter's common part.
+
+    Attributes:
+        window_dims: dimensions of the windowed array (gather's result, scatter's updates) that run
+            over the window; its other dimensions run over the indices.
+        inserted_dims: operand dimensions of window size 1 that the windowed array leaves out.
+        index_to_operand: operand dimension that each component of an index vector moves along.
+        operand_batching_dims: operand dimensions that run along with the indices' own.
+        indices_batching_dims: dimensions of the indices that they run along with.
+        index_vector_dim: dimension of the indices that holds index vectors (the rank: scalars).
+    """
+
+    window_dims: tuple[int, ...]
+    inserted_dims: tuple[int, ...]
+    index_to_operand: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...]
+    indices_batching_dims: tuple[int, ...]
+    index_vector_dim: int
+
+    def operand_window_dims(self, rank: int) -> tuple[int, ...]:
+        """Return the operand dimensions that `window_dims` run over, of an operand of `rank`."""
+        left_out = (*self.inserted_dims, *self.operand_batching_dims)
+        return tuple(place for place in range(rank) if place not in left_out)
+
+    def indices_batch_dims(self, rank: int) -> tuple[int, ...]:
+        """Return the dimensions of indices of `rank` that count windows, in order."""
+        return tuple(place for place in range(rank) if place != self.index_vector_dim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherAttributes:
+    """Attributes of `gather`, flattened as in HLO text."""
+
+    offset_dims: tuple[int, ...] = attribute(Codec.INTS)
+    collapsed_slice_dims: tuple[int, ...] = attribute(Codec.INTS)
+    start_index_map: tuple[int, ...] = attribute(Codec.INTS)
+    operand_batching_dims: tuple[int, ...] = attribute(Codec.INTS, ())
+    start_indices_batching_dims: tuple[int, ...] = attribute(Codec.INTS, ())
+    index_vector_dim: int = attribute(Codec.INT)
+    slice_sizes: tuple[int | Dim, ...] = attribute(Codec.INTS)
+    indices_are_sorted: bool = attribute(Codec.BOOL, False)
+
+    @property
+    def index_map(self) -> IndexMap:
+        """The dimension numbers under the names common to gather and scatter."""
+        return IndexMap(
+            self.offset_dims,
+            self.collapsed_slice_dims,
+            self.start_index_map,
+            self.operand_batching_dims,
+            self.start_indices_batching_dims,
+            self.index_vector_dim,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterAttributes:
+    """Attributes of `scatter`, flattened as in HLO text."""
+
+    update_window_dims: tuple[int, ...] = attribute(Codec.INTS)
+    inserted_window_dims: tuple[int, ...] = attribute(Codec.INTS)
+    scatter_dims_to_operand_dims: tuple[int, ...] = attribute(Codec.INTS)
+    input_batching_dims: tuple[int, ...] = attribute(Codec.INTS, ())
+    scatter_indices_batching_dims: tuple[int, ...] = attribute(Codec.INTS, ())
+    index_vector_dim: int = attribute(Codec.INT)
+    indices_are_sorted: bool = attribute(Codec.BOOL, False)
+    unique_indices: bool = attribute(Codec.BOOL, False)
+    to_apply: Computation = attribute(Codec.COMPUTATION)
+
+    @property
+    def index_map(self) -> IndexMap:
+        """The dimension numbers under the names common to gather and scatter."""
+        return IndexMap(
+            self.update_window_dims,
+            self.inserted_window_dims,
+            self.scatter_dims_to_operand_dims,
+            self.input_batching_dims,
+            self.scatter_indices_batching_dims,
+            self.index_vector_dim,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortAttributes:
+    """Attributes of `sort`: `to_apply` takes (lhs, rhs) of every operand and says "lhs first"."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS)
+    is_stable: bool = attribute(Codec.BOOL, False)
+    to_apply: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class TopKAttributes:
+    """Attributes of `topk`."""
+
+    k: int = attribute(Codec.INT)
+    largest: bool = attribute(Codec.BOOL, True)
+
+
+# Labels of the StableHLO specification for what both ops demand of an IndexMap.
+_GATHER = {
+    "rank": "gather_c1", "vector": "gather_c2", "map_size": "gather_c3", "window": "gather_c4",
+    "window_range": "gather_c5", "inserted_unique": "gather_c6", "inserted_sorted": "gather_c7",
+    "inserted_range": "gather_c8", "batching_sorted": "gather_c10", "batching_range": "gather_c11",
+    "indices_unique": "gather_c13", "indices_range": "gather_c14", "indices_vector": "gather_c15",
+    "batching_count": "gather_c16", "batching_sizes": "gather_c17", "map_unique": "gather_c18",
+    "map_range": "gather_c19",
+}  # fmt: skip
+_SCATTER = {
+    "rank": "scatter_c2", "vector": "scatter_c22", "map_size": "scatter_c19",
+    "window": "scatter_c7", "window_range": "scatter_c8", "inserted_unique": "scatter_c9",
+    "inserted_sorted": "scatter_c10", "inserted_range": "scatter_c11",
+    "batching_sorted": "scatter_c12", "batching_range": "scatter_c13",
+    "indices_unique": "scatter_c14", "indices_range": "scatter_c15",
+    "indices_vector": "scatter_c16", "batching_count": "scatter_c17",
+    "batching_sizes": "scatter_c18", "map_unique": "scatter_c20", "map_range": "scatter_c21",
+}  # fmt: skip
+
+
+def _ascending(places: tuple[int, ...]) -> bool:
+    return all(first < second for first, second in pairwise(places))
+
+
+def _within(places: tuple[int, ...], rank: int) -> bool:
+    return all(0 <= place < rank for place in places)
+
+
+def _unique(places: tuple[int, ...]) -> bool:
+    return len(set(places)) == len(places)
+
+
+def _check_map(
+    labels: dict[str, str], numbers: IndexMap, operand: Shape, indices: Shape, windowed_rank: int
+) -> None:
+    """Demand what gather and scatter both demand of their dimension numbers."""
+    rank = len(numbers.window_dims) + len(numbers.inserted_dims)
+    rank += len(numbers.operand_batching_dims)
+    inserted = (*numbers.inserted_dims, *numbers.operand_batching_dims)
+    mapped = (*numbers.index_to_operand, *numbers.operand_batching_dims)
+    batching, along = numbers.operand_batching_dims, numbers.indices_batching_dims
+    vector = numbers.index_vector_dim
+    facts = {
+        "rank": rank == operand.rank,
+        "vector": 0 <= vector <= indices.rank,
+        "window": _ascending(numbers.window_dims),
+        "window_range": _within(numbers.window_dims, windowed_rank),
+        "inserted_unique": _unique(inserted),
+        "inserted_sorted": _ascending(numbers.inserted_dims),
+        "inserted_range": _within(numbers.inserted_dims, operand.rank),
+        "batching_sorted": _ascending(batching),
+        "batching_range": _within(batching, operand.rank),
+        "indices_unique": _unique(along),
+        "indices_range": _within(along, indices.rank),
+        "indices_vector": vector not in along,
+        "batching_count": len(batching) == len(along),
+        "map_unique": _unique(mapped),
+        "map_range": _within(numbers.index_to_operand, operand.rank),
+    }
+    for name, holds in facts.items():
+        require(holds, labels[name], f"dimension numbers {numbers} of {operand} and {indices}")
+    components = indices.dims[vector] if vector < indices.rank else 1
+    require(
+        components == len(numbers.index_to_operand),
+        labels["map_size"],
+        f"{len(numbers.index_to_operand)} mapped dimensions, index vectors of {components}",
+    )
+    for one, other in zip(batching, along, strict=True):
+        require(
+            operand.dims[one] == indices.dims[other],
+            labels["batching_sizes"],
+            f"batching dimension {one} of {operand} and {other} of {indices}",
+        )
+
+
+def _combine(
+    window_dims: tuple[int, ...],
+    batch_sizes: list[int | Dim],
+    window_sizes: list[int | Dim],
+) -> tuple[int | Dim, ...]:
+    """Return the windowed array's sizes: window sizes at `window_dims`, batch sizes between."""
+    batch, window = iter(batch_sizes), iter(window_sizes)
+    rank = len(batch_sizes) + len(window_sizes)
+    return tuple(next(window) if place in window_dims else next(batch) for place in range(rank))
+
+
+def _batch_sizes(numbers: IndexMap, indices: Shape) -> list[int | Dim]:
+    return [indices.dims[place] for place in numbers.indices_batch_dims(indices.rank)]
+
+
+def _infer_gather(view: OpView) -> Shape:
+    operand, indices = view.operands
+    given: GatherAttributes = view.attributes
+    numbers = given.index_map
+    require(indices.dtype.is_integer, "gather_i2", f"gather indices are {indices}")
+    vectors = 1 if numbers.index_vector_dim < indices.rank else 0
+    result_rank = indices.rank - vectors + len(given.offset_dims)
+    _check_map(_GATHER, numbers, operand, indices, result_rank)
+    sizes = given.slice_sizes
+    require(len(sizes) == operand.rank, "gather_c20", f"slice sizes {sizes} of {operand}")
+    for place, (size, whole) in enumerate(zip(sizes, operand.dims, strict=True)):
+        if isinstance(size, int) and isinstance(whole, int):
+            require(0 <= size <= whole, "gather_c21", f"slice sizes {sizes} of {operand}")
+        for label, ones in (
+            ("gather_c9", given.collapsed_slice_dims),
+            ("gather_c12", given.operand_batching_dims),
+        ):
+            small = place not in ones or (isinstance(size, int) and size <= 1)
+            require(small, label, f"slice size {size} of dimension {place} that is left out")
+    window = [sizes[place] for place in numbers.operand_window_dims(operand.rank)]
+    dims = _combine(given.offset_dims, _batch_sizes(numbers, indices), window)
+    return operand.with_dims(dims)
+
+
+def _infer_scatter(view: OpView) -> Shape:
+    count = len(view.operands) // 2
+    require(len(view.operands) == 2 * count + 1, "scatter_c5", "scatter: inputs, indices, updates")
+    inputs, indices = view.operands[:count], view.operands[count]
+    updates = view.operands[count + 1 :]
+    given: ScatterAttributes = view.attributes
+    numbers = given.index_map
+    first, update = inputs[0], updates[0]
+    require(indices.dtype.is_integer, "scatter_i2", f"scatter indices are {indices}")
+    for one, its_update in zip(inputs, updates, strict=True):
+        require(one.dims == first.dims, "scatter_c1", f"scatter into {first} and {one}")
+        require(its_update.dims == update.dims, "scatter_c3", f"updates {update}, {its_update}")
+        require(its_update.dtype is one.dtype, "scatter_c6", f"update {its_update} of {one}")
+    _check_map(_SCATTER, numbers, first, indices, update.rank)
+    batch = _batch_sizes(numbers, indices)
+    window = [update.dims[place] for place in given.update_window_dims]
+    fits = update.rank == len(batch) + len(window)
+    fits = fits and _combine(given.update_window_dims, batch, window) == update.dims
+    require(fits, "scatter_c4", f"updates {update} do not fit indices {indices}")
+    for place, size in zip(numbers.operand_window_dims(first.rank), window, strict=True):
+        whole = first.dims[place]
+        if isinstance(size, int) and isinstance(whole, int):
+            require(size <= whole, "scatter_c4", f"window of {update} exceeds {first}")
+    _check_combiner(given.to_apply, count)
+    return inputs[0] if count == 1 else Shape.tuple(inputs)
+
+
+def _check_combiner(combiner: Computation, count: int) -> None:
+    require(
+        len(combiner.parameters) == 2 * count,
+        "scatter_c23",
+        f"{combiner.name} takes {len(combiner.parameters)} operands, not {2 * count}",
+    )
+    result = combiner.root.shape
+    given = len(result.elements) if result.is_tuple else 1
+    require(given == count, "scatter_c23", f"{combiner.name} gives {result}")
+
+
+def _infer_sort(view: OpView) -> Shape:
+    first = view.operands[0]
+    require(len(view.attributes.dimensions) == 1, "sort_c4", "sort takes one dimension number")
+    require(
+        _within(view.attributes.dimensions, first.rank), "sort_c4", f"sort dimension of {first}"
+    )
+    for other in view.operands:
+        require(other.dims == first.dims, "sort_c3", f"sort of {first} and {other}")
+    comparator: Computation = view.attributes.to_apply
+    count, result = 2 * len(view.operands), comparator.root.shape
+    fits = len(comparator.parameters) == count and result.is_scalar and result.dtype is PRED
+    require(fits, "sort_c5", f"comparator {comparator.name} takes {count} scalars, gives a pred")
+    return first if len(view.operands) == 1 else Shape.tuple(view.operands)
+
+
+def _infer_topk(view: OpView) -> Shape:
+    (operand,) = view.operands
+    require(operand.rank >= 1, "topk_c1", f"topk of {operand}")
+    k, last = view.attributes.k, operand.dims[-1]
+    require(k >= 0 and (isinstance(last, Dim) or k <= last), "topk_c2", f"topk {k} of {operand}")
+    values = operand.with_dims((*operand.dims[:-1], k))
+    return Shape.tuple((values, values.with_dtype(S32)))
+
+
+define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherAttributes,
+       doc="windows of the operand at computed places, clamped inside")  # fmt: skip
+define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
+       attributes=ScatterAttributes,
+       doc="operand with updates combined in at computed places, dropped outside")  # fmt: skip
+define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
+       doc="sorts along a dimension by a comparator, other operands along")  # fmt: skip
+define("topk", family=FAMILY, arity=1, infer=_infer_topk, attributes=TopKAttributes,
+       doc="k greatest (or least) elements of the last dimension, with their indices")  # fmt: skip

@@ -1,1 +1,89 @@
-"""Random: random bits ops."""
+"""Random ops: bit generators with explicit state, and XLA's older stateful ones.
+
+Source: StableHLO specification `rng_bit_generator`, `rng`; XLA's text attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "random"
+ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
+DISTRIBUTIONS = ("rng_uniform", "rng_normal")
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmAttributes:
+    """Attributes of `rng-bit-generator`: rng_default, rng_three_fry or rng_philox."""
+
+    algorithm: str = attribute(Codec.NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionAttributes:
+    """Attributes of `rng`: rng_uniform (low, high) or rng_normal (mean, deviation)."""
+
+    distribution: str = attribute(Codec.NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaAttributes:
+    """Attributes of `rng-get-and-update-state`."""
+
+    delta: int = attribute(Codec.INT)
+
+
+def _infer_rng_bit_generator(view: OpView) -> Shape:
+    given = view.given()
+    (state,) = view.operands
+    algorithm = view.attributes.algorithm
+    require(algorithm in ALGORITHMS, "rng_bit_generator_i1", f"algorithm {algorithm} is not known")
+    require(
+        given.is_tuple and len(given.elements) == 2 and given.elements[0].compatible(state),
+        "rng_bit_generator_c1",
+        f"rng-bit-generator of state {state} gives a tuple of it and bits, not {given}",
+    )
+    sizes = {"rng_three_fry": (16,), "rng_philox": (16, 24), "rng_default": (16, 24)}
+    require(
+        state.bytes in sizes[algorithm] and state.dtype.name in ("u32", "u64"),
+        "rng_bit_generator_c2",
+        f"{algorithm} takes no state {state}",
+    )
+    return given
+
+
+def _infer_rng(view: OpView) -> Shape:
+    given = view.given()
+    first, second = view.operands
+    kind = view.attributes.distribution
+    require(kind in DISTRIBUTIONS, "rng_i4", f"distribution {kind} is not known")
+    for operand in (first, second):
+        require(
+            operand.is_scalar and operand.dtype is given.dtype,
+            "rng_c1",
+            f"rng {given} of {operand}",
+        )
+    normal = kind == "rng_normal"
+    require(not normal or given.dtype.is_float, "rng_c2", f"rng_normal does not give {given}")
+    return given
+
+
+def _infer_state(view: OpView) -> Shape:
+    given = view.given()
+    fits = given.dtype.name == "u64" and given.dims == (2,)
+    require(fits, "rng_get_and_update_state_c1", f"the state is u64[2], not {given}")
+    return given
+
+
+define("rng-bit-generator", family=FAMILY, arity=1, infer=_infer_rng_bit_generator,
+       attributes=AlgorithmAttributes, traits={Trait.NEEDS_SHAPE}, spec="rng_bit_generator",
+       doc="next state and uniform bits of a counter-based generator")  # fmt: skip
+define("rng", family=FAMILY, arity=2, infer=_infer_rng, attributes=DistributionAttributes,
+       traits={Trait.NEEDS_SHAPE, Trait.SIDE_EFFECT},
+       doc="random numbers of the module's own generator")  # fmt: skip
+define("rng-get-and-update-state", family=FAMILY, arity=0, infer=_infer_state,
+       attributes=DeltaAttributes, traits={Trait.NEEDS_SHAPE, Trait.SIDE_EFFECT},
+       doc="the module's own generator's state, then moved on by delta")  # fmt: skip

@@ -1,1 +1,0 @@
-"""Collective: communication between replicas and partitions ops."""

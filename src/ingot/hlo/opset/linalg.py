@@ -1,1 +1,0 @@
-"""Linalg: linear algebra ops."""
