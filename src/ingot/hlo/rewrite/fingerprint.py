@@ -1,0 +1,109 @@
+"""Fingerprints: a hash of what a module computes as written, the same in every process.
+
+Two modules with one fingerprint have the same graph, shapes, attributes, constants and aliases;
+names, metadata and insertion order of live instructions do not count. The runner compares
+fingerprints to catch passes that change a module and deny it; caches use them as keys.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> def negated(name: str) -> Computation:
+    ...     b = Builder(name)
+    ...     return b.build(b.negate(b.parameter(0, "f32[2]")))
+    >>> fingerprint_computation(negated("f")) == fingerprint_computation(negated("g"))
+    True
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Literal
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import NO_ATTRIBUTES
+
+Known = dict[Computation, str]
+
+
+def fingerprint(module: Module) -> str:
+    """Return the hash of a module, unreachable computations included, as 32 hex digits."""
+    known: Known = {}
+    parts = [fingerprint_computation(module.entry, known)]
+    parts += sorted(fingerprint_computation(c, known) for c in module.computations.values())
+    parts.append(repr(module.aliases))
+    parts.append(repr(sorted(module.extra.items())))
+    return _digest("\n".join(parts))
+
+
+def fingerprint_computation(computation: Computation, known: Known | None = None) -> str:
+    """Return the hash of a computation and its callees; `known` holds those already hashed."""
+    known = {} if known is None else known
+    found = known.get(computation)
+    if found is not None:
+        return found
+    numbers: dict[Instruction, int] = {}
+    lines: list[str] = []
+    for number, instruction in enumerate(_order(computation)):
+        numbers[instruction] = number
+        lines.append(_line(instruction, numbers, known))
+    lines.append(f"root {numbers[computation.root]}")
+    known[computation] = _digest("\n".join(lines))
+    return known[computation]
+
+
+def _order(computation: Computation) -> list[Instruction]:
+    """Operands first, from the root; then what the root does not need."""
+    seen: set[Instruction] = set()
+    order: list[Instruction] = []
+    stack: list[tuple[Instruction, bool]] = [
+        (start, False) for start in reversed([computation.root, *computation.instructions])
+    ]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            order.append(item)
+        elif item not in seen:
+            seen.add(item)
+            stack.append((item, True))
+            needs = (*item.operands, *item.control_predecessors)
+            stack.extend((need, False) for need in reversed(needs) if need not in seen)
+    return order
+
+
+def _line(instruction: Instruction, numbers: dict[Instruction, int], known: Known) -> str:
+    operands = ",".join(str(numbers[operand]) for operand in instruction.operands)
+    text = f"{instruction.opcode}({operands}){instruction.shape}"
+    if instruction.attributes is not NO_ATTRIBUTES:
+        values = (
+            _value(getattr(instruction.attributes, row.name), known)
+            for row in instruction.definition.fields
+        )
+        text += ";".join(values)
+    if instruction.control_predecessors:
+        text += f" after {sorted(numbers[p] for p in instruction.control_predecessors)}"
+    if instruction.extra:
+        text += repr(sorted(instruction.extra.items()))
+    return text
+
+
+def _value(value: Any, known: Known) -> str:
+    if isinstance(value, Computation):
+        return fingerprint_computation(value, known)
+    if isinstance(value, Literal):
+        return _literal(value)
+    if isinstance(value, tuple):
+        return "(" + ",".join(_value(item, known) for item in value) + ")"  # pyright: ignore
+    return repr(value)
+
+
+def _literal(literal: Literal) -> str:
+    if literal.array is None:
+        return "(" + ",".join(map(_literal, literal.elements)) + ")"
+    data = literal.array.tobytes()
+    return data.hex() if len(data) <= 16 else hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

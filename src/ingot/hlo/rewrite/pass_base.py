@@ -1,0 +1,176 @@
+"""Passes: what one is, what it is given, and how they are grouped.
+
+A pass is a frozen dataclass; its fields are its options. It edits the module and says whether it
+changed anything. It neither verifies, nor dumps, nor times: the runner does that for all of them.
+
+    @dataclass(frozen=True, slots=True)
+    class DeadCodeElimination(Pass):
+        name: ClassVar[str] = "dce"
+        remove_computations: bool = True
+
+        def run(self, module: Module, context: PassContext) -> bool: ...
+
+Invariant: `run` returns False only if the module is as it was (checked in debug mode).
+
+Source: xla/hlo/pass/hlo_pass_interface.h; xDSL passes.py (a pass's fields are its options).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.licence import Fp
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a dumped module stands: after pass `after`, before pass `before`, of `pipeline`.
+
+    `before` is empty after the last pass and `after` is empty before the first one.
+    """
+
+    pipeline: str
+    number: int
+    after: str
+    before: str
+
+    def __str__(self) -> str:
+        after = f"after_{self.after}" if self.after else "start"
+        before = f".before_{self.before}" if self.before else ""
+        return f"{self.number:04d}.{self.pipeline}.{after}{before}"
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One rewrite: the rule, where it is written, and the instruction that it replaced."""
+
+    rule: str
+    place: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} ({self.place}): {self.before} => {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class PassTiming:
+    """One execution of a pass: pipeline, pass, time in ns, and whether it changed the module."""
+
+    pipeline: str
+    name: str
+    nanoseconds: int
+    changed: bool
+
+
+def _no_firings() -> list[Firing]:
+    return []
+
+
+def _no_timings() -> list[PassTiming]:
+    return []
+
+
+@dataclass(slots=True)
+class PassContext:
+    """What one compilation hands to all its passes: options above, records below.
+
+    Attributes:
+        fp: licence granted to rewrites of floats.
+        debug: 0 runs fast; 1 also verifies after passes that changed nothing and checks by
+            fingerprint that they did not; a group without fixed point is an error.
+        verify: whether changed modules are verified.
+        disabled: names of passes and rules that do not run.
+        dump: gets the module at every stage at which it changed.
+        to_text: prints a module for error reports (the printer lives in a higher layer).
+        pass_fuel: how many pass executions are left, None for any number; bisecting sets it.
+        rewrite_fuel: how many rule firings are left, None for any number.
+        properties: what holds of the module now (`Pass.ensures`).
+        log: every rule that fired.
+        timings: every pass that ran.
+    """
+
+    fp: Fp = Fp.CONTRACT
+    debug: int = 0
+    verify: bool = True
+    disabled: frozenset[str] = frozenset()
+    dump: Callable[[Stage, Module], None] | None = None
+    to_text: Callable[[Module], str] | None = None
+    pass_fuel: int | None = None
+    rewrite_fuel: int | None = None
+    properties: set[str] = field(default_factory=set[str])
+    log: list[Firing] = field(default_factory=_no_firings)
+    timings: list[PassTiming] = field(default_factory=_no_timings)
+
+    def may_run(self, name: str) -> bool:
+        """Whether pass `name` may run now; takes one unit of pass fuel if so."""
+        if name in self.disabled or self.pass_fuel == 0:
+            return False
+        if self.pass_fuel is not None:
+            self.pass_fuel -= 1
+        return True
+
+    def may_rewrite(self, rule: str) -> bool:
+        """Whether rule `rule` may fire now; takes one unit of rewrite fuel if so."""
+        if rule in self.disabled or self.rewrite_fuel == 0:
+            return False
+        if self.rewrite_fuel is not None:
+            self.rewrite_fuel -= 1
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(ABC):
+    """Base of passes.
+
+    Attributes:
+        name: XLA's name where XLA has the pass.
+        requires: properties of the module without which the pass does not work.
+        ensures: properties that hold afterwards.
+        breaks: properties that may no longer hold afterwards.
+    """
+
+    name: ClassVar[str]
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset()
+    breaks: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite `module`; return whether anything changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Passes and groups that run once each, in order."""
+
+    name: str
+    passes: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint:
+    """Passes and groups that run in order, again and again, until none changes anything.
+
+    `limit` bounds the rounds; meeting it means that two passes undo each other.
+    """
+
+    name: str
+    passes: tuple[Step, ...]
+    limit: int = 25
+
+
+Step = Pass | Pipeline | FixedPoint
+
+
+def passes_of(step: Step) -> Iterator[Pass]:
+    """Yield every pass of a group, in order."""
+    if isinstance(step, Pass):
+        yield step
+        return
+    for inner in step.passes:
+        yield from passes_of(inner)

@@ -1,0 +1,150 @@
+"""The runner: executes passes and groups, and alone verifies, dumps, times and counts fuel.
+
+Stands between the pipelines, which are data, and the passes, which only rewrite.
+
+Invariant: after every pass that ran, the module verifies; a pass that breaks it is named in the
+error. Whether two runs with the same context do the same is never a matter of time or chance.
+
+Source: xla/hlo/pass/hlo_pass_pipeline.cc, hlo_pass_fix.h.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("main")
+    >>> module = Module.of("m", b.build(b.parameter(0, "f32[2]")))
+    >>> run_passes(Pipeline("nothing", ()), module, PassContext())
+    False
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.fingerprint import fingerprint
+from ingot.hlo.rewrite.pass_base import (
+    FixedPoint,
+    Pass,
+    PassContext,
+    PassTiming,
+    Pipeline,
+    Stage,
+    Step,
+)
+from ingot.hlo.verifier import verify
+from ingot.support.diagnostics import IngotError, InternalError, VerifyError
+from ingot.support.tracing import Level, log
+
+
+def run_passes(step: Step, module: Module, context: PassContext) -> bool:
+    """Run a pass or a group of passes on `module`; return whether anything changed.
+
+    Raises:
+        InternalError: INGOT0910 a pass left a module that does not verify; INGOT0911 a pass
+            changed the module and said that it did not (debug); INGOT0912 a group found no fixed
+            point (debug); INGOT0913 a pass ran without a property that it requires.
+    """
+    return _Runner(module, context).step(step, step.name)
+
+
+class _Runner:
+    """One run: the module, its context, and the stage that dumps are named after."""
+
+    def __init__(self, module: Module, context: PassContext) -> None:
+        self._module = module
+        self._context = context
+        self._number = 0
+
+    def step(self, step: Step, pipeline: str) -> bool:
+        if isinstance(step, Pass):
+            return self._pass(step, pipeline)
+        if isinstance(step, Pipeline):
+            return self._pipeline(step)
+        return self._fixed_point(step)
+
+    def _pipeline(self, group: Pipeline) -> bool:
+        changed = False
+        for inner in group.passes:
+            changed = self.step(inner, group.name) or changed
+        return changed
+
+    def _fixed_point(self, group: FixedPoint) -> bool:
+        changed = False
+        quiet = 0  # how many steps in a row changed nothing
+        for _ in range(group.limit):
+            for inner in group.passes:
+                if self.step(inner, group.name):
+                    changed, quiet = True, 0
+                else:
+                    quiet += 1
+                if quiet >= len(group.passes):
+                    return changed
+        log(Level.COMPILATION, "pass.no_fixed_point", group=group.name, rounds=group.limit)
+        if self._context.debug:
+            raise self._error("INGOT0912", f"no fixed point after {group.limit} rounds", group.name)
+        return changed
+
+    def _pass(self, step: Pass, pipeline: str) -> bool:
+        context = self._context
+        if not context.may_run(step.name):
+            return False
+        missing = step.requires - context.properties
+        if missing:
+            raise self._error("INGOT0913", f"pass needs {sorted(missing)}", step.name)
+        if context.dump is not None and self._number == 0:
+            self._dump(pipeline, "", step.name)
+        before = fingerprint(self._module) if context.debug else ""
+        start = time.perf_counter_ns()
+        changed = self._run(step)
+        spent = time.perf_counter_ns() - start
+        context.timings.append(PassTiming(pipeline, step.name, spent, changed))
+        log(Level.PASS, "pass.run", name=step.name, changed=changed, us=spent // 1000)
+        context.properties -= step.breaks
+        context.properties |= step.ensures
+        self._check(step, changed, before)
+        if changed and context.dump is not None:
+            self._dump(pipeline, step.name, "")
+        return changed
+
+    def _run(self, step: Pass) -> bool:
+        """Run the pass; name it in whatever error of ours comes out."""
+        try:
+            return step.run(self._module, self._context)
+        except IngotError as error:
+            found = error.diagnostic
+            if found.pass_name:
+                raise
+            raise type(error)(replace(found, pass_name=step.name)) from error
+
+    def _check(self, step: Pass, changed: bool, before: str) -> None:
+        context = self._context
+        if before and not changed and fingerprint(self._module) != before:
+            raise self._error("INGOT0911", "pass changed the module and denied it", step.name)
+        if not context.verify or not (changed or context.debug):
+            return
+        try:
+            verify(self._module)
+        except VerifyError as error:
+            notes = self._text_notes()
+            found = error.diagnostic
+            broken = replace(
+                found,
+                message=f"pass left an invalid module: {found.message}",
+                code="INGOT0910",
+                pass_name=step.name,
+                notes=(*found.notes, *notes),
+            )
+            raise InternalError(broken) from error
+
+    def _dump(self, pipeline: str, after: str, before: str) -> None:
+        assert self._context.dump is not None
+        self._context.dump(Stage(pipeline, self._number, after, before), self._module)
+        self._number += 1
+
+    def _error(self, code: str, message: str, name: str) -> InternalError:
+        return InternalError(message, code=code, pass_name=name, notes=self._text_notes())
+
+    def _text_notes(self) -> tuple[str, ...]:
+        if self._context.to_text is None:
+            return ()
+        return ("the module:\n" + self._context.to_text(self._module),)

@@ -1,0 +1,139 @@
+"""The runner: order, fixed points, verification, dumps, fuel, properties, honesty of passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.fingerprint import fingerprint
+from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, PassContext, Pipeline, Stage
+from ingot.hlo.rewrite.runner import run_passes
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError
+
+
+def negations(count: int) -> Module:
+    b = Builder("main")
+    value = b.parameter(0, "f32[4]")
+    for _ in range(count):
+        value = b.negate(value)
+    return Module.of("m", b.build(value))
+
+
+@dataclass(frozen=True, slots=True)
+class PeelOne(Pass):
+    """Removes the outermost negation."""
+
+    name: ClassVar[str] = "peel-one"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        root = module.entry.root
+        if root.opcode != "negate":
+            return False
+        module.entry.replace(root, root.operands[0])
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Liar(Pass):
+    """Changes the module and denies it."""
+
+    name: ClassVar[str] = "liar"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        PeelOne().run(module, context)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker(Pass):
+    """Leaves a wrong shape."""
+
+    name: ClassVar[str] = "breaker"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        module.entry.set_shape(module.entry.root, Shape.array("f32", (5,)))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Flip(Pass):
+    """Adds a negation: never at a fixed point."""
+
+    name: ClassVar[str] = "flip"
+    requires: ClassVar[frozenset[str]] = frozenset({"flippable"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        entry = module.entry
+        entry.set_root(entry.add("negate", (entry.root,)))
+        return True
+
+
+def test_fixed_point_runs_until_nothing_changes() -> None:
+    module = negations(3)
+    context = PassContext(debug=1)
+    assert run_passes(FixedPoint("peel", (PeelOne(),)), module, context)
+    assert len(module.entry) == 1
+    assert [timing.changed for timing in context.timings] == [True, True, True, False]
+
+
+def test_a_pass_that_breaks_the_module_is_named() -> None:
+    context = PassContext(to_text=lambda module: f"TEXT OF {module.name}")
+    with pytest.raises(InternalError) as raised:
+        run_passes(Pipeline("p", (Breaker(),)), negations(1), context)
+    found = raised.value.diagnostic
+    assert (found.code, found.pass_name) == ("INGOT0910", "breaker")
+    assert any("TEXT OF m" in note for note in found.notes)
+
+
+def test_a_denied_change_is_found_in_debug_mode() -> None:
+    assert not run_passes(Liar(), negations(1), PassContext())
+    with pytest.raises(InternalError, match="denied") as raised:
+        run_passes(Liar(), negations(1), PassContext(debug=1))
+    assert raised.value.diagnostic.code == "INGOT0911"
+
+
+def test_no_fixed_point_is_an_error_in_debug_mode() -> None:
+    context = PassContext(properties={"flippable"})
+    group = FixedPoint("flips", (Flip(),), limit=3)
+    module = negations(0)
+    assert run_passes(group, module, context)
+    assert len(module.entry) == 4
+    context.debug = 1
+    with pytest.raises(InternalError, match="no fixed point"):
+        run_passes(group, module, context)
+
+
+def test_a_missing_property_is_an_error() -> None:
+    with pytest.raises(InternalError, match="flippable"):
+        run_passes(Flip(), negations(0), PassContext())
+
+
+def test_fuel_and_disabled_passes() -> None:
+    module = negations(5)
+    run_passes(FixedPoint("peel", (PeelOne(),)), module, PassContext(pass_fuel=2))
+    assert len(module.entry) == 4
+    assert not run_passes(PeelOne(), module, PassContext(disabled=frozenset({"peel-one"})))
+
+
+def test_dumps_before_and_after_changes() -> None:
+    stages: list[str] = []
+
+    def dump(stage: Stage, module: Module) -> None:
+        stages.append(f"{stage} {len(module.entry)}")
+
+    run_passes(Pipeline("p", (PeelOne(), PeelOne())), negations(1), PassContext(dump=dump))
+    assert stages == ["0000.p.start.before_peel-one 2", "0001.p.after_peel-one 1"]
+
+
+def test_fingerprint_sees_structure_and_not_names() -> None:
+    assert fingerprint(negations(2)) == fingerprint(negations(2))
+    assert fingerprint(negations(2)) != fingerprint(negations(3))
+    module = negations(2)
+    before = fingerprint(module)
+    module.entry.root.name = "other"
+    assert fingerprint(module) == before
