@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,13 @@ def test_module_says_what_it_is(path):
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_nothing_is_left_unfinished(path):
     assert list(unfinished(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_switches_are_read_through_the_registry_only(path):
+    text = path.read_text(encoding="utf-8")
+    reads = re.findall(r"""(?:environ|getenv)\W+(?:get\W+)?INGOT_\w+""", text)
+    assert reads == [], "declare a Flag in ingot/support/flags.py"
 
 
 def test_unfinished_places_are_found():

@@ -28,7 +28,9 @@ def test_registry_holds_every_flag_once():
         (flags.DEBUG, "3", 3),
         (flags.NUM_THREADS, "2", 2),
         (flags.CPU_LEVEL, "avx2", "avx2"),
-        (flags.CACHE_DIR, "", ""),
+        (flags.CACHE_DIR, "/c", "/c"),
+        (flags.CACHE, "0", False),
+        (flags.PASS_FUEL, "0", 0),
         (flags.DUMP_TO, "-", "-"),
     ],
 )
@@ -47,6 +49,9 @@ def test_environment_is_read_at_each_call(monkeypatch, flag, text, value):
         (flags.NUM_THREADS, "-1"),
         (flags.CPU_LEVEL, "sse9"),
         (flags.FP, ""),
+        (flags.CACHE, "yes"),
+        (flags.CACHE_DIR, ""),
+        (flags.PASS_FUEL, "-1"),
     ],
 )
 def test_wrong_value_names_variable_and_what_it_takes(monkeypatch, flag, text):

@@ -5,8 +5,7 @@ Called by `jit.compile_object` only. The key is a hash of everything that determ
 
 Invariant: the disk is never trusted: an entry carries a checksum, a corrupted or unreadable one is
 a miss, a write is a rename and a failing write is no error (read-only home, full disk).
-`INGOT_CACHE_DIR` moves it (default `~/.cache/ingot`), `INGOT_CACHE=0` turns the disk off,
-`INGOT_CACHE_MB` caps it (default 512).
+`INGOT_CACHE_DIR` moves it, `INGOT_CACHE=0` turns the disk off, `INGOT_CACHE_MB` caps it.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ import tempfile
 import threading
 from collections import OrderedDict
 from pathlib import Path
+
+from ingot.support import flags
 
 _MAGIC = b"INGOTOBJ1"
 _DIGEST_BYTES = 32
@@ -130,19 +131,17 @@ class ObjectCache:
             total -= size
 
 
-_default: tuple[tuple[str | None, str | None, str | None], ObjectCache] | None = None
+_default: tuple[tuple[bool, str, int], ObjectCache] | None = None
 _default_lock = threading.Lock()
 
 
 def default_cache() -> ObjectCache:
     """Return the process's cache as the environment describes it now."""
     global _default
-    names = ("INGOT_CACHE", "INGOT_CACHE_DIR", "INGOT_CACHE_MB")
-    on, directory, megabytes = (os.environ.get(name) for name in names)
-    settings = (on, directory, megabytes)
+    settings = (flags.CACHE.value(), flags.CACHE_DIR.value(), flags.CACHE_MB.value())
+    on, directory, megabytes = settings
     with _default_lock:
         if _default is None or _default[0] != settings:
-            path = Path(directory) if directory else Path.home() / ".cache" / "ingot"
-            limit = int(megabytes) << 20 if megabytes else 512 << 20
-            _default = settings, ObjectCache(None if on == "0" else path, limit)
+            path = Path(directory) if on else None
+            _default = settings, ObjectCache(path, megabytes << 20)
         return _default[1]

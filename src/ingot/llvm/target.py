@@ -7,11 +7,11 @@ plain value; equal specs generate equal code, so it is part of the object cache'
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 from ingot.llvm.binding import llvm
+from ingot.support import flags
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -55,7 +55,7 @@ class TargetSpec:
     @staticmethod
     def host(level: str | None = None) -> TargetSpec:
         """Return this machine, or a lower `level` of it (default: env `INGOT_CPU_LEVEL`)."""
-        return _host(level or os.environ.get("INGOT_CPU_LEVEL", ""))
+        return _host(level or flags.CPU_LEVEL.value())
 
     @staticmethod
     def nvptx(capability: str = "sm_90", ptx: str = "+ptx80") -> TargetSpec:
@@ -117,7 +117,7 @@ class TargetSpec:
 @cache
 def _host(level: str) -> TargetSpec:
     triple = str(llvm.get_process_triple())
-    if not level:
+    if level == "auto":
         features = str(llvm.get_host_cpu_features().flatten())
         return TargetSpec(triple, str(llvm.get_host_cpu_name()), features)
     chosen = CPU_LEVELS.get(level)

@@ -105,6 +105,20 @@ def _choice(*names: str) -> Callable[[str], str]:
     return parse
 
 
+def _boolean(text: str) -> bool:
+    return _choice("0", "1")(text) == "1"
+
+
+def _folder(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return os.path.expanduser(text)
+
+
+def _fuel(text: str) -> int | None:
+    return _integer(0, 1 << 31)(text)
+
+
 def default_cache_folder() -> str:
     """Return where compiled objects are kept: `$XDG_CACHE_HOME/ingot`, else `~/.cache/ingot`."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -129,16 +143,30 @@ NUM_THREADS = Flag(
 CPU_LEVEL = Flag(
     "cpu_level",
     "auto",
-    _choice("auto", "avx512", "avx2", "baseline"),
-    "auto, avx512, avx2 or baseline",
+    _choice("auto", "avx512", "avx2", "plain"),
+    "auto, avx512, avx2 or plain",
     "The instruction set that CPU code is made for; auto takes what this machine has.",
 )
 CACHE_DIR = Flag(
     "cache_dir",
     default_cache_folder(),
-    str,
-    "a folder, empty for no cache on disk",
+    _folder,
+    "a folder",
     "Where compiled objects are kept between processes.",
+)
+CACHE = Flag(
+    "cache",
+    True,
+    _boolean,
+    "0 or 1",
+    "Whether compiled objects are kept on disk.",
+)
+CACHE_MB = Flag(
+    "cache_mb",
+    512,
+    _integer(1, 1 << 30),
+    "a whole number of MiB",
+    "How large the cache on disk may grow; what was not used for longest goes first.",
 )
 DUMP_TO = Flag(
     "dump_to",
@@ -155,13 +183,20 @@ FP = Flag(
     "The floating-point licence. exact: bit-equal to the evaluator; default: contraction, and "
     "reassociation inside reductions and contractions; fast: everything allowed.",
 )
-PASS_LIMIT = Flag(
-    "pass_limit",
-    -1,
-    _integer(-1, 1 << 31),
-    "a whole number, -1 for no limit",
-    "Passes after this many changes are skipped: the fuel with which `ingot bisect` finds the "
-    "pass that breaks a program.",
+PASS_FUEL: Flag[int | None] = Flag(
+    "pass_fuel",
+    None,
+    _fuel,
+    "a whole number, not set for any number",
+    "How many pass executions a compilation may make; the others are skipped. With it `ingot "
+    "bisect` finds the pass that breaks a program.",
+)
+REWRITE_FUEL: Flag[int | None] = Flag(
+    "rewrite_fuel",
+    None,
+    _fuel,
+    "a whole number, not set for any number",
+    "How many times rewrite rules may fire in a compilation: bisecting inside one pass.",
 )
 PROGRESS = Flag(
     "progress",
@@ -176,9 +211,12 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     NUM_THREADS,
     CPU_LEVEL,
     CACHE_DIR,
+    CACHE,
+    CACHE_MB,
     DUMP_TO,
     FP,
-    PASS_LIMIT,
+    PASS_FUEL,
+    REWRITE_FUEL,
     PROGRESS,
 )
 
