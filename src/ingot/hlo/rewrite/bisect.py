@@ -1,0 +1,87 @@
+"""Bisection: which pass, and which rewrite in it, made a module bad.
+
+The runner counts fuel down; this file searches the least amount of it that makes the result bad.
+Compilation is deterministic, so the search always meets the same passes in the same order.
+
+Invariant: the given module is not changed; each trial works on a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Firing, PassContext, Step
+from ingot.hlo.rewrite.runner import run_passes
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The first bad step: the pass, its number among executions, and the rewrite if it is one."""
+
+    pass_name: str
+    pass_number: int
+    firing: Firing | None
+
+
+def find_culprit(
+    module: Module, step: Step, is_bad: Callable[[Module], bool], context: PassContext
+) -> Culprit | None:
+    """Return the step of `step` that makes `module` bad, or None if the result is not bad.
+
+    `is_bad` sees a module after a part of the passes; `context` gives the options. It is assumed
+    that a bad module stays bad.
+    """
+    whole = _trial(module, step, context)
+    if not is_bad(whole[0]):
+        return None
+
+    def bad_with_passes(count: int) -> bool:
+        return is_bad(_trial(module, step, context, passes=count)[0])
+
+    number = _first(len(whole[1].timings), bad_with_passes)
+    before = len(_trial(module, step, context, passes=number - 1)[1].log)
+    records = _trial(module, step, context, passes=number)[1]
+    name = records.timings[-1].name if records.timings else ""
+    if len(records.log) == before:
+        return Culprit(name, number, None)
+
+    def bad_with_rewrites(count: int) -> bool:
+        return is_bad(_trial(module, step, context, passes=number, rewrites=count)[0])
+
+    rewrite = _first(len(records.log), bad_with_rewrites)
+    return Culprit(name, number, records.log[rewrite - 1] if rewrite else None)
+
+
+def _trial(
+    module: Module,
+    step: Step,
+    context: PassContext,
+    passes: int | None = None,
+    rewrites: int | None = None,
+) -> tuple[Module, PassContext]:
+    """Run a copy with limited fuel; return it and its records."""
+    copy = module.clone()
+    trial = replace(
+        context,
+        pass_fuel=passes,
+        rewrite_fuel=rewrites,
+        properties=set(context.properties),
+        log=[],
+        timings=[],
+    )
+    run_passes(step, copy, trial)
+    return copy, trial
+
+
+def _first(count: int, is_bad: Callable[[int], bool]) -> int:
+    """Return the least amount of fuel in [0, count] that is bad; `count` is known to be."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if is_bad(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high

@@ -1,0 +1,282 @@
+"""Patterns: what a rule looks for, written as the expression that it is.
+
+    m.add(x, const(0))                      either order, as `add` is commutative
+    m.reshape(m.reshape(x, name="inner"))   binds the inner instruction too
+    m.compare(x, x, direction="EQ")         the same instruction twice, an attribute's value
+    m.concatenate(..., where=has_empty)     any operands, a condition on the instruction
+    one_of(("floor", "ceil"), x)            a set of opcodes
+    m.multiply(m.exponential(x, once=True), y)   the exponential has no other user
+
+A pattern is compiled to closures once. Commutative nodes become variants of the pattern, one per
+order of operands, so that matching never backtracks.
+
+Invariant: matching never changes the graph. A name bound twice must be the same instruction both
+times.
+
+Source followed: xla/hlo/ir/pattern_matcher.h for what is asked of instructions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait, find
+
+Bindings = dict[str, Instruction]
+Condition = Callable[[Instruction], bool]
+Match = Callable[[Instruction, Bindings], bool]
+
+# Constants larger than this are not searched for being a splat on every match; the rule
+# `splat_constant` turns them into broadcasts of a scalar, which are free to look through.
+_SPLAT_SEARCH = 64
+
+
+class Pattern(ABC):
+    """Something that an instruction may match."""
+
+    @abstractmethod
+    def variants(self) -> list[Pattern]:
+        """Return the patterns without commutative choices whose union this one is."""
+
+    @abstractmethod
+    def compile(self) -> Match:
+        """Return the closure that matches this variant and binds its names."""
+
+    @property
+    @abstractmethod
+    def names(self) -> frozenset[str]:
+        """Every name that a match binds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture(Pattern):
+    """Any instruction, bound to `name`."""
+
+    name: str
+    where: Condition | None = None
+
+    def variants(self) -> list[Pattern]:
+        """Return this pattern."""
+        return [self]
+
+    def compile(self) -> Match:
+        """Return the closure that binds."""
+        where, name = self.where, self.name
+
+        def match(instruction: Instruction, bindings: Bindings) -> bool:
+            if where is not None and not where(instruction):
+                return False
+            return _bind(bindings, name, instruction)
+
+        return match
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The one name."""
+        return frozenset((self.name,))
+
+
+@dataclass(frozen=True, slots=True)
+class Splat(Pattern):
+    """A constant all of whose elements are `value` (any value if None), also through broadcasts.
+
+    Zero matches both signs of zero; with `signed`, only the sign that `value` has.
+    """
+
+    value: float | bool | None
+    name: str = ""
+    signed: bool = False
+    where: Callable[[Any], bool] | None = None
+
+    def variants(self) -> list[Pattern]:
+        """Return this pattern."""
+        return [self]
+
+    def compile(self) -> Match:
+        """Return the closure that looks at the scalar value."""
+        value, name, where = self.value, self.name, self.where
+        minus = bool(np.signbit(self.value)) if self.signed and self.value is not None else None
+
+        def match(instruction: Instruction, bindings: Bindings) -> bool:
+            if instruction.opcode not in _CONSTANT_LIKE:
+                return False
+            found = splat_of(instruction)
+            if found is None or (value is not None and found != value):
+                return False
+            if minus is not None and bool(np.signbit(found)) != minus:
+                return False
+            if where is not None and not where(found):
+                return False
+            return not name or _bind(bindings, name, instruction)
+
+        return match
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name, if it has one."""
+        return frozenset((self.name,)) if self.name else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Op(Pattern):
+    """An instruction of one of `opcodes` whose operands and attributes match.
+
+    Attributes:
+        opcodes: the opcodes accepted.
+        operands: one pattern per operand, or None for any operands.
+        attributes: (name, value) pairs that must be equal.
+        name: what to bind the instruction to, or empty.
+        where: condition on the instruction.
+        once: whether it must have exactly one use, so that it dies with its user.
+        ordered: whether the order of operands counts even if the op is commutative.
+    """
+
+    opcodes: tuple[str, ...]
+    operands: tuple[Pattern, ...] | None
+    attributes: tuple[tuple[str, Any], ...] = ()
+    name: str = ""
+    where: Condition | None = None
+    once: bool = False
+    ordered: bool = False
+
+    def variants(self) -> list[Pattern]:
+        """Return one pattern per choice of operand orders."""
+        if self.operands is None:
+            return [self]
+        orders = [self.operands]
+        commutative = all(find(opcode).has(Trait.COMMUTATIVE) for opcode in self.opcodes)
+        if commutative and not self.ordered and self.operands[0] != self.operands[1]:
+            orders.append(self.operands[::-1])
+        return [
+            replace(self, operands=chosen, ordered=True)
+            for order in orders
+            for chosen in product(*(operand.variants() for operand in order))
+        ]
+
+    def compile(self) -> Match:
+        """Return the closure that matches this instruction, then its operands."""
+        opcodes = frozenset(self.opcodes)
+        inner = None if self.operands is None else [sub.compile() for sub in self.operands]
+        condition = self._condition()
+        name = self.name
+
+        def match(instruction: Instruction, bindings: Bindings) -> bool:
+            if instruction.definition.name not in opcodes:
+                return False
+            if inner is not None and not _match_all(inner, instruction.operands, bindings):
+                return False
+            if condition is not None and not condition(instruction):
+                return False
+            return not name or _bind(bindings, name, instruction)
+
+        return match
+
+    def _condition(self) -> Condition | None:
+        """Return one condition for attributes, use count and `where`; None if there is none."""
+        attributes, where, once = self.attributes, self.where, self.once
+        if not attributes and not once:
+            return where
+
+        def holds(instruction: Instruction) -> bool:
+            if once and (instruction.use_count != 1 or instruction.is_root):
+                return False
+            for name, value in attributes:
+                if getattr(instruction.attributes, name) != value:
+                    return False
+            return where is None or where(instruction)
+
+        return holds
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name of this instruction and of everything below it."""
+        found = frozenset((self.name,)) if self.name else frozenset[str]()
+        for operand in self.operands or ():
+            found |= operand.names
+        return found
+
+
+def _match_all(inner: list[Match], operands: tuple[Instruction, ...], bindings: Bindings) -> bool:
+    if len(inner) != len(operands):
+        return False
+    for match, operand in zip(inner, operands, strict=True):  # noqa: SIM110 - faster than all()
+        if not match(operand, bindings):
+            return False
+    return True
+
+
+def _bind(bindings: Bindings, name: str, instruction: Instruction) -> bool:
+    found = bindings.setdefault(name, instruction)
+    return found is instruction
+
+
+_CONSTANT_LIKE = frozenset({"constant", "broadcast", "reshape"})
+
+
+def splat_of(instruction: Instruction) -> Any:
+    """Return the NumPy scalar that every element of a constant or its broadcast is, or None."""
+    while instruction.opcode in ("broadcast", "reshape"):
+        instruction = instruction.operands[0]
+    if instruction.opcode != "constant":
+        return None
+    literal = instruction.attributes.literal
+    array = literal.array
+    if array is None or array.size == 0 or array.size > _SPLAT_SEARCH:
+        return None
+    return array.reshape(-1)[0] if array.size == 1 or literal.is_splat else None
+
+
+class _Maker:
+    """`m.opcode(...)`: patterns, as the builder makes instructions."""
+
+    def __getattr__(self, method: str) -> Callable[..., Op]:
+        opcode = method.rstrip("_").replace("_", "-")
+
+        def make(*operands: Pattern | EllipsisType, **keywords: Any) -> Op:
+            return one_of((opcode,), *operands, **keywords)
+
+        return make
+
+
+m = _Maker()
+
+
+def one_of(
+    opcodes: tuple[str, ...],
+    *operands: Pattern | EllipsisType,
+    name: str = "",
+    where: Condition | None = None,
+    once: bool = False,
+    ordered: bool = False,
+    **attributes: Any,
+) -> Op:
+    """Return the pattern of an instruction of one of `opcodes`; `...` stands for any operands."""
+    for opcode in opcodes:
+        find(opcode)  # a misspelt opcode is an error now, not a rule that never fires
+    given = tuple(operand for operand in operands if not isinstance(operand, EllipsisType))
+    inner = given if len(given) == len(operands) else None
+    return Op(opcodes, inner, tuple(attributes.items()), name, where, once, ordered)
+
+
+def capture(name: str, where: Condition | None = None) -> Capture:
+    """Return the pattern that binds any instruction to `name`."""
+    return Capture(name, where)
+
+
+def const(
+    value: float | bool | None = None,
+    *,
+    name: str = "",
+    signed: bool = False,
+    where: Callable[[Any], bool] | None = None,
+) -> Splat:
+    """Return the pattern of a constant with all elements `value`; `where` looks at the scalar."""
+    return Splat(value, name, signed, where)

@@ -1,0 +1,176 @@
+"""Rules: a pattern, a replacement, the algebra as docstring, the licence that it needs.
+
+    @rule(m.add(x, const(0)), fp=Fp.SIGNED_ZERO)
+    def add_zero(x: Instruction) -> Instruction:
+        \"\"\"x + 0 => x\"\"\"
+        return x
+
+The function's parameters name what the pattern binds; besides, `root` is the instruction matched
+and `build` a builder that adds to its computation. Returning None declines: what `build` added is
+taken back. Licences concern floats: on other element types every rule is exact.
+
+Invariant: a rule never makes a program dearer. A replacement that keeps an inner instruction alive
+must not need more work than what goes away; `once=True` in the pattern is the usual way.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction, Metadata
+from ingot.hlo.opdef import NoAttributes
+from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.pattern import Bindings, Match, Op
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError
+
+Replacement = Callable[..., Instruction | None]
+
+
+class RuleBuilder(Builder):
+    """The builder that rules get: remembers what it added."""
+
+    def __init__(self, computation: Computation, metadata: Metadata) -> None:
+        """Add to `computation`, on behalf of the user's place in `metadata`."""
+        super().__init__(computation, metadata)
+        self.made: list[Instruction] = []
+
+    def emit(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        shape: Shape | str | None = None,
+        name: str = "",
+        **attributes: Any,
+    ) -> Instruction:
+        """Add an instruction and remember it."""
+        made = super().emit(opcode, *operands, shape=shape, name=name, **attributes)
+        self.made.append(made)
+        return made
+
+    def like(
+        self, source: Instruction, *operands: Instruction, shape: Shape | None = None
+    ) -> Instruction:
+        """Add an instruction with the op and attributes of `source` on other operands."""
+        if source.definition.attributes is NoAttributes:
+            return self.emit(source.opcode, *operands, shape=shape)
+        values = {
+            row.name: getattr(source.attributes, row.name) for row in source.definition.fields
+        }
+        return self.emit(source.opcode, *operands, shape=shape, **values)
+
+    def undo(self) -> None:
+        """Remove what was added and is not used."""
+        for instruction in reversed(self.made):
+            kept = instruction.users or instruction.is_root or instruction.parent is None
+            if not kept:
+                self.computation.remove(instruction)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rewrite.
+
+    Attributes:
+        name: the function's name.
+        pattern: what it looks for.
+        fp: the least licence under which it may touch floats.
+        function: the replacement.
+        place: `file:line` where it is written.
+        parameters: the function's parameters.
+        examples: HLO lines that it fires on, where no generator can make them from the pattern.
+        matches: the compiled variants of the pattern.
+    """
+
+    name: str
+    pattern: Op
+    fp: Fp
+    function: Replacement
+    place: str
+    parameters: tuple[str, ...]
+    examples: tuple[str, ...]
+    matches: tuple[Match, ...]
+
+    @property
+    def doc(self) -> str:
+        """The algebra."""
+        return inspect.getdoc(self.function) or ""
+
+    def match(self, instruction: Instruction) -> Bindings | None:
+        """Return what the pattern binds on `instruction`, or None."""
+        for match in self.matches:
+            bindings: Bindings = {}
+            if match(instruction, bindings):
+                return bindings
+        return None
+
+    def rewrite(
+        self, root: Instruction, bindings: Bindings, build: RuleBuilder
+    ) -> Instruction | None:
+        """Return the replacement of `root`, or None with nothing left behind."""
+        extra: dict[str, Any] = {**bindings, "root": root, "build": build}
+        made = self.function(**{name: extra[name] for name in self.parameters})
+        if made is None or made is root:
+            build.undo()
+            return None
+        return made
+
+
+def rule(
+    pattern: Op, *, fp: Fp = Fp.EXACT, example: str | tuple[str, ...] = ()
+) -> Callable[[Replacement], Rule]:
+    """Make the decorated function the replacement of `pattern`.
+
+    `example` is one or more texts of HLO instructions, the last one ROOT, on which the rule fires.
+    """
+
+    def make(function: Replacement) -> Rule:
+        code = function.__code__
+        parameters = code.co_varnames[: code.co_argcount]
+        unbound = set(parameters) - pattern.names - {"root", "build"}
+        name = function.__name__
+        if unbound or not function.__doc__:
+            raise InternalError(f"rule {name}: unbound parameters {unbound} or no docstring")
+        return Rule(
+            name,
+            pattern,
+            fp,
+            function,
+            f"{Path(code.co_filename).name}:{code.co_firstlineno}",
+            parameters,
+            (example,) if isinstance(example, str) else example,
+            tuple(variant.compile() for variant in pattern.variants()),
+        )
+
+    return make
+
+
+class RuleSet:
+    """Rules indexed by the opcode of their root, in the order in which they are tried."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Index `rules`; two of one name are an error."""
+        self.rules = tuple(rules)
+        index: dict[str, list[Rule]] = {}
+        names: set[str] = set()
+        for entry in self.rules:
+            if entry.name in names:
+                raise InternalError(f"two rules are called {entry.name}")
+            names.add(entry.name)
+            for opcode in entry.pattern.opcodes:
+                index.setdefault(opcode, []).append(entry)
+        self.by_opcode: Mapping[str, list[Rule]] = index
+
+
+def rules_in(*modules: ModuleType) -> tuple[Rule, ...]:
+    """Return every rule defined in Python modules, in the order in which they are written."""
+    return tuple(
+        value for module in modules for value in vars(module).values() if isinstance(value, Rule)
+    )
