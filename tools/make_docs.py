@@ -9,8 +9,12 @@ Example:
 
 import sys
 from collections.abc import Callable
+from dataclasses import MISSING, Field
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+from ingot.hlo import opdef
 from ingot.support import flags, xla_flags
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -21,7 +25,42 @@ def switches() -> str:
     return flags.markdown() + "\n" + xla_flags.markdown()
 
 
-PAGES: dict[str, Callable[[], str]] = {"switches.md": switches}
+def arity_text(op: opdef.OpDef) -> str:
+    """Return how many operands `op` takes: `2`, `1 to 3` or `1 or more`."""
+    low, high = op.arity
+    if high is None:
+        return f"{low} or more" if low else "any number"
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def attribute_text(attribute: Field[Any]) -> str:
+    """Return an attribute as HLO text names it, with how it is written and its default."""
+    name = attribute.metadata["text"] or attribute.name
+    codec = attribute.metadata["codec"].name.lower()
+    default = "" if attribute.default is MISSING else f" = {attribute.default!r}"
+    return f"`{name}`: {codec}{default}"
+
+
+def ops() -> str:
+    """Return the op reference: every opcode of the table, by family."""
+    table = sorted(
+        opdef.table().values(), key=lambda op: (opdef.FAMILIES.index(op.family), op.name)
+    )
+    lines = ["# Ops", "", f"The {len(table)} opcodes that Ingot reads, checks and prints."]
+    for family, members in groupby(table, key=lambda op: op.family):
+        lines += ["", f"## {family.capitalize()}", ""]
+        lines += ["| op | operands | attributes | traits | meaning |", "|---|---|---|---|---|"]
+        for op in members:
+            attributes = "<br>".join(attribute_text(attribute) for attribute in op.fields)
+            traits = ", ".join(sorted(trait.name.lower() for trait in op.traits))
+            meaning = op.doc.replace("|", "\\|")
+            lines.append(
+                f"| `{op.name}` | {arity_text(op)} | {attributes} | {traits} | {meaning} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"ops.md": ops, "switches.md": switches}
 
 
 def main(arguments: list[str]) -> int:
