@@ -1,0 +1,151 @@
+"""Frames: along which axes of the result each instruction of a fusion varies.
+
+A fusion's results are computed over axes 0, 1, 2 …, one per dimension of its main root. The
+*frame* of an instruction says for each of its dimensions which axis runs along it, when every
+use inside the fusion reads it at the same place; `None` when uses differ or the map is not that
+simple (slices, gathers, …). Fusion decides with frames what may share a kernel; kernel lowering
+uses the same frames to build the passes. Dimensions of extent 1 run along no axis (`ONE`).
+
+The rule for reductions: the result of a `reduce` is only at hand once per grid point, so it needs
+a frame, and all reductions of a fusion must vary along the same axes (the grid). The reduced
+dimensions get axes of their own, shared between reductions with equal extents.
+
+Source: the idea is XLA's indexing maps (xla/hlo/analysis/indexing_map.h), cut down to permutations.
+
+Example:
+    >>> FrameMap().axes_for((4, 1, "n"))
+    (0, -1, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+
+ONE = -1
+Frame = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class FrameMap:
+    """Frames of the instructions of one fusion, found from its roots downwards.
+
+    Attributes:
+        extents: extent of each axis.
+        frames: frame per instruction that has been reached; None: no single frame.
+        reduce_axes: axes of reduced dimensions by their extents.
+    """
+
+    extents: list[int | Dim] = field(default_factory=list[int | Dim])
+    frames: dict[Instruction, Frame | None] = field(
+        default_factory=dict[Instruction, "Frame | None"]
+    )
+    reduce_axes: dict[tuple[int | Dim, ...], Frame] = field(
+        default_factory=dict[tuple["int | Dim", ...], Frame]
+    )
+
+    def axes_for(self, dims: Iterable[int | Dim]) -> Frame:
+        """Add an axis per dimension (none for extent 1) and return the frame."""
+        frame: list[int] = []
+        for size in dims:
+            if size == 1:
+                frame.append(ONE)
+            else:
+                frame.append(len(self.extents))
+                self.extents.append(size)
+        return tuple(frame)
+
+    def note(self, instruction: Instruction, frame: Frame | None) -> bool:
+        """Record a use of `instruction` at `frame`; return whether all uses still agree."""
+        if not instruction.shape.is_tuple and not instruction.shape.dims:
+            frame = ()
+        known = self.frames.get(instruction, frame)
+        self.frames[instruction] = frame if known == frame else None
+        return self.frames[instruction] is not None
+
+    def operand_frames(self, user: Instruction) -> list[Frame | None]:
+        """Return the frame at which `user`, whose own frame is known, reads each operand."""
+        frame = self.frames.get(user)
+        rule = _RULES.get(user.opcode)
+        if user.opcode == "get-tuple-element":
+            return [frame]
+        if rule is not None and frame is not None:
+            return rule(self, user, frame)
+        if user.has(Trait.ELEMENTWISE) and frame is not None:
+            return [frame if operand.shape.dims else () for operand in user.operands]
+        return [() if not operand.shape.dims else None for operand in user.operands]
+
+    def reduction_axes(self, user: Instruction, kept: Frame) -> Frame:
+        """Return the axes of the dimensions that `user` reduces, shared where extents agree."""
+        operand = user.operands[0].shape
+        places = user.attributes.dimensions
+        extents = tuple(operand.dims[place] for place in sorted(places))
+        if extents in self.reduce_axes:
+            return self.reduce_axes[extents]
+        # The axes of the main root that the result does not vary along, if they fit.
+        rest = tuple(axis for axis in self.main_axes if axis not in kept)
+        wanted = tuple(size for size in extents if size != 1)
+        if rest and tuple(self.extents[axis] for axis in rest) == wanted:
+            names = iter(rest)
+            frame = tuple(ONE if size == 1 else next(names) for size in extents)
+        else:
+            frame = self.axes_for(extents)
+        self.reduce_axes[extents] = frame
+        return frame
+
+    main_axes: tuple[int, ...] = ()
+
+    def start(self, root: Instruction) -> None:
+        """Make `root` the main root: its dimensions are the first axes."""
+        frame = self.axes_for(root.shape.dims)
+        self.main_axes = tuple(axis for axis in frame if axis != ONE)
+        self.note(root, frame)
+
+
+def grid_of(frame: Frame) -> frozenset[int]:
+    """Return the axes that a frame varies along."""
+    return frozenset(axis for axis in frame if axis != ONE)
+
+
+def _broadcast(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    return [tuple(frame[place] for place in user.attributes.dimensions)]
+
+
+def _transpose(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    operand = [ONE] * len(frame)
+    for result_place, operand_place in enumerate(user.attributes.dimensions):
+        operand[operand_place] = frame[result_place]
+    return [tuple(operand)]
+
+
+def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    """Only reshapes that add or drop dimensions of extent 1 keep a frame."""
+    before = [size for size in user.operands[0].shape.dims if size != 1]
+    after = [size for size in user.shape.dims if size != 1]
+    if before != after:
+        return [None]
+    axes = iter([axis for axis, size in zip(frame, user.shape.dims, strict=True) if size != 1])
+    return [tuple(ONE if size == 1 else next(axes) for size in user.operands[0].shape.dims)]
+
+
+def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    operand = user.operands[0].shape
+    places = sorted(user.attributes.dimensions)
+    axes = frames.reduction_axes(user, frame)
+    inner = dict(zip(places, axes, strict=True))
+    kept = iter(frame)
+    whole = tuple(inner[place] if place in inner else next(kept) for place in range(operand.rank))
+    count = len(user.operands) // 2
+    return [whole] * count + [()] * count
+
+
+_RULES: dict[str, Callable[[FrameMap, Instruction, Frame], list[Frame | None]]] = {
+    "broadcast": _broadcast,
+    "transpose": _transpose,
+    "reshape": _reshape,
+    "reduce": _reduce,
+}

@@ -1,0 +1,185 @@
+"""Scalar expressions: what one point of an iteration space computes. Hash-consed.
+
+An `Expr` is an op on expressions. Most ops are HLO's elementwise opcodes under their own names;
+the rest are leaves that tie an expression to its kernel:
+
+* `constant`: payload is the NumPy scalar.
+* `index`: payload is an index (`int | Dim`); the value is s64.
+* `load`: payload is `Access`; arguments are the mask (if there is one), then the values of `$0`, `$1` ….
+* `reduced`: payload is (reduction number, output number): the value of a finished reduction.
+* `argument`: payload is the number of a combiner's parameter.
+* `accumulator`: the finished sum of a contraction.
+
+An index is a `Dim` over axis names (`@…`), size names, and `$k`, the k-th run-time value argument.
+
+Invariant: equal expressions are one object, so `is` compares and memo tables are exact.
+
+Example:
+    >>> x = constant(np.float32(2))
+    >>> make("add", F32, (x, x)) is make("add", F32, (x, x))
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dtype import F32, PRED, S64, DType, from_numpy
+from ingot.hlo.opdef import NO_ATTRIBUTES
+
+__all__ = ["F32", "Access", "Expr", "argument", "constant", "index", "load", "make", "reduced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a load or store goes: element `index` of `buffer`; `masked`: argument 0 is the mask."""
+
+    buffer: int
+    index: int | Dim
+    masked: bool = False
+
+
+class Expr:
+    """One node; see the module for the ops. `axes` are the axis names that the value depends on.
+
+    `reductions` are the numbers of the reductions that it depends on; `size` counts the nodes of
+    the whole expression as a tree would share them (each distinct node once is not needed here:
+    it is an upper estimate used by schedules).
+    """
+
+    __slots__ = ("args", "axes", "dtype", "op", "payload", "reductions")
+    _table: ClassVar[dict[tuple[object, ...], Expr]] = {}
+
+    op: str
+    dtype: DType
+    args: tuple[Expr, ...]
+    payload: Any
+    axes: frozenset[str]
+    reductions: frozenset[int]
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.args))
+        payload = "" if self.payload in (None, NO_ATTRIBUTES) else f"[{self.payload}]"
+        return f"{self.op}{payload}({inner})" if inner else f"{self.op}{payload}"
+
+
+def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None) -> Expr:
+    """Return the expression, made once."""
+    key = (op, dtype.name, args, payload)
+    table = Expr._table  # pyright: ignore[reportPrivateUsage]
+    found = table.get(key)
+    if found is None:
+        found = Expr()
+        found.op, found.dtype, found.args, found.payload = op, dtype, args, payload
+        found.axes = _axes(op, payload).union(*(arg.axes for arg in args))
+        own = frozenset((payload[0],)) if op == "reduced" else frozenset[int]()
+        found.reductions = own.union(*(arg.reductions for arg in args))
+        table[key] = found
+    return found
+
+
+def _axes(op: str, payload: Any) -> frozenset[str]:
+    """Axis names of a leaf; a reduced value varies with what its reduction was computed for."""
+    if op == "index":
+        return axis_names(payload)
+    if op == "load":
+        return axis_names(payload.index)
+    if op == "reduced":
+        return payload[2]
+    if op == "accumulator":
+        return frozenset(payload)
+    return frozenset()
+
+
+def axis_names(value: int | Dim) -> frozenset[str]:
+    """Return the axis names inside an index."""
+    return frozenset(name for name in symbols_of((value,)) if name.startswith("@"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A constant's payload: compared by bits, so NaN is itself and -0.0 is not 0.0."""
+
+    bits: bytes
+    storage: str
+
+    @property
+    def value(self) -> Any:
+        """The NumPy scalar."""
+        return np.frombuffer(self.bits, np.dtype(_storage(self.storage)))[0]
+
+
+def _storage(name: str) -> Any:
+    from ingot.hlo.dtype import dtype
+
+    return dtype(name).numpy
+
+
+def constant(value: Any) -> Expr:
+    """Return a constant from a NumPy scalar."""
+    array = np.asarray(value)
+    element = from_numpy(array.dtype)
+    return make("constant", element, (), Scalar(array.tobytes(), element.name))
+
+
+def index(value: int | Dim, values: tuple[Expr, ...] = ()) -> Expr:
+    """Return an index as an s64 value."""
+    return make("index", S64, values, value)
+
+
+def load(
+    buffer: int,
+    where: int | Dim,
+    dtype: DType,
+    values: tuple[Expr, ...] = (),
+    mask: Expr | None = None,
+) -> Expr:
+    """Return the load of an element; where `mask` is false it is not read and the value is 0."""
+    args = (mask, *values) if mask is not None else values
+    return make("load", dtype, args, Access(buffer, where, mask is not None))
+
+
+def reduced(number: int, output: int, dtype: DType, axes: frozenset[str]) -> Expr:
+    """Return output `output` of reduction `number`, which varies with `axes`."""
+    return make("reduced", dtype, (), (number, output, axes))
+
+
+def argument(number: int, dtype: DType) -> Expr:
+    """Return parameter `number` of a combiner."""
+    return make("argument", dtype, (), number)
+
+
+def conjunction(left: Expr | None, right: Expr | None) -> Expr | None:
+    """Return the mask that holds where both hold (None: everywhere)."""
+    if left is None or right is None:
+        return left if right is None else right
+    return left if left is right else make("and", PRED, (left, right), NO_ATTRIBUTES)
+
+
+def walk(roots: tuple[Expr, ...]) -> Iterator[Expr]:
+    """Yield every distinct expression under `roots`, arguments first."""
+    seen: set[Expr] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        item, expanded = stack.pop()
+        if expanded:
+            yield item
+        elif item not in seen:
+            seen.add(item)
+            stack.append((item, True))
+            stack.extend((arg, False) for arg in reversed(item.args))
+
+
+def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
+    """Return `root` with expressions replaced."""
+    done = dict(replacements)
+    for item in walk((root,)):
+        if item not in done:
+            args = tuple(done[arg] for arg in item.args)
+            done[item] = item if args == item.args else make(item.op, item.dtype, args, item.payload)
+    return done[root]

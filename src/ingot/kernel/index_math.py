@@ -1,0 +1,184 @@
+"""Index arithmetic: reshapes of indices, division with known ranges, strides.
+
+Indices are `Dim` polynomials over axis names. Sizes may be symbolic; what cannot be decided stays
+a floordiv or mod, never wrong.
+
+Example:
+    >>> i, j = Dim.symbol("@i"), Dim.symbol("@j")
+    >>> str(reshape_index((i * 4 + j,), (12,), (3, 4), {"@i": 3, "@j": 4}))
+    '(Dim(@i), Dim(@j))'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim, product
+
+Index = tuple[int | Dim, ...]
+Extents = Mapping[str, int | Dim]
+
+
+def linearize(indices: Sequence[int | Dim], dims: Sequence[int | Dim]) -> int | Dim:
+    """Return the row-major element number of `indices` in an array of `dims`."""
+    total: int | Dim = 0
+    for position, size in zip(indices, dims, strict=True):
+        total = total * size + position
+    return total
+
+
+def coefficient(value: int | Dim, name: str) -> int | Dim | None:
+    """Return c where value = c*name + rest and rest is free of `name`; None when not linear."""
+    if isinstance(value, int):
+        return 0
+    total: int | Dim = 0
+    for key, factor in value.terms:
+        places = [atom for atom in key if not atom.function and atom.text == name]
+        inside = any(atom.function and name in dim.symbols_of((atom.left, atom.right)) for atom in key)
+        if inside or len(places) > 1:
+            return None
+        if places:
+            rest = list(key)
+            rest.remove(places[0])
+            total = total + product([factor, *(dim_of(atom) for atom in rest)])
+    return total
+
+
+def dim_of(atom: dim.Atom) -> int | Dim:
+    """Return an atom as an expression."""
+    if not atom.function:
+        return Dim.symbol(atom.text)
+    functions = {
+        "floordiv": dim.floordiv, "mod": dim.mod, "max": dim.maximum, "min": dim.minimum,
+    }  # fmt: skip
+    return functions[atom.function](atom.left, atom.right)
+
+
+def upper_bound(value: int | Dim, extents: Extents) -> int | None:
+    """Return an upper bound of a non-negative index when one is known, else None."""
+    if isinstance(value, int):
+        return value
+    total = 0
+    for key, factor in value.terms:
+        bound = factor
+        for atom in key:
+            most = _atom_bound(atom, extents)
+            if most is None or factor < 0:
+                return None
+            bound *= most
+        total += bound
+    return total
+
+
+def _atom_bound(atom: dim.Atom, extents: Extents) -> int | None:
+    if not atom.function:
+        extent = extents.get(atom.text)
+        return extent - 1 if isinstance(extent, int) else None
+    if atom.function == "mod" and isinstance(atom.right, int):
+        return atom.right - 1
+    if atom.function == "floordiv" and isinstance(atom.right, int):
+        inner = upper_bound(atom.left, extents)
+        return None if inner is None else inner // atom.right
+    return None
+
+
+def divide(value: int | Dim, divisor: int | Dim, extents: Extents) -> tuple[int | Dim, int | Dim]:
+    """Return (value // divisor, value % divisor) of a non-negative index, simplified by ranges."""
+    if divisor == 1:
+        return value, 0
+    exact: int | Dim = 0
+    rest: int | Dim = 0
+    for key, factor in dim._terms(value):  # pyright: ignore[reportPrivateUsage]
+        term = product([factor, *(dim_of(atom) for atom in key)])
+        quotient = dim.exact_quotient(term, divisor)
+        if quotient is None:
+            rest = rest + term
+        else:
+            exact = exact + quotient
+    if _is_below(rest, divisor, extents):
+        return exact, rest
+    return dim.floordiv(value, divisor), dim.mod(value, divisor)
+
+
+def _is_below(value: int | Dim, limit: int | Dim, extents: Extents) -> bool:
+    """Whether 0 <= value < limit is known."""
+    if isinstance(limit, int):
+        bound = upper_bound(value, extents)
+        return bound is not None and bound < limit
+    if value == 0:
+        return True
+    # A single axis whose extent is the limit itself.
+    return isinstance(value, Dim) and value.is_symbol and extents.get(value.text) == limit
+
+
+def delinearize(value: int | Dim, dims: Sequence[int | Dim], extents: Extents) -> Index:
+    """Return the indices of element number `value` in an array of `dims`."""
+    if not dims:
+        return ()
+    found: list[int | Dim] = []
+    for size in reversed(dims[1:]):
+        if size == 1:
+            found.append(0)
+            continue
+        value, rest = divide(value, size, extents)
+        found.append(rest)
+    found.append(0 if dims[0] == 1 else value)
+    return tuple(reversed(found))
+
+
+def reshape_index(
+    indices: Sequence[int | Dim],
+    dims: Sequence[int | Dim],
+    to: Sequence[int | Dim],
+    extents: Extents,
+) -> Index:
+    """Return where element `indices` of an array of `dims` lies when it is reshaped to `to`.
+
+    Runs of dimensions whose products agree are treated apart, so that what a reshape leaves alone
+    keeps its index.
+    """
+    result: list[int | Dim] = []
+    for (from_start, from_end), (to_start, to_end) in common_factors(dims, to):
+        part, sizes = indices[from_start:from_end], dims[from_start:from_end]
+        target = to[to_start:to_end]
+        if list(sizes) == list(target):
+            result.extend(part)
+        else:
+            result.extend(delinearize(linearize(part, sizes), target, extents))
+    return tuple(result)
+
+
+def common_factors(
+    left: Sequence[int | Dim], right: Sequence[int | Dim]
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return the finest cut of both dimension lists into runs of equal product."""
+    runs: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    left_start = right_start = 0
+    for left_end, right_end in _cuts(left, right):
+        runs.append(((left_start, left_end), (right_start, right_end)))
+        left_start, right_start = left_end, right_end
+    if left_start < len(left) or right_start < len(right):
+        runs.append(((left_start, len(left)), (right_start, len(right))))
+    return runs
+
+
+def _cuts(left: Sequence[int | Dim], right: Sequence[int | Dim]) -> list[tuple[int, int]]:
+    """Return the positions where the running products agree, in increasing order."""
+    if 0 in left or 0 in right:
+        return []
+    products: dict[str, list[int]] = {}
+    running: int | Dim = 1
+    for place, size in enumerate(right, 1):
+        running = running * size
+        products.setdefault(str(running), []).append(place)
+    cuts: list[tuple[int, int]] = []
+    running = 1
+    previous = 0
+    for place, size in enumerate(left, 1):
+        running = running * size
+        places = [p for p in products.get(str(running), []) if p > previous]
+        if places:
+            previous = places[0]
+            cuts.append((place, previous))
+    return cuts

@@ -1,0 +1,201 @@
+"""Kernels: iteration spaces with what each point computes. Immutable, hash-consed by `key`.
+
+A `LoopKernel` visits every point of its grid; at each it runs its passes in order. A pass loops
+over axes of its own, feeds reductions and stores values; a finished reduction is a value for
+every later pass. So `softmax` is a grid over rows with three passes, `reduce_sum(x + y*z)` an
+empty grid with two (the sum, then its store).
+
+A `ContractionKernel` is a batched matrix product whose operands are loads and whose stores are
+expressions over the accumulator.
+
+Buffers are numbered: operands first, then results. Buffer data is dense and row-major; an index is
+an element number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ingot.hlo.dim import Dim, product, symbols_of
+from ingot.hlo.dtype import DType
+from ingot.kernel.expr import Expr, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop variable: 0 <= `name` < extent."""
+
+    name: str
+    extent: int | Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A kernel argument.
+
+    Attributes:
+        dtype: element type.
+        size: number of elements.
+        is_output: whether the kernel writes it.
+    """
+
+    dtype: DType
+    size: int | Dim
+    is_output: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Combiner:
+    """How a reduction folds: results as expressions over arguments (accumulators, then inputs)."""
+
+    results: tuple[Expr, ...]
+
+    @property
+    def opcode(self) -> str | None:
+        """The opcode, when this is one commutative op of the two arguments."""
+        if len(self.results) != 1:
+            return None
+        (result,) = self.results
+        plain = len(result.args) == 2 and all(arg.op == "argument" for arg in result.args)
+        return result.op if plain and result.args[0] is not result.args[1] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A fold over a pass's axes; its value is `reduced(number, …)` afterwards."""
+
+    number: int
+    combiner: Combiner
+    inits: tuple[Expr, ...]
+    inputs: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A write of `value` to element `index` of `buffer`.
+
+    Attributes:
+        buffer: number of the buffer.
+        index: element; may use `$k`, the k-th of `values`.
+        value: what is written.
+        values: run-time values of the index.
+        mask: where it is false nothing is written.
+        combiner: if given, the element becomes combiner(element, value).
+    """
+
+    buffer: int
+    index: int | Dim
+    value: Expr
+    values: tuple[Expr, ...] = ()
+    mask: Expr | None = None
+    combiner: Combiner | None = None
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """Everything that is computed to make the store."""
+        mask = (self.mask,) if self.mask is not None else ()
+        return (*mask, *self.values, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One sweep over `axes` at a grid point (no axes: once)."""
+
+    axes: tuple[Axis, ...]
+    reductions: tuple[Reduction, ...] = ()
+    stores: tuple[Store, ...] = ()
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression that the pass evaluates at each of its points."""
+        found = [value for reduction in self.reductions for value in reduction.inputs]
+        for store in self.stores:
+            found.extend(store.exprs)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class LoopKernel:
+    """A grid and its passes.
+
+    Attributes:
+        grid: outer axes, slowest first; points are independent unless `serial`.
+        passes: run in order at each grid point.
+        buffers: arguments.
+        serial: points must run in order, one after the other (scatter).
+    """
+
+    grid: tuple[Axis, ...]
+    passes: tuple[Pass, ...]
+    buffers: tuple[Buffer, ...]
+    serial: bool = False
+
+    @cached_property
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression, initial values included."""
+        found: list[Expr] = []
+        for item in self.passes:
+            found.extend(item.exprs)
+            for reduction in item.reductions:
+                found.extend(reduction.inits)
+        return tuple(found)
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        return kernel_symbols(self.exprs, [*self.grid, *(a for p in self.passes for a in p.axes)], [
+            store.index for item in self.passes for store in item.stores
+        ])
+
+    @property
+    def grid_size(self) -> int | Dim:
+        """Number of grid points."""
+        return product(axis.extent for axis in self.grid)
+
+
+@dataclass(frozen=True)
+class ContractionKernel:
+    """out[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, k, n]).
+
+    Attributes:
+        batch, m, n, k: the axes (an extent-1 batch when there is none).
+        lhs, rhs: operand elements as expressions over the axes, in the operand's own type.
+        accumulate: element type of the sum.
+        result: element type the dot gives (the sum is converted before the epilogue).
+        stores: written once per (b, m, n); values use the `accumulator` leaf.
+        buffers: arguments.
+    """
+
+    batch: Axis
+    m: Axis
+    n: Axis
+    k: Axis
+    lhs: Expr
+    rhs: Expr
+    accumulate: DType
+    stores: tuple[Store, ...]
+    buffers: tuple[Buffer, ...]
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        exprs = (self.lhs, self.rhs, *(e for store in self.stores for e in store.exprs))
+        axes = [self.batch, self.m, self.n, self.k]
+        return kernel_symbols(exprs, axes, [store.index for store in self.stores])
+
+
+Kernel = LoopKernel | ContractionKernel
+
+
+def kernel_symbols(
+    exprs: tuple[Expr, ...], axes: list[Axis], indices: list[int | Dim]
+) -> tuple[str, ...]:
+    """Return the size names (neither axes nor run-time values) in expressions and extents."""
+    sizes: list[int | Dim] = [axis.extent for axis in axes] + indices
+    for item in walk(exprs):
+        if item.op == "load":
+            sizes.append(item.payload.index)
+        elif item.op == "index":
+            sizes.append(item.payload)
+    return tuple(sorted(name for name in symbols_of(sizes) if name[0] not in "@$"))
