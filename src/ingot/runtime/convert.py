@@ -1,0 +1,147 @@
+"""Arguments that are not yet what a program wants: converted without a copy where possible.
+
+The slow path of a call. Tensors and arrays must have the program's element type (a silent cast
+would hide a bug); Python numbers and lists take it if they fit, as everywhere in NumPy. What
+cannot be used raises ExecutionError with the argument's index, what was expected and what came.
+Invariant: the result is exactly what the fast path takes: `np.ndarray` itself, the canonical
+dtype object, C-contiguous, aligned, static dims equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ingot.artifact.abi import Dims, ParamInfo, ProgramInfo
+from ingot.hlo.dtype import DTYPES, Kind, dtype
+from ingot.runtime.dlpack import import_tensor
+from ingot.support.diagnostics import ExecutionError
+
+Array = np.ndarray[Any, Any]
+
+_NAMES = {row.storage: row.name for row in DTYPES.values() if row.storage is not None}
+
+# What a Python number of a kind may become.
+_WEAK_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_KIND_RANK = {
+    Kind.PRED: 0,
+    Kind.SIGNED: 1,
+    Kind.UNSIGNED: 1,
+    Kind.FLOAT: 2,
+    Kind.COMPLEX: 3,
+}
+
+
+def shape_text(name: str, dims: Dims) -> str:
+    """Return `f32[?,3]`: the element type and dims, `?` where symbolic."""
+    return f"{name}[{','.join('?' if dim is None else str(dim) for dim in dims)}]"
+
+
+def array_text(array: Array) -> str:
+    """Return `f32[4,3]` for an array; NumPy's own name for types that HLO lacks."""
+    return shape_text(_NAMES.get(array.dtype, str(array.dtype)), array.shape)
+
+
+def conform_all(info: ProgramInfo, values: Sequence[Any]) -> list[Array]:
+    """Return all arguments as the fast path takes them; ExecutionError where one cannot be."""
+    if len(values) != len(info.params):
+        expected = ", ".join(shape_text(item.dtype, item.dims) for item in info.params)
+        raise ExecutionError(
+            f"'{info.symbol}' takes {len(info.params)} arguments, but {len(values)} were given",
+            code="INGOT0501",
+            notes=(f"expected: ({expected})",),
+        )
+    return [
+        conform(value, index, param)
+        for index, (value, param) in enumerate(zip(values, info.params, strict=True))
+    ]
+
+
+def conform(value: Any, index: int, param: ParamInfo) -> Array:
+    """Return one argument as the fast path takes it."""
+    expected = dtype(param.dtype).numpy
+    array = _as_array(value, index, param)
+    if array.dtype != expected:
+        raise _mismatch(index, param, array_text(array), "INGOT0502")
+    fits = len(array.shape) == len(param.dims) and all(
+        wanted is None or wanted == given
+        for wanted, given in zip(param.dims, array.shape, strict=True)
+    )
+    if not fits:
+        raise _mismatch(index, param, array_text(array), "INGOT0503")
+    return _canonical(array, expected)
+
+
+def _canonical(array: Array, expected: np.dtype[Any]) -> Array:
+    """Return the same values in the layout and the very dtype object of the fast path."""
+    if type(array) is not np.ndarray:
+        array = array.view(np.ndarray)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        return np.array(array, dtype=expected, order="C", copy=True)
+    return array if array.dtype is expected else array.view(expected)
+
+
+def _as_array(value: Any, index: int, param: ParamInfo) -> Array:
+    if isinstance(value, np.ndarray | np.generic):
+        array: Array = np.asanyarray(cast("Any", value))
+        # Types are compared up to byte order: other programs' files are big-endian at times.
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if isinstance(value, bool | int | float | complex | list | tuple):
+        return _from_python(value, index, param)
+    problems: list[str] = []
+    for attribute, convert in _CONVERSIONS:
+        if hasattr(value, attribute):
+            try:
+                return convert(value)
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:
+                problems.append(f"{attribute}: {error}")
+    raise ExecutionError(
+        f"argument {_label(index, param)}: cannot read a value of type {_type_name(value)}",
+        code="INGOT0506",
+        notes=(f"expected {shape_text(param.dtype, param.dims)}", *problems),
+        hint="pass a NumPy array, or an object with __dlpack__ or __array__ in the CPU's memory",
+    )
+
+
+def _through_numpy(value: Any) -> Array:
+    return np.asarray(value)
+
+
+_CONVERSIONS = (
+    ("__dlpack__", import_tensor),
+    ("__array__", _through_numpy),
+    ("__array_interface__", _through_numpy),
+)
+
+
+def _from_python(value: Any, index: int, param: ParamInfo) -> Array:
+    """Return Python numbers as the program's type, if that type can hold such numbers."""
+    target = dtype(param.dtype)
+    try:
+        natural = np.asarray(value)
+        if natural.dtype == target.numpy:
+            return natural
+        rank = _WEAK_RANK.get(natural.dtype.kind)
+        if natural.size == 0 or (rank is not None and rank <= _KIND_RANK[target.kind]):
+            return np.asarray(value, dtype=target.numpy)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise _mismatch(index, param, f"{_type_name(value)}: {error}", "INGOT0506") from None
+    raise _mismatch(index, param, f"Python {_type_name(value)} {array_text(natural)}", "INGOT0502")
+
+
+def _type_name(value: Any) -> str:
+    kind = cast("type[Any]", type(value))
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _label(index: int, param: ParamInfo) -> str:
+    return f"{index} ('{param.name}')" if param.name else str(index)
+
+
+def _mismatch(index: int, param: ParamInfo, got: str, code: str) -> ExecutionError:
+    expected = shape_text(param.dtype, param.dims)
+    return ExecutionError(
+        f"argument {_label(index, param)}: expected {expected}, got {got}", code=code
+    )

@@ -1,0 +1,137 @@
+"""The Python half of a call: what the emitted fast path leaves to it, and its replacement.
+
+`refuse` and `fail` are called by the emitted code; `run_arrays` does a whole call with ctypes, for
+donation and where the emitted call cannot be used. Invariant: every status that is not 0 becomes
+an exception that names the program, the reason and the shapes that were given.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
+from ingot.hlo.dtype import dtype
+from ingot.runtime.convert import Array, array_text, conform_all
+from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
+from ingot.runtime.native import NativeRuntime, native_runtime
+from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
+
+Record = Any
+"""A program's ctypes structure; its attribute `info` is the `ProgramInfo`."""
+
+Result = Array | tuple[Array, ...]
+
+
+def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> IngotError:
+    """Return the exception for a status of the native functions."""
+    given = ", ".join(array_text(array) for array in arrays)
+    notes = (f"arguments: ({given})",)
+    if status == OUT_OF_MEMORY:
+        return ResourceError(
+            f"out of memory while running '{info.symbol}'",
+            code="INGOT0401",
+            notes=notes,
+            hint="use smaller sizes, or free arrays of earlier calls",
+        )
+    if status <= FIRST_CONSTRAINT:
+        message = _message(info.constraints, FIRST_CONSTRAINT - status, "shape constraint")
+        return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0504", notes=notes)
+    message = _message(info.run_errors, status - 1, "run error")
+    return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0505", notes=notes)
+
+
+def _message(messages: Sequence[str], index: int, kind: str) -> str:
+    return messages[index] if index < len(messages) else f"{kind} {index}"
+
+
+class PythonHalf:
+    """The ctypes functions of one runtime, and the calls made of them."""
+
+    def __init__(self, runtime: NativeRuntime) -> None:
+        """Bind the native functions."""
+        pointer, status = ctypes.c_void_p, ctypes.c_int32
+        self._prepare = runtime.function("ingot_prepare", status, *[pointer] * 3)
+        self._execute = runtime.function("ingot_execute", status, *[pointer] * 4)
+        call_type = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, pointer, ctypes.c_ssize_t)
+        self._call: Callable[..., Any] = call_type(runtime.address("ingot_python_call"))
+
+    def refuse(self, record: Record, *args: Any) -> Result:
+        """Convert arguments that the fast path does not take, and call it again."""
+        arrays = conform_all(record.info, args)
+        if all(array is value for array, value in zip(arrays, args, strict=True)):
+            # Nothing to convert: then a constraint is violated, which this call raises.
+            self.sizes(record, arrays)
+            raise InternalError(f"'{record.info.symbol}' refuses arguments that seem to be right")
+        items = (ctypes.py_object * len(arrays))(*arrays)
+        return self._call(record, items, len(arrays))
+
+    def fail(self, record: Record, status: int, *args: Array) -> None:
+        """Raise what a status of the fast path means."""
+        raise status_error(record.info, status, args)
+
+    def sizes(self, record: Record, arrays: Sequence[Array]) -> list[int]:
+        """Return the `sizes` array of a call; ExecutionError if a constraint is violated."""
+        info: ProgramInfo = record.info
+        dims = [(ctypes.c_int64 * array.ndim)(*array.shape) for array in arrays]
+        in_dims = (ctypes.c_void_p * len(dims))(*[ctypes.addressof(item) for item in dims])
+        sizes = (ctypes.c_int64 * info.num_sizes)()
+        status = self._prepare(ctypes.addressof(record), in_dims, sizes)
+        if status:
+            raise status_error(info, status, arrays)
+        return list(sizes)
+
+    def run_arrays(
+        self, record: Record, arrays: Sequence[Array], donate: Collection[int] = ()
+    ) -> Result:
+        """Do a whole call; outputs that may alias a donated argument are that very array."""
+        info: ProgramInfo = record.info
+        sizes = self.sizes(record, arrays)
+        results = [
+            self._output(info, index, sizes, arrays, donate) for index in range(len(info.outputs))
+        ]
+        status = self._execute(
+            ctypes.addressof(record),
+            _data_pointers(arrays),
+            _data_pointers(results),
+            (ctypes.c_int64 * len(sizes))(*sizes),
+        )
+        if status:
+            raise status_error(info, status, arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _output(
+        self,
+        info: ProgramInfo,
+        index: int,
+        sizes: Sequence[int],
+        arrays: Sequence[Array],
+        donate: Collection[int],
+    ) -> Array:
+        output, layout = info.outputs[index], info.sizes_layout
+        at = layout.output_dims(index)
+        shape = tuple(sizes[at : at + len(output.dims)])
+        alias = output.alias_param
+        if alias is not None and alias in donate and arrays[alias].flags.writeable:
+            return arrays[alias].reshape(shape)
+        return aligned_empty(shape, dtype(output.dtype).numpy)
+
+
+def aligned_empty(shape: tuple[int, ...], storage: np.dtype[Any]) -> Array:
+    """Return an uninitialized array whose data is aligned as compiled programs like it."""
+    size = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
+    memory = np.empty(size + DATA_ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % DATA_ALIGNMENT
+    return memory[start : start + size].view(storage).reshape(shape)
+
+
+def _data_pointers(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
+
+
+def python_half() -> PythonHalf:
+    """Return a binding to the process's runtime."""
+    return PythonHalf(native_runtime())

@@ -1,0 +1,99 @@
+"""The runtime as one LLVM module: pool, allocator, execution and, if wanted, the Python call.
+
+`native` links it into this process. Ahead-of-time compilation puts the same text, without Python,
+into its libraries. Invariant: the text depends on nothing but the arguments of `runtime_module`,
+so the object is compiled once per machine and comes from the cache after.
+"""
+
+from __future__ import annotations
+
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.types import I64, PTR, VOID, Type
+from ingot.llvm.values import FunctionRef, Value
+from ingot.runtime.allocator import AllocatorFunctions, emit_allocator
+from ingot.runtime.array_memory import HANDLER_FUNCTIONS, emit_array_memory
+from ingot.runtime.execute import emit_execute
+from ingot.runtime.layout import Record
+from ingot.runtime.pool import emit_pool
+from ingot.runtime.python_call import emit_python_call
+from ingot.runtime.records import ABI_VERSION, ALLOCATOR, POOL, PYTHON, RUNTIME
+
+NATIVE_FUNCTIONS = (
+    *("ingot_prepare", "ingot_execute", "ingot_call"),
+    *("ingot_allocate", "ingot_free", "ingot_trim"),
+    *("ingot_parallel", "ingot_runtime", "ingot_allocator", "ingot_initialize"),
+)
+"""What other native code may call; `records.c_header` has the signatures."""
+
+PYTHON_FUNCTIONS = ("ingot_python_call", "ingot_python_record", *HANDLER_FUNCTIONS)
+
+LIBRARY_FUNCTIONS = (
+    *("pthread_create", "pthread_detach", "pthread_sigmask", "sched_yield", "syscall"),
+    *("aligned_alloc", "free", "mmap", "munmap", "madvise", "memcpy", "memset"),
+)
+"""The C library functions that the module imports."""
+
+
+def runtime_module(with_python: bool) -> ModuleBuilder:
+    """Return the module; `with_python` adds the functions of `PYTHON_FUNCTIONS`."""
+    module = ModuleBuilder("ingot_runtime")
+    runtime, pool = _state(module, RUNTIME), _state(module, POOL)
+    allocator_state = _state(module, ALLOCATOR)
+    parallel = emit_pool(module)
+    allocator = emit_allocator(module, allocator_state)
+    execute = emit_execute(module, allocator)
+    _emit_initialize(module, _States(runtime, pool, allocator_state), parallel, allocator)
+    _emit_getter(module, "ingot_runtime", runtime)
+    _emit_getter(module, "ingot_allocator", allocator_state)
+    if with_python:
+        python = _state(module, PYTHON)
+        emit_python_call(module, python, allocator, execute)
+        emit_array_memory(module, allocator)
+        _emit_getter(module, "ingot_python_record", python)
+    return module
+
+
+class _States:
+    """The addresses of the three records."""
+
+    __slots__ = ("allocator", "pool", "runtime")
+
+    def __init__(self, runtime: Value, pool: Value, allocator: Value) -> None:
+        self.runtime = runtime
+        self.pool = pool
+        self.allocator = allocator
+
+
+def _state(module: ModuleBuilder, record: Record) -> Value:
+    """Return the address of a zeroed record in the module's data."""
+    text = f"internal global [{record.size} x i8] zeroinitializer, align 64"
+    return module.global_text(f"{record.name}.state", text)
+
+
+def _emit_getter(module: ModuleBuilder, name: str, state: Value) -> None:
+    f = module.function(name, PTR, [])
+    f.ret(state)
+
+
+def _emit_initialize(
+    module: ModuleBuilder, states: _States, parallel: FunctionRef, allocator: AllocatorFunctions
+) -> None:
+    """`void (i64 num_threads, i64 spin, i64 cache_limit)`: fill the records; before any other."""
+    names = ("num_threads", "spin", "cache_limit")
+    params: list[tuple[str, Type]] = [(name, I64) for name in names]
+    f = module.function("ingot_initialize", VOID, params)
+    num_threads, spin, cache_limit = f.params
+    runtime: dict[str, Value] = {
+        "pool": states.pool,
+        "parallel": Value(PTR, parallel.text),
+        "num_threads": num_threads,
+        "allocate": Value(PTR, allocator.allocate.text),
+        "free": Value(PTR, allocator.free.text),
+        "abi_version": f.const(I64, ABI_VERSION),
+    }
+    for name, value in runtime.items():
+        RUNTIME.store(f, states.runtime, name, value)
+    POOL.store(f, states.pool, "num_threads", num_threads)
+    POOL.store(f, states.pool, "spin", spin)
+    ALLOCATOR.store(f, states.allocator, "cache_limit", cache_limit)
+    f.ret()

@@ -1,0 +1,189 @@
+"""The native runtime of this process: linked once, on first use, and never unloaded.
+
+Owns the settings (`INGOT_NUM_THREADS`, `INGOT_SPIN`, `INGOT_ALLOCATOR_CACHE_BYTES`), the thread
+count, the allocator's statistics and the addresses that other native code calls
+(`address("ingot_call")`; C signatures: `records.c_header()`).
+
+Invariant: the code stays mapped until the process ends, because workers sleep in it; after a fork
+the child starts with no workers and free locks, and makes new workers when it needs them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
+from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
+from ingot.support.diagnostics import ResourceError
+
+DEFAULT_SPIN = 500
+"""Pauses before a worker sleeps. More makes other libraries' pools beside ours slower."""
+
+_CACHE_SHARE = 4
+"""The default cache limit is this part (1/n) of the machine's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorStatistics:
+    """A snapshot of the allocator, in bytes and counts.
+
+    `allocations - frees` blocks are alive; `system_allocations` of all were not in the cache.
+    """
+
+    bytes_in_use: int
+    peak_bytes: int
+    bytes_cached: int
+    cache_limit: int
+    allocations: int
+    frees: int
+    system_allocations: int
+
+
+class NativeRuntime:
+    """The linked runtime; `native_runtime()` returns the process's only one."""
+
+    def __init__(self, library: Library) -> None:
+        """Initialize the records; `native_runtime` is the caller."""
+        self._library = library
+        initialize = library.function("ingot_initialize", None, *[ctypes.c_int64] * 3)
+        initialize(default_num_threads(), _setting("INGOT_SPIN", DEFAULT_SPIN), _cache_limit())
+        self.record = int(library.function("ingot_runtime", ctypes.c_void_p)())
+        self._pool = RUNTIME.read(self.record, "pool")
+        self._allocator = int(library.function("ingot_allocator", ctypes.c_void_p)())
+        self._trim = library.function("ingot_trim", None)
+
+    def address(self, name: str) -> int:
+        """Return the address of one of `module.NATIVE_FUNCTIONS` (or of `PYTHON_FUNCTIONS`)."""
+        return self._library.address(name)
+
+    def function(self, name: str, result: Any, *params: Any) -> Any:
+        """Return one of the native functions for ctypes."""
+        return self._library.function(name, result, *params)
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that take part in parallel work, the caller included."""
+        return POOL.read(self._pool, "num_threads")
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that were started so far."""
+        return POOL.read(self._pool, "started")
+
+    def set_num_threads(self, count: int) -> None:
+        """Use `count` threads from the next parallel region on; results do not depend on it."""
+        if count < 1:
+            raise ValueError(f"the number of threads must be at least 1, not {count}")
+        POOL.write(self._pool, "num_threads", count)
+        RUNTIME.write(self.record, "num_threads", count)
+
+    def allocator_statistics(self) -> AllocatorStatistics:
+        """Return the allocator's counters now."""
+        record = ALLOCATOR.structure.from_address(self._allocator)
+        names = AllocatorStatistics.__dataclass_fields__
+        return AllocatorStatistics(*(int(getattr(record, name)) for name in names))
+
+    def set_cache_limit(self, limit: int) -> None:
+        """Keep at most `limit` bytes of free blocks; what is over it goes back now."""
+        ALLOCATOR.write(self._allocator, "cache_limit", limit)
+        if ALLOCATOR.read(self._allocator, "bytes_cached") > limit:
+            self.trim()
+
+    def reset_peak(self) -> None:
+        """Let `peak_bytes` start again from what is in use now."""
+        in_use = ALLOCATOR.read(self._allocator, "bytes_in_use")
+        ALLOCATOR.write(self._allocator, "peak_bytes", in_use)
+
+    def trim(self) -> None:
+        """Give all cached blocks back to the system."""
+        self._trim()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the workers, which fork did not copy, and locks that other threads held."""
+        for name in ("lock", "started", "sleepers", "next_worker"):
+            POOL.write(self._pool, name, 0)
+        ALLOCATOR.write(self._allocator, "lock", 0)
+
+
+def default_num_threads() -> int:
+    """Return `INGOT_NUM_THREADS`, or the CPUs that this process may run on."""
+    return max(1, _setting("INGOT_NUM_THREADS", 0)) if _is_set("INGOT_NUM_THREADS") else _cpus()
+
+
+def _cpus() -> int:
+    return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
+
+
+def _cgroup_cpus() -> int:
+    """Return the CPUs that a container's quota allows, rounded up; a large number without one."""
+    unlimited = 1 << 20
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+    except (OSError, ValueError):
+        return unlimited
+    return unlimited if quota == "max" else -(-int(quota) // int(period))
+
+
+def _is_set(name: str) -> bool:
+    return bool(os.environ.get(name, "").strip())
+
+
+def _setting(name: str, default: int) -> int:
+    """Return an integer from the environment; ResourceError if it is none."""
+    if not _is_set(name):
+        return default
+    text = os.environ[name]
+    try:
+        return int(text)
+    except ValueError:
+        raise ResourceError(
+            f"{name}='{text}' is not a whole number", code="INGOT0402", hint=f"set {name}={default}"
+        ) from None
+
+
+def _cache_limit() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _setting("INGOT_ALLOCATOR_CACHE_BYTES", memory // _CACHE_SHARE)
+
+
+def library_imports() -> dict[str, int]:
+    """Return the addresses of the C library functions that the runtime module needs."""
+    process = ctypes.CDLL(None)
+    addresses = {
+        name: ctypes.cast(getattr(process, name), ctypes.c_void_p).value
+        for name in LIBRARY_FUNCTIONS
+    }
+    return {name: address for name, address in addresses.items() if address is not None}
+
+
+@cache
+def native_runtime() -> NativeRuntime:
+    """Return the process's runtime; the first call compiles (or loads) and links it."""
+    data = compile_object(runtime_module(with_python=True).text(), TargetSpec.host())
+    library = link_object([data], library_imports())
+    runtime = NativeRuntime(library)
+    # Never unloaded, not even when the interpreter ends: workers stand in this code.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    os.register_at_fork(after_in_child=runtime.after_fork_in_child)
+    return runtime
+
+
+def num_threads() -> int:
+    """Return how many threads compiled programs use."""
+    return native_runtime().num_threads
+
+
+def set_num_threads(count: int) -> None:
+    """Set how many threads compiled programs use, for the whole process."""
+    native_runtime().set_num_threads(count)
+
+
+def allocator_statistics() -> AllocatorStatistics:
+    """Return what the buffer allocator holds."""
+    return native_runtime().allocator_statistics()

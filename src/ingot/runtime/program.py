@@ -1,0 +1,203 @@
+"""`Program`: a compiled program that can be called, from Python and from native code.
+
+Made from a `ProgramInfo`, the addresses of its two functions and its constants. `program.call` is a
+built-in function of machine code (`python_call`); `program.record_address` is what native callers
+give to `ingot_prepare`, `ingot_execute` and `ingot_call`. Invariant: the record keeps alive all it
+points to (tables, constants, code), and `call` keeps the record, so nothing dangles.
+
+Example (with a linked library that exports `add_sizes` and `add_run`):
+    program = Program.from_library(info, library)
+    total = program(x, y)                  # new NumPy arrays; a tuple if there are several
+    state = program(state, donate=[0])     # the output may take the memory of argument 0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Callable, Collection
+from functools import cache, partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
+from ingot.hlo.dtype import dtype
+from ingot.runtime.convert import conform_all
+from ingot.runtime.execution import PythonHalf, Result, aligned_empty, python_half
+from ingot.runtime.native import native_runtime
+from ingot.runtime.python_api import fill_python_record, layout_problems, make_method
+from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
+
+DEFAULT_RELEASE_GIL_BYTES = 64 << 10
+"""Calls that touch at least so many bytes (some 2 us of work) run without the GIL."""
+
+
+class CodeLibrary(Protocol):
+    """What gives the addresses of functions: `ingot.llvm.jit.Library`, a loaded AOT library."""
+
+    def address(self, symbol: str) -> int:
+        """Return the address of a symbol."""
+        ...
+
+
+class Program:
+    """A linked program; see the module's docstring."""
+
+    __slots__ = ("_half", "_record", "call", "info")
+
+    def __init__(
+        self,
+        info: ProgramInfo,
+        sizes_address: int,
+        run_address: int,
+        constants: bytes | np.ndarray[Any, Any] | None = None,
+        *,
+        keep_alive: object = None,
+        release_gil_bytes: int = DEFAULT_RELEASE_GIL_BYTES,
+    ) -> None:
+        """Join code and description.
+
+        Args:
+            info: the program's parameters, outputs and messages.
+            sizes_address: address of `<symbol>_sizes`.
+            run_address: address of `<symbol>_run`.
+            constants: the constant block; copied unless it is an array aligned to 64 bytes.
+            keep_alive: what owns the code; held as long as the program can be called.
+            release_gil_bytes: calls that touch at least so many bytes run without the GIL; 0 for
+                a program that may wait for other threads of Python.
+        """
+        runtime, self._half, method = _calling()
+        self.info = info
+        record: Any = PROGRAM.structure()
+        block = _constant_block(constants)
+        params, outputs, kept = _tables(info)
+        values = {
+            "sizes": sizes_address,
+            "run": run_address,
+            "constants": 0 if block is None else block.ctypes.data,
+            "runtime": runtime.record,
+            "num_params": len(info.params),
+            "num_outputs": len(info.outputs),
+            "num_symbols": info.num_symbols,
+            "num_sizes": info.num_sizes,
+            "params": ctypes.addressof(params),
+            "outputs": ctypes.addressof(outputs),
+            "release_gil_bytes": release_gil_bytes,
+        }
+        for name, value in values.items():
+            setattr(record, name, value)
+        record.info = info
+        record.kept = (params, outputs, kept, block, keep_alive)
+        self._record = record
+        self.call: Callable[..., Result] = method(record)
+
+    @classmethod
+    def from_library(
+        cls,
+        info: ProgramInfo,
+        library: CodeLibrary,
+        constants: bytes | np.ndarray[Any, Any] | None = None,
+        *,
+        release_gil_bytes: int = DEFAULT_RELEASE_GIL_BYTES,
+    ) -> Program:
+        """Return the program `info.symbol` of a linked library, which is kept alive."""
+        return cls(
+            info,
+            library.address(info.sizes_symbol),
+            library.address(info.run_symbol),
+            constants,
+            keep_alive=library,
+            release_gil_bytes=release_gil_bytes,
+        )
+
+    @property
+    def record_address(self) -> int:
+        """Address of the `IngotProgram` record; valid while the program lives."""
+        return ctypes.addressof(self._record)
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
+        """Run the program; one output is returned as it is, several as a tuple.
+
+        Args:
+            args: NumPy arrays, or whatever converts to them (DLPack, `__array__`, numbers, lists).
+            donate: indices of arguments whose memory outputs may take; do not use them after.
+
+        Raises:
+            ExecutionError: an argument does not fit, a shape constraint or a run check failed.
+            ResourceError: out of memory.
+        """
+        if not donate:
+            return self.call(*args)
+        return self._half.run_arrays(self._record, conform_all(self.info, args), donate)
+
+    def output_shapes(self, *args: Any) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the outputs for such arguments, without running."""
+        sizes = self._half.sizes(self._record, conform_all(self.info, args))
+        layout = self.info.sizes_layout
+        starts = [layout.output_dims(index) for index in range(len(self.info.outputs))]
+        return tuple(
+            tuple(sizes[start : start + len(output.dims)])
+            for start, output in zip(starts, self.info.outputs, strict=True)
+        )
+
+    def __repr__(self) -> str:
+        params, outputs = len(self.info.params), len(self.info.outputs)
+        return f"Program({self.info.symbol!r}, {params} parameters, {outputs} outputs)"
+
+
+def _constant_block(constants: bytes | np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any] | None:
+    """Return the constants at an aligned address."""
+    if constants is None or len(constants) == 0:
+        return None
+    data = np.frombuffer(constants, np.uint8) if isinstance(constants, bytes) else constants
+    if data.ctypes.data % DATA_ALIGNMENT == 0 and data.flags.c_contiguous:
+        return data
+    block = aligned_empty((data.nbytes,), np.dtype(np.uint8))
+    block[:] = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
+    return block
+
+
+def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
+    """Return the parameter table, the output table, and what they point to."""
+    kept: list[Any] = []
+    params = (PARAM.structure * len(info.params))()
+    for row, param in zip(params, info.params, strict=True):
+        storage = dtype(param.dtype).numpy
+        rank = len(param.dims)
+        dims = (ctypes.c_int64 * rank)(*[-1 if dim is None else dim for dim in param.dims])
+        kept.extend((storage, dims))
+        row.dims, row.rank = ctypes.addressof(dims), rank
+        row.element_bytes, row.descr = storage.itemsize, id(storage)
+        row.type_number = storage.num
+    outputs = (OUTPUT.structure * len(info.outputs))()
+    layout = info.sizes_layout
+    for index, (row, output) in enumerate(zip(outputs, info.outputs, strict=True)):
+        storage = dtype(output.dtype).numpy
+        kept.append(storage)
+        row.rank, row.element_bytes = len(output.dims), storage.itemsize
+        row.bytes_slot, row.dims_slot = layout.output_bytes(index), layout.output_dims(index)
+        row.alias_param = -1 if output.alias_param is None else output.alias_param
+        row.descr = id(storage)
+    return params, outputs, kept
+
+
+@cache
+def _calling() -> tuple[Any, PythonHalf, Callable[[Any], Callable[..., Result]]]:
+    """Return the runtime, its Python half, and what makes a program's `call` from its record."""
+    runtime, half = native_runtime(), python_half()
+    problems = layout_problems()
+    if not problems:
+        fill_python_record(runtime, half.refuse, half.fail)
+        return runtime, half, make_method(runtime)
+    warnings.warn(
+        "Ingot's fast call does not know this Python or NumPy; calls are a few microseconds "
+        f"slower ({'; '.join(problems)})",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return runtime, half, lambda record: partial(_slow_call, half, record)
+
+
+def _slow_call(half: PythonHalf, record: Any, *args: Any) -> Result:
+    return half.run_arrays(record, conform_all(record.info, args))

@@ -1,0 +1,173 @@
+"""The border to CPython and NumPy: struct offsets tested, the `PYTHON` record, built-in functions.
+
+The emitted Python call reads objects at the offsets of `python_arrays.OBJECT`. They hold for every
+CPython with a GIL from 3.11 on and for NumPy from 1.26 on, but nobody promises them: so they are
+compared with live objects first. Invariant: `layout_problems()` only reads memory that is known
+to belong to the objects, and the emitted call is never used when it finds something.
+
+Source: NumPy's numpy_api.py (slot numbers of the C API table), NEP 49 (PyDataMem_Handler).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sysconfig
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ingot.runtime.array_memory import HANDLER_FUNCTIONS
+from ingot.runtime.native import NativeRuntime
+from ingot.runtime.python_arrays import OBJECT
+from ingot.runtime.records import PYTHON
+
+_NEW_FROM_DESCR_SLOT = 94
+_METH_FASTCALL = 0x80
+_HANDLER_NAME_BYTES = 127
+_CAPSULE_NAME = ctypes.c_char_p(b"mem_handler")
+_immortal: list[Any] = []
+"""What native code points to for the rest of the process."""
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def _c_function(name: str, result: Any, *params: Any) -> Callable[..., Any]:
+    return ctypes.PYFUNCTYPE(result, *params)((name, ctypes.pythonapi))
+
+
+def _c_address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def _word(base: int, offset: int) -> int:
+    return ctypes.c_uint64.from_address(base + offset).value
+
+
+def _half(base: int, offset: int) -> int:
+    return ctypes.c_int32.from_address(base + offset).value
+
+
+def _numpy_core() -> Any:
+    core = getattr(np, "_core", None)
+    return core if core is not None else getattr(np, "core")  # noqa: B009 (gone from the stubs)
+
+
+def layout_problems() -> tuple[str, ...]:
+    """Return why the emitted call must not be used here; empty if all is as expected."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return ("this Python has no GIL, and other objects",)
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or np.ndarray.__basicsize__ != OBJECT.array_size:
+        return (f"NumPy arrays have {np.ndarray.__basicsize__} bytes, not {OBJECT.array_size}",)
+    array = np.zeros((3, 5), np.float32)
+    at = id(array)
+    pairs = {
+        "object type": (_word(at, OBJECT.type), id(np.ndarray)),
+        "array data": (_word(at, OBJECT.array_data), array.ctypes.data),
+        "array rank": (_half(at, OBJECT.array_rank), array.ndim),
+        "array dtype": (_word(at, OBJECT.array_descr), id(array.dtype)),
+        "array flags": (_half(at, OBJECT.array_flags), int(array.flags.num)),
+    }
+    problems = [name for name, (found, expected) in pairs.items() if found != expected]
+    return tuple(problems) or (*_dims_problems(array), *_dtype_problems(), *_record_problems())
+
+
+def _dims_problems(array: np.ndarray[Any, Any]) -> tuple[str, ...]:
+    # The addresses are NumPy's own: only read once `layout_problems` knows the struct.
+    dims = _word(id(array), OBJECT.array_dims)
+    strides = dims + 8 * array.ndim
+    if _word(id(array), OBJECT.array_dims + 8) != strides:
+        return ("array dims",)
+    found = tuple(_word(dims, 8 * axis) for axis in range(array.ndim))
+    capsule = _word(id(array), OBJECT.array_handler)
+    if found != array.shape:
+        return ("array dims",)
+    is_capsule = capsule and _word(capsule, OBJECT.type) == id(_type_of(_api_capsule()))
+    return () if is_capsule else ("array memory handler",)
+
+
+def _type_of(value: object) -> object:
+    return type(value)
+
+
+def _dtype_problems() -> tuple[str, ...]:
+    problems: list[str] = []
+    for text in ("<f4", ">f8", "|b1"):
+        storage = np.dtype(text)
+        order = ctypes.c_char.from_address(id(storage) + OBJECT.descr_byteorder).value.decode()
+        number = _half(id(storage), OBJECT.descr_type_number)
+        if (order, number) != (storage.byteorder, storage.num):
+            problems.append(f"dtype {text}")
+    return tuple(problems)
+
+
+def _record_problems() -> tuple[str, ...]:
+    record = PYTHON.structure()
+    same = _word(id(record), OBJECT.record_data) == ctypes.addressof(record)
+    return () if same else ("ctypes record",)
+
+
+def _api_capsule() -> Any:
+    return _numpy_core()._multiarray_umath._ARRAY_API
+
+
+def _array_api(slot: int) -> int:
+    get = _c_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    table = ctypes.cast(get(_api_capsule(), None), ctypes.POINTER(ctypes.c_void_p))
+    return table[slot] or 0
+
+
+def _memory_handler(runtime: NativeRuntime) -> Any:
+    """Return the capsule that tells NumPy how to free our blocks; it lives forever."""
+    name = b"ingot".ljust(_HANDLER_NAME_BYTES, b"\0")
+    functions = [runtime.address(item) for item in HANDLER_FUNCTIONS]
+    handler = ctypes.create_string_buffer(struct.pack("=127sBQ4Q", name, 1, 0, *functions))
+    types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    make = _c_function("PyCapsule_New", ctypes.py_object, *types)
+    capsule = make(ctypes.addressof(handler), _CAPSULE_NAME, None)
+    _immortal.extend((handler, capsule))
+    return capsule
+
+
+def fill_python_record(
+    runtime: NativeRuntime, refuse: Callable[..., Any], fail: Callable[..., Any]
+) -> None:
+    """Tell the emitted call where everything is; `refuse` and `fail` are its Python half."""
+    _immortal.extend((refuse, fail))
+    record = int(runtime.function("ingot_python_record", ctypes.c_void_p)())
+    values = {
+        "array_type": id(np.ndarray),
+        "new_from_descr": _array_api(_NEW_FROM_DESCR_SLOT),
+        "memory_handler": id(_memory_handler(runtime)),
+        "refuse": id(refuse),
+        "fail": id(fail),
+        "inc_ref": _c_address("Py_IncRef"),
+        "dec_ref": _c_address("Py_DecRef"),
+        "vectorcall": _c_address("PyObject_Vectorcall"),
+        "long_from_long": _c_address("PyLong_FromLong"),
+        "tuple_new": _c_address("PyTuple_New"),
+        "tuple_set_item": _c_address("PyTuple_SetItem"),
+        "save_thread": _c_address("PyEval_SaveThread"),
+        "restore_thread": _c_address("PyEval_RestoreThread"),
+    }
+    for name, value in values.items():
+        PYTHON.write(record, name, value)
+
+
+def make_method(runtime: NativeRuntime) -> Callable[[Any], Callable[..., Any]]:
+    """Return a function that makes the built-in function of a program from its record."""
+    doc = b"Run the compiled program on these arrays; see ingot.runtime.program.Program."
+    definition = _MethodDef(b"call", runtime.address("ingot_python_call"), _METH_FASTCALL, doc)
+    _immortal.append(definition)
+    types = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
+    new = _c_function("PyCFunction_NewEx", ctypes.py_object, *types)
+    pointer = ctypes.pointer(definition)
+    return lambda record: new(pointer, record, None)

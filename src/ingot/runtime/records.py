@@ -1,0 +1,142 @@
+"""The records of the runtime: what lies where in the memory that native code shares.
+
+One table for everyone: the emitted pool, allocator and execution code, Python, and native code by
+others (the TensorFlow kernel, the PJRT client), who get the C declarations from `c_header`.
+Invariant: `Runtime` begins with `pool` and `parallel`, as compiled programs expect.
+"""
+
+from __future__ import annotations
+
+from ingot.runtime.layout import Field, Record
+
+NUM_SIZE_CLASSES = 168
+"""Size classes of the allocator: 4 up to 256 bytes, then 4 per power of two up to 2**48 bytes."""
+
+BLOCK_HEADER_BYTES = 64
+"""A block's header precedes its data by this much, so that both are 64-byte aligned."""
+
+RUNTIME = Record(
+    "IngotRuntime",
+    Field("pool", "ptr", note="the thread pool, first argument of `parallel`"),
+    Field("parallel", "ptr", note="void(ptr pool, ptr fn, ptr env, i64 nchunks)"),
+    Field("num_threads", "i64", note="threads that take part, the caller included"),
+    Field("allocate", "ptr", note="ptr(i64 bytes), 64-byte aligned, null if there is no memory"),
+    Field("free", "ptr", note="void(ptr), null is allowed"),
+    Field("abi_version", "i64"),
+)
+
+POOL = Record(
+    "IngotPool",
+    Field("state", "i64", own_line=True, note="epoch:32 | tickets:16 | next:16"),
+    Field("function", "ptr", own_line=True, note="void(ptr env, i64 chunk) of this epoch"),
+    Field("env", "ptr"),
+    Field("chunks", "i64", note="chunks of this epoch"),
+    Field("grain", "i64", note="chunks per ticket; 1 unless chunks do not fit in 16 bits"),
+    Field("done", "i64", own_line=True, note="tickets finished in this epoch"),
+    Field("sleepers", "i32", own_line=True, note="workers that sleep or are about to"),
+    Field("lock", "i32", own_line=True, note="1 while a caller owns the pool"),
+    Field("num_threads", "i64", own_line=True, note="threads wanted, the caller included"),
+    Field("started", "i64", note="workers that exist"),
+    Field("next_worker", "i64", note="number the next worker gives itself"),
+    Field("spin", "i64", note="pauses before a worker goes to sleep"),
+)
+
+ALLOCATOR = Record(
+    "IngotAllocator",
+    Field("lock", "i32", own_line=True),
+    Field("bytes_in_use", "i64", note="capacity of all blocks handed out"),
+    Field("peak_bytes", "i64", note="the most that `bytes_in_use` was"),
+    Field("bytes_cached", "i64", note="capacity of all blocks kept for reuse"),
+    Field("cache_limit", "i64", note="the most that `bytes_cached` may be"),
+    Field("allocations", "i64", note="calls that gave a block"),
+    Field("frees", "i64", note="blocks given back"),
+    Field("system_allocations", "i64", note="blocks that had to come from the system"),
+    Field("free_lists", "ptr", count=NUM_SIZE_CLASSES, note="per class: a list of block headers"),
+)
+
+BLOCK = Record(
+    "IngotBlock",
+    Field("capacity", "i64", note="bytes that the user may use"),
+    Field("size_class", "i64"),
+    Field("next", "ptr", note="next header in the free list"),
+)
+
+PARAM = Record(
+    "IngotParam",
+    Field("dims", "ptr", note="int64_t[rank], -1 where symbolic"),
+    Field("rank", "i64"),
+    Field("element_bytes", "i64"),
+    Field("descr", "ptr", note="the NumPy dtype object; null where there is no Python"),
+    Field("type_number", "i32", note="NumPy's number of the type"),
+)
+
+OUTPUT = Record(
+    "IngotOutput",
+    Field("rank", "i64"),
+    Field("element_bytes", "i64"),
+    Field("bytes_slot", "i64", note="index in `sizes` of this output's byte size"),
+    Field("dims_slot", "i64", note="index in `sizes` of its first dimension"),
+    Field("alias_param", "i64", note="parameter whose memory may be reused, or -1"),
+    Field("descr", "ptr", note="the NumPy dtype object; null where there is no Python"),
+)
+
+PROGRAM = Record(
+    "IngotProgram",
+    Field("sizes", "ptr", note="S_sizes of the execution ABI"),
+    Field("run", "ptr", note="S_run of the execution ABI"),
+    Field("constants", "ptr", note="constant block, 64-byte aligned"),
+    Field("runtime", "ptr", note="the IngotRuntime that `run` gets"),
+    Field("num_params", "i64"),
+    Field("num_outputs", "i64"),
+    Field("num_symbols", "i64"),
+    Field("num_sizes", "i64"),
+    Field("params", "ptr", note="IngotParam[num_params]"),
+    Field("outputs", "ptr", note="IngotOutput[num_outputs]"),
+    Field("release_gil_bytes", "i64", note="calls that touch at least so many bytes free the GIL"),
+)
+
+PYTHON = Record(
+    "IngotPython",
+    Field("array_type", "ptr", note="numpy.ndarray"),
+    Field("new_from_descr", "ptr", note="PyArray_NewFromDescr"),
+    Field("memory_handler", "ptr", note="capsule through which NumPy gives blocks back"),
+    Field("refuse", "ptr", note="Python: (program, *args), for arguments the fast path refuses"),
+    Field("fail", "ptr", note="Python: (program, status, *args), raises"),
+    Field("inc_ref", "ptr", note="Py_IncRef"),
+    Field("dec_ref", "ptr", note="Py_DecRef"),
+    Field("vectorcall", "ptr", note="PyObject_Vectorcall"),
+    Field("long_from_long", "ptr", note="PyLong_FromLong"),
+    Field("tuple_new", "ptr", note="PyTuple_New"),
+    Field("tuple_set_item", "ptr", note="PyTuple_SetItem"),
+    Field("save_thread", "ptr", note="PyEval_SaveThread"),
+    Field("restore_thread", "ptr", note="PyEval_RestoreThread"),
+)
+
+ABI_VERSION = 1
+
+PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM)
+
+
+def c_header() -> str:
+    """Return the C declarations of the records and functions that other native code may use."""
+    records = "\n\n".join(record.c_declaration() for record in PUBLIC_RECORDS)
+    return f"""#pragma once
+#include <stdint.h>
+
+{records}
+
+/* Status of the functions below: 0 = done, 1+k = run error k, -1 = out of memory,
+   -2-k = shape constraint k violated. */
+int32_t ingot_prepare(IngotProgram* program, const int64_t* const* in_dims, int64_t* sizes);
+int32_t ingot_execute(IngotProgram* program, void* const* inputs, void* const* outputs,
+                      const int64_t* sizes);
+int32_t ingot_call(IngotProgram* program, void* const* inputs, const int64_t* const* in_dims,
+                   void* const* outputs);
+void* ingot_allocate(int64_t bytes);
+void ingot_free(void* data);
+void ingot_trim(void);
+IngotRuntime* ingot_runtime(void);
+void ingot_initialize(int64_t num_threads, int64_t spin, int64_t cache_limit);
+void ingot_parallel(IngotPool* pool, void (*function)(void* env, int64_t chunk), void* env,
+                    int64_t chunks);
+"""

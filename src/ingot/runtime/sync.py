@@ -1,0 +1,98 @@
+"""Emitted synchronization: spin lock, pause, futex sleep and wake.
+
+Used by the emitted pool and allocator. Linux only: sleeping is the futex system call, because a
+futex needs no initialization, survives fork and lives in a plain i32. Another system would put
+`pthread_mutex_t` and `pthread_cond_t` into the record and replace the two futex functions; nothing
+else knows how a worker sleeps.
+
+Source: futex(2); https://www.kernel.org/doc/html/latest/admin-guide/pm/ (pause in spin loops).
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import I32, I64, PTR, VOID
+from ingot.llvm.values import Value, zero
+from ingot.support.diagnostics import UnsupportedError
+
+_FUTEX_NUMBERS = {"x86_64": 202, "AMD64": 202, "aarch64": 98, "riscv64": 98}
+_FUTEX_WAIT_PRIVATE = 128
+_FUTEX_WAKE_PRIVATE = 129
+
+YIELD_EVERY = 1024
+"""Pauses of a waiting loop after which the thread lets others run."""
+
+
+def futex_number() -> int:
+    """Return the number of the futex system call; UnsupportedError where there is none."""
+    number = _FUTEX_NUMBERS.get(platform.machine())
+    if number is None or not sys.platform.startswith("linux"):
+        raise UnsupportedError(
+            f"the native runtime has no thread pool for {sys.platform} on {platform.machine()}",
+            hint="run on Linux (x86-64, AArch64 or RISC-V)",
+        )
+    return number
+
+
+def discard(_: object) -> None:
+    """Drop the value of an emitted call, so that a branch that ends in it returns nothing."""
+
+
+def emit_pause(f: FunctionBuilder) -> None:
+    """Tell the CPU that this is a waiting loop."""
+    f.intrinsic("llvm.x86.sse2.pause", VOID, [])
+
+
+def emit_yield(f: FunctionBuilder) -> None:
+    """Let another thread run."""
+    f.call(f.module.declare("sched_yield", I32, []), [])
+
+
+def emit_wait_step(f: FunctionBuilder, count: Value) -> Value:
+    """Pause once, yield now and then; return the next count."""
+    emit_pause(f)
+    following = f.add(count, f.const(I64, 1))
+    rest = f.and_(following, f.const(I64, YIELD_EVERY - 1))
+    f.if_(f.icmp("eq", rest, f.const(I64, 0)), lambda: emit_yield(f), likely=False)
+    return following
+
+
+def _emit_futex(f: FunctionBuilder, address: Value, operation: int, number: Value) -> None:
+    # `syscall` is variadic; with integer arguments only, the plain call is the same machine code.
+    types = [I64, PTR, I64, I64, PTR, PTR, I64]
+    null = zero(PTR)
+    call = [f.const(I64, futex_number()), address, f.const(I64, operation), f.zext(number, I64)]
+    f.call(f.module.declare("syscall", I64, types), [*call, null, null, f.const(I64, 0)])
+
+
+def emit_futex_wait(f: FunctionBuilder, address: Value, expected: Value) -> None:
+    """Sleep while the i32 at `address` is `expected`; may return early."""
+    _emit_futex(f, address, _FUTEX_WAIT_PRIVATE, expected)
+
+
+def emit_futex_wake(f: FunctionBuilder, address: Value, count: Value) -> None:
+    """Wake at most `count` (i32) threads that sleep at `address`."""
+    _emit_futex(f, address, _FUTEX_WAKE_PRIVATE, count)
+
+
+def emit_try_lock(f: FunctionBuilder, lock: Value) -> Value:
+    """Take the i32 lock if it is free; return an i1: whether it was taken."""
+    _, taken = f.cmpxchg(lock, f.const(I32, 0), f.const(I32, 1), "acquire", "monotonic")
+    return taken
+
+
+def emit_lock(f: FunctionBuilder, lock: Value) -> None:
+    """Take the i32 lock, waiting for it. For short critical sections without system calls."""
+    f.while_(
+        [f.const(I64, 0)],
+        lambda _: f.xor(emit_try_lock(f, lock), f.as_condition(True)),
+        lambda values: [emit_wait_step(f, values[0])],
+    )
+
+
+def emit_unlock(f: FunctionBuilder, lock: Value) -> None:
+    """Give the lock back."""
+    f.atomic_store(f.const(I32, 0), lock, "release")
