@@ -1,0 +1,11 @@
+"""HLO text: XLA's own syntax, read into a module and printed back.
+
+`parse` reads what XLA dumps; what `print_module` prints, XLA reads. See `parser.py`, `printer.py`.
+"""
+
+from __future__ import annotations
+
+from ingot.formats.hlo_text.parser import parse
+from ingot.formats.hlo_text.printer import print_computation, print_instruction, print_module
+
+__all__ = ["parse", "print_computation", "print_instruction", "print_module"]

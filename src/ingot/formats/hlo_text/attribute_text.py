@@ -1,0 +1,296 @@
+"""Attributes in HLO text: one table row per `Codec`, a reading and a writing function.
+
+The op table says which attributes an op has and how each looks; this table says what that look is.
+No function here knows an op. What XLA prints for any op and Ingot only keeps (sharding,
+backend_config, …) is listed in `KEPT`.
+
+Invariant: for every codec, reading what was written gives the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ingot.formats.hlo_text.literal_text import float_texts
+from ingot.formats.hlo_text.reader import SKIP, Reader, escape
+from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.opdef import Codec, OpDef
+
+# Attributes of any instruction that change no value: kept as text, printed back.
+KEPT_BEFORE_METADATA = (
+    "sharding",
+    "frontend_attributes",
+    "parameter_replication",
+    "origin",
+    "statistics",
+    "original_value",
+)
+KEPT_AFTER_METADATA = ("backend_config",)
+# Attributes of single ops that say how, not what: kept too.
+KEPT_OF_OPS = (
+    "operand_precision",
+    "result_accuracy",
+    "algorithm",
+    "custom_call_schedule",
+    "schedule",
+    "outer_dimension_partitions",
+    "constrain_layout",
+    "is_host_transfer",
+    "cross_program_prefetch_index",
+    "output_to_operand_aliasing",
+    "indices_are_sorted",
+    "unique_indices",
+    "mhlo_attributes",
+    "custom_call_has_side_effect",
+)
+KEPT = frozenset((*KEPT_BEFORE_METADATA, *KEPT_AFTER_METADATA, *KEPT_OF_OPS))
+
+Sizes = tuple["int | Dim", ...]
+_INTS = re.compile(SKIP + r"\{([\d,\s\-]*+)\}")
+_FLOAT = re.compile(SKIP + r"(-?[\w.+\-]++)")
+_GROUPS_TILED = re.compile(
+    SKIP + r"\[([\d,\s]++)\]\s*+<=\s*+\[([\d,\s]++)\](?:\s*+T\(([\d,\s]++)\))?+"
+)
+_MOST_DEVICES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a reading function may use: the text, its shapes, and computations by name."""
+
+    reader: Reader
+    shapes: ShapeReader
+    computation: Callable[[str, int], Computation]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """How values of one codec are read and written; `write` gets the prefix of names (`%` or "")."""
+
+    read: Callable[[Place], Any]
+    write: Callable[[Any, str], str]
+
+
+def _braced(place: Place, item: Callable[[Place], Any]) -> tuple[Any, ...]:
+    """Take `{item, item, …}`."""
+    reader = place.reader
+    reader.expect("{")
+    items: list[Any] = []
+    while not reader.accept("}"):
+        items.append(item(place))
+        if not reader.accept(","):
+            reader.expect("}")
+            break
+    return tuple(items)
+
+
+def _integer(place: Place) -> int:
+    return place.reader.integer()
+
+
+def _size(place: Place) -> int | Dim:
+    return place.shapes.size()
+
+
+def _read_sizes(place: Place) -> Sizes:
+    reader = place.reader
+    found = reader.take(_INTS)
+    if found is None:
+        return _braced(place, _size)
+    parts = [part.strip() for part in found.group(1).split(",")]
+    if parts == [""]:
+        return ()
+    try:
+        return tuple(reader.to_integer(part, found.start(1)) for part in parts)
+    except ValueError:
+        reader.fail(f"expected integers, found '{found.group(1)}'", at=found.start(1))
+
+
+def _read_bool(place: Place) -> bool:
+    reader = place.reader
+    at = reader.skip()
+    word = reader.name("true or false")
+    if word not in ("true", "false", "0", "1"):
+        reader.fail(f"expected true or false, found '{word}'", at=at)
+    return word in ("true", "1")
+
+
+def _read_float(place: Place) -> float:
+    reader = place.reader
+    found = reader.take(_FLOAT)
+    try:
+        return float(found.group(1) if found is not None else "")
+    except ValueError:
+        reader.fail("expected a number", at=reader.position)
+
+
+def _read_computation(place: Place) -> Computation:
+    at = place.reader.skip()
+    return place.computation(place.reader.name("the name of a computation"), at)
+
+
+def _read_computations(place: Place) -> tuple[Computation, ...]:
+    if place.reader.at("{"):
+        return _braced(place, _read_computation)
+    return (_read_computation(place),)
+
+
+def _read_range(place: Place) -> tuple[int | Dim, int | Dim, int]:
+    reader = place.reader
+    reader.expect("[", "before the start of a slice")
+    start = place.shapes.size()
+    reader.expect(":", "after the start of a slice")
+    limit = place.shapes.size()
+    stride = reader.integer() if reader.accept(":") else 1
+    reader.expect("]", "after a slice")
+    return start, limit, stride
+
+
+def _read_padding(place: Place) -> tuple[tuple[int | Dim, int | Dim, int], ...]:
+    reader = place.reader
+    if reader.at(",") or reader.at("\n") or reader.position >= len(reader.text):
+        return ()
+    rows: list[tuple[int | Dim, int | Dim, int]] = []
+    while True:
+        low = place.shapes.size()
+        reader.expect("_", "between low and high padding")
+        high = place.shapes.size()
+        rows.append((low, high, reader.integer() if reader.accept("_") else 0))
+        if not reader.text.startswith("x", reader.position):
+            return tuple(rows)
+        reader.position += 1
+
+
+def _read_groups(place: Place) -> tuple[tuple[int, ...], ...]:
+    reader = place.reader
+    at = reader.skip()
+    found = reader.take(_GROUPS_TILED)
+    if found is None:
+        return _braced(place, lambda inner: _braced(inner, _integer))
+    groups, dims, order = (
+        [int(part) for part in (text or "").split(",") if part.strip()] for text in found.groups()
+    )
+    count = 1
+    for size in dims:
+        count *= size
+    if count > _MOST_DEVICES or len(groups) != 2 or groups[0] * groups[1] != count:
+        reader.fail("this device assignment does not fit", at=at)
+    if order and sorted(order) != list(range(len(dims))):
+        reader.fail("this device assignment has no permutation after T", at=at)
+    devices = np.arange(count).reshape(dims).transpose(order or None).reshape(groups)
+    return tuple(tuple(row) for row in devices.tolist())
+
+
+def _join(values: Any) -> str:
+    return "{" + ",".join(str(value) for value in values) + "}"
+
+
+def _write_sizes(values: Sizes, _: str) -> str:
+    return "{" + ",".join([size_text(value) for value in values]) + "}"
+
+
+def _write_slice(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -> str:
+    ranges = (
+        f"[{size_text(start)}:{size_text(limit)}{f':{stride}' if stride != 1 else ''}]"
+        for start, limit, stride in rows
+    )
+    return "{" + ", ".join(ranges) + "}"
+
+
+def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -> str:
+    interior = any(row[2] for row in rows)
+    # `?n_0x?m` would read as one name: a symbolic size is always in parentheses here.
+    return "x".join(
+        "_".join(f"?({size})" if isinstance(size, Dim) else str(size) for size in row[: 2 + interior])
+        for row in rows
+    )
+
+
+def _write_groups(groups: tuple[tuple[int, ...], ...], _: str) -> str:
+    return _join(_join(group) for group in groups)
+
+
+def _write_computations(called: tuple[Computation, ...], prefix: str) -> str:
+    return "{" + ", ".join(prefix + each.name for each in called) + "}"
+
+
+def _float_text(value: float) -> str:
+    return float_texts(np.array([value], np.float64), "f64")[0]
+
+
+def _raw(place: Place) -> str:
+    return place.reader.raw_value()
+
+
+def _plain(value: Any, _: str) -> str:
+    return str(value)
+
+
+_KEPT_TEXT = Text(_raw, _plain)
+CODECS: dict[Codec, Text] = {
+    Codec.INT: Text(_integer, _plain),
+    Codec.FLOAT: Text(_read_float, lambda value, _: _float_text(value)),
+    Codec.BOOL: Text(_read_bool, lambda value, _: "true" if value else "false"),
+    Codec.NAME: _KEPT_TEXT,
+    Codec.STRING: Text(lambda place: place.reader.string(), lambda value, _: f'"{escape(value)}"'),
+    Codec.INTS: Text(_read_sizes, _write_sizes),
+    Codec.COMPUTATION: Text(_read_computation, lambda called, prefix: prefix + called.name),
+    Codec.COMPUTATIONS: Text(_read_computations, _write_computations),
+    Codec.SLICE: Text(lambda place: _braced(place, _read_range), _write_slice),
+    Codec.PADDING: Text(_read_padding, _write_padding),
+    Codec.NAMES: Text(lambda place: _braced(place, _raw), lambda values, _: _join(values)),
+    Codec.GROUPS: Text(_read_groups, _write_groups),
+    Codec.PAIRS: Text(_read_groups, _write_groups),
+    Codec.WINDOW: _KEPT_TEXT,
+    Codec.DIM_LABELS: Text(_raw, _plain),
+    Codec.ALIASING: _KEPT_TEXT,
+    Codec.SHAPES: _KEPT_TEXT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeText:
+    """One attribute of one op.
+
+    Attributes:
+        name: its name in HLO text.
+        field: its field in the op's attribute dataclass.
+        codec: how its value looks.
+        default: the value that is not written; REQUIRED when it must be there.
+    """
+
+    name: str
+    field: str
+    codec: Text
+    default: object
+
+    @property
+    def is_required(self) -> bool:
+        """Whether an instruction without this attribute is not valid."""
+        return self.default is REQUIRED
+
+
+REQUIRED = object()
+
+
+@cache
+def plan(definition: OpDef) -> tuple[AttributeText, ...]:
+    """Return the attributes of an op that stand after the operands, in text order."""
+    return tuple(
+        AttributeText(
+            row.metadata["text"] or row.name,
+            row.name,
+            CODECS[row.metadata["codec"]],
+            REQUIRED if row.default is MISSING else row.default,
+        )
+        for row in definition.fields
+        if row.metadata["codec"] is not Codec.INLINE
+    )

@@ -1,0 +1,238 @@
+"""What surrounds the computations in HLO text: the `HloModule` line, stack frames, metadata.
+
+XLA writes source places once, in tables before the first computation (`FileNames`, `StackFrames`),
+and instructions name a frame by number; Ingot resolves the number to the innermost frame's file and
+line while reading and writes `source_file`/`source_line`, which XLA reads too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
+from ingot.hlo.instruction import NO_METADATA, Metadata
+from ingot.hlo.module import Alias, Module
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import VerifyError
+from ingot.support.text import did_you_mean
+
+# Header attributes that Ingot keeps as text and prints back.
+KEPT = (
+    "alias_passthrough_params",
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+    "replica_count",
+    "num_partitions",
+    "frontend_attributes",
+    "buffer_donor",
+    "is_dynamic",
+    "exec_time_evaluation_effort",
+    "optimization_level",
+    "memory_fitting_level",
+    "entry_computation_api",
+    "mhlo_cross_program_prefetches",
+    "use_auto_spmd_partitioning",
+)
+_READ = ("is_scheduled", "input_output_alias", "entry_computation_layout")
+_METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
+_PAIR = re.compile(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|([^\s"]+))', re.DOTALL)
+_TABLE = re.compile(SKIP + r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[=(])")
+_NUMBERED_STRING = re.compile(SKIP + r'(\d++)\s++"((?>[^"\\]|\\.)*+)"', re.DOTALL)
+_NUMBERED_RECORD = re.compile(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
+_INDEX = re.compile(SKIP + r"\{([\d,\s]*+)\}")
+
+
+@dataclass(slots=True)
+class Header:
+    """What the header says: name, aliases, whether scheduled, attributes kept as text."""
+
+    name: str = "module"
+    aliases: tuple[Alias, ...] = ()
+    alias_place: int = 0
+    is_scheduled: bool = False
+    extra: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class Frames:
+    """The tables of source places: file and line by frame number."""
+
+    places: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+
+
+def read_header(reader: Reader) -> Header:
+    """Take the `HloModule` line, when there is one."""
+    header = Header()
+    if not re.compile(SKIP + r"HloModule\b").match(reader.text, reader.position):
+        return header
+    reader.word("HloModule")
+    header.name = reader.name("the name of the module")
+    readers: dict[str, Callable[[Reader, Header], None]] = {
+        "is_scheduled": _read_scheduled,
+        "input_output_alias": _read_aliases,
+    }
+    while reader.accept(","):
+        at = reader.skip()
+        name = reader.word("a header attribute")
+        reader.expect("=", f"after '{name}'")
+        if name in readers:
+            readers[name](reader, header)
+        elif name == "entry_computation_layout":
+            reader.raw_value()  # The entry's own shapes say it again.
+        elif name in KEPT:
+            header.extra[name] = reader.raw_value()
+        else:
+            hint = did_you_mean(name, (*KEPT, *_READ))
+            reader.fail(f"unknown header attribute '{name}'", at=at, code="INGOT0103", hint=hint)
+    return header
+
+
+def _read_scheduled(reader: Reader, header: Header) -> None:
+    header.is_scheduled = reader.name("true or false") == "true"
+
+
+def _read_aliases(reader: Reader, header: Header) -> None:
+    """Take `{ {1}: (0, {}, may-alias), … }`."""
+    header.alias_place = reader.skip()
+    reader.expect("{")
+    aliases: list[Alias] = []
+    while not reader.accept("}"):
+        output = _index(reader)
+        reader.expect(":", "after the output of an alias")
+        reader.expect("(")
+        parameter = reader.integer()
+        reader.expect(",")
+        path = _index(reader)
+        kind = reader.word("may-alias or must-alias") if reader.accept(",") else "may-alias"
+        reader.expect(")")
+        aliases.append(Alias(output, parameter, path, kind))
+        if not reader.accept(","):
+            reader.expect("}", "after the aliases")
+            break
+    header.aliases = tuple(aliases)
+
+
+def _index(reader: Reader) -> tuple[int, ...]:
+    found = reader.take(_INDEX)
+    if found is None:
+        reader.fail(f"expected an index like {{0}}, found {reader.found()}")
+    parts = (part.strip() for part in found.group(1).split(","))
+    return tuple(reader.to_integer(part, found.start(1)) for part in parts if part)
+
+
+def check_aliases(module: Module, reader: Reader, at: int) -> None:
+    """Check that every alias joins an output and a parameter of one shape."""
+    for alias in module.aliases:
+        if not 0 <= alias.parameter < len(module.entry.parameters):
+            reader.fail(f"alias of parameter {alias.parameter}, which does not exist", at=at)
+        given = _leaf(module.entry.parameters[alias.parameter].shape, alias.path)
+        result = _leaf(module.result_shape, alias.output)
+        if given is None or result is None:
+            reader.fail(f"alias {alias} names an element that does not exist", at=at)
+        if not given.compatible(result):
+            raise VerifyError(
+                f"output {alias.output} is {result}, aliased parameter is {given}",
+                span=reader.span(at),
+            )
+
+
+def _leaf(shape: Shape, path: tuple[int, ...]) -> Shape | None:
+    for number in path:
+        if number >= len(shape.elements):
+            return None
+        shape = shape.elements[number]
+    return shape
+
+
+# ---- stack frames
+
+
+def read_frames(reader: Reader) -> Frames:
+    """Take the tables of source places, when there are any."""
+    strings: dict[str, dict[str, str]] = {}
+    records: dict[str, dict[str, dict[str, str]]] = {}
+    while (found := reader.take(_TABLE)) is not None:
+        table = found.group(1)
+        while (row := reader.take(_NUMBERED_STRING)) is not None:
+            strings.setdefault(table, {})[row.group(1)] = unescape(row.group(2))
+        while (row := reader.take(_NUMBERED_RECORD)) is not None:
+            pairs = {name: plain for name, _, plain in _PAIR.findall(row.group(2))}
+            records.setdefault(table, {})[row.group(1)] = pairs
+    files, locations = strings.get("FileNames", {}), records.get("FileLocations", {})
+    frames = Frames()
+    for number, frame in records.get("StackFrames", {}).items():
+        location = locations.get(frame.get("file_location_id", ""), {})
+        file = files.get(location.get("file_name_id", ""), "")
+        frames.places[number] = (file, _line(location.get("line", "")))
+    return frames
+
+
+def _line(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+# ---- metadata
+
+
+class MetadataReader:
+    """Reads `metadata={…}`; equal texts give one object."""
+
+    __slots__ = ("_frames", "_known", "_reader")
+
+    def __init__(self, reader: Reader, frames: Frames) -> None:
+        self._reader = reader
+        self._frames = frames
+        self._known: dict[str, Metadata] = {}
+
+    def read(self) -> Metadata:
+        """Take `{op_type="Add" op_name="x" source_file="f.py" source_line=3}`."""
+        found = self._reader.take(_METADATA)
+        text = found.group(1) if found is not None else self._reader.raw_value()
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._made(text)
+        return known
+
+    def _made(self, text: str) -> Metadata:
+        values = {
+            name: unescape(quoted) or plain for name, quoted, plain in _PAIR.findall(text)
+        }
+        file, line = self._frames.places.get(values.get("stack_frame_id", ""), ("", 0))
+        made = Metadata(
+            values.get("op_type", ""),
+            values.get("op_name", ""),
+            values.get("source_file", "") or file,
+            _line(values.get("source_line", "")) or line,
+        )
+        return NO_METADATA if made == NO_METADATA else made
+
+
+def write_metadata(metadata: Metadata) -> str:
+    """Return `{op_type="Add" …}`, or "" when nothing is known."""
+    parts = [
+        f'{name}="{escape(value)}"'
+        for name, value in (
+            ("op_type", metadata.op_type),
+            ("op_name", metadata.op_name),
+            ("source_file", metadata.source_file),
+        )
+        if value
+    ]
+    if metadata.source_line:
+        parts.append(f"source_line={metadata.source_line}")
+    return "{" + " ".join(parts) + "}" if parts else ""
+
+
+def write_aliases(aliases: tuple[Alias, ...]) -> str:
+    """Return `{ {0}: (1, {}, may-alias) }`."""
+    rows = (
+        f"{_index_text(alias.output)}: ({alias.parameter}, {_index_text(alias.path)}, {alias.kind})"
+        for alias in aliases
+    )
+    return "{ " + ", ".join(rows) + " }"
+
+
+def _index_text(path: tuple[int, ...]) -> str:
+    return "{" + ",".join(map(str, path)) + "}"

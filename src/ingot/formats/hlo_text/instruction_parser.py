@@ -1,0 +1,295 @@
+"""The parser of one instruction: `ROOT %name = shape opcode(operands), attribute=value, …`.
+
+Which attributes an op has, which must be there and how each looks comes from the op table. The
+instruction is made as declared; the module's parser verifies it against the op table when every
+computation is known, so computations may be called before they are defined.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NoReturn
+
+from ingot.formats.hlo_text.attribute_text import (
+    CODECS,
+    KEPT,
+    AttributeText,
+    Place,
+    plan,
+)
+from ingot.formats.hlo_text.header_text import MetadataReader
+from ingot.formats.hlo_text.literal_text import read_literal
+from ingot.formats.hlo_text.opcodes import XLA_OPCODES
+from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
+from ingot.formats.hlo_text.shape_text import ShapeReader
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata, called_fields
+from ingot.hlo.literal import Literal
+from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, OpDef, OpView, table
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import IngotError, UnsupportedError
+from ingot.support.text import did_you_mean
+
+_HEAD = re.compile(SKIP + r"(ROOT\s++)?+%?([\w.\-]++)\s*+=")
+_OPCODE = re.compile(SKIP + r"([a-z][a-z0-9\-]*+)" + SKIP + r"\(")
+# Operands as XLA prints them: names only. Anything else takes the longer way.
+_NAMES_ONLY = re.compile(r"((?>[%\w.\-,\s]|/\*(?>[^*]|\*(?!/))*+\*/)*+)\)")
+_COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
+_ATTRIBUTE = re.compile(SKIP + "," + SKIP + r"([A-Za-z_][\w.\-]*+)\s*+=")
+_SCALAR_LITERAL = re.compile(r"\s*+([\w.+\-]++)\s*+\)")
+# Any instruction may have these.
+_COMMON = (*sorted(KEPT), "metadata", "control-predecessors")
+# The two branches of a conditional on a pred have names of their own.
+_TRUE, _FALSE = "true_computation", "false_computation"
+_MOST_LITERALS = 4096
+
+
+@dataclass(slots=True)
+class Scope:
+    """The computation that is being parsed: its instructions by name, its root, late names."""
+
+    computation: Computation
+    names: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
+    root: Instruction | None = None
+    predecessors: list[tuple[Instruction, tuple[str, ...], int]] = field(
+        default_factory=list[tuple[Instruction, tuple[str, ...], int]]
+    )
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What follows the operands."""
+
+    values: dict[str, Any]
+    metadata: Metadata = NO_METADATA
+    extra: dict[str, str] | None = None
+    predecessors: tuple[str, ...] = ()
+
+
+class InstructionParser:
+    """Parses instructions; notes in `places` where each one stands."""
+
+    def __init__(self, place: Place, metadata: MetadataReader) -> None:
+        self.reader: Reader = place.reader
+        self.shapes: ShapeReader = place.shapes
+        self.place = place
+        self.places: list[tuple[Instruction, int]] = []
+        self._metadata = metadata
+        self._table = table()
+        self._literals: dict[tuple[str, str], Literal] = {}
+
+    def parse(self, scope: Scope) -> None:
+        """Take one instruction into `scope`."""
+        reader = self.reader
+        found = reader.take(_HEAD)
+        if found is None:
+            reader.fail(f"expected an instruction or '}}', found {reader.found()}")
+        at, name = found.start(2), found.group(2)
+        if name in scope.names:
+            reader.fail(f"%{name} is defined twice", at=at, code="INGOT0105")
+        shape = self.shapes.shape() if self.shapes.is_here() else None
+        definition = self._definition()
+        values: dict[str, Any] = {}
+        operands: tuple[Instruction, ...] = ()
+        if definition.name == "parameter":
+            values["number"] = reader.integer()
+            reader.expect(")", "after the parameter number")
+        elif definition.name == "constant":
+            values["literal"] = self._literal(shape)
+        else:
+            operands = self._operands(scope)
+        tail = self._tail(definition, values)
+        attributes = self._attributes(definition, tail, at)
+        if shape is None:
+            shape = self._inferred(definition, operands, attributes, at)
+        made = Instruction(name, definition, operands, shape, attributes, tail.metadata)
+        if tail.extra is not None:
+            made.extra = tail.extra
+        if tail.predecessors:
+            scope.predecessors.append((made, tail.predecessors, at))
+        scope.computation.insert(made)
+        scope.names[name] = made
+        self.places.append((made, at))
+        if found.group(1) is not None or scope.root is None:
+            self._set_root(scope, made, found.group(1) is not None, at)
+
+    def _set_root(self, scope: Scope, made: Instruction, marked: bool, at: int) -> None:
+        if not marked:
+            return
+        if scope.root is not None:
+            self.reader.fail("a second ROOT in this computation", at=at, code="INGOT0105")
+        scope.root = made
+
+    # ---- opcode and operands
+
+    def _definition(self) -> OpDef:
+        reader = self.reader
+        found = reader.take(_OPCODE)
+        if found is None:
+            reader.fail(f"expected an opcode and '(', found {reader.found()}", at=reader.skip())
+        definition = self._table.get(found.group(1))
+        if definition is None:
+            self._unknown_opcode(found.group(1), found.start(1))
+        return definition
+
+    def _unknown_opcode(self, opcode: str, at: int) -> NoReturn:
+        if opcode in XLA_OPCODES:
+            raise UnsupportedError(
+                f"Ingot has no opcode '{opcode}'",
+                code="INGOT0301",
+                span=self.reader.span(at),
+                hint="it is XLA's, and not in Ingot's op table; see docs/ops.md for what is",
+            )
+        hint = did_you_mean(opcode, self._table)
+        self.reader.fail(f"unknown opcode '{opcode}'", at=at, code="INGOT0102", hint=hint)
+
+    def _operands(self, scope: Scope) -> tuple[Instruction, ...]:
+        reader = self.reader
+        start = reader.position
+        found = reader.take(_NAMES_ONLY)
+        if found is None:
+            return self._typed_operands(scope)
+        inner = found.group(1)
+        if "/*" in inner:
+            inner = _COMMENT.sub("", inner)
+        if not inner or inner.isspace():
+            return ()
+        names = [part.strip().removeprefix("%") for part in inner.split(",")]
+        try:
+            return tuple([scope.names[name] for name in names])
+        except KeyError:
+            # Find which one, and where, on the way that takes one name at a time.
+            reader.position = start
+            return self._typed_operands(scope)
+
+    def _typed_operands(self, scope: Scope) -> tuple[Instruction, ...]:
+        """Take operands one by one; each may have its shape before its name."""
+        reader = self.reader
+        operands: list[Instruction] = []
+        while not reader.accept(")"):
+            if self.shapes.is_here():
+                self.shapes.shape()
+            at = reader.skip()
+            name = reader.name("an operand")
+            if name not in scope.names:
+                reader.fail(
+                    f"%{name} is not defined before it is used",
+                    at=at,
+                    code="INGOT0104",
+                    hint=did_you_mean(name, scope.names),
+                )
+            operands.append(scope.names[name])
+            if not reader.accept(","):
+                reader.expect(")", "after the operands")
+                break
+        return tuple(operands)
+
+    def _literal(self, shape: Shape | None) -> Literal:
+        reader = self.reader
+        if shape is None:
+            reader.fail("a constant needs its shape")
+        simple = _SCALAR_LITERAL.match(reader.text, reader.position)
+        if simple is None or shape.dims or not shape.is_array:
+            literal = read_literal(reader, shape)
+            reader.expect(")", "after the value of the constant")
+            return literal
+        key = (shape.dtype.name, simple.group(1))
+        known = self._literals.get(key)
+        if known is None:
+            known = read_literal(reader, shape)
+            if len(self._literals) < _MOST_LITERALS:
+                self._literals[key] = known
+        reader.position = simple.end()
+        return known
+
+    # ---- attributes
+
+    def _tail(self, definition: OpDef, values: dict[str, Any]) -> _Tail:
+        """Take the attributes; `values` gets the op's own, by field name."""
+        reader = self.reader
+        tail = _Tail(values)
+        rows = _rows(definition)
+        while (found := reader.take(_ATTRIBUTE)) is not None:
+            name = found.group(1)
+            row = rows.get(name)
+            if row is not None:
+                if row.field in values:
+                    self._twice(name, found.start(1))
+                values[row.field] = row.codec.read(self.place)
+            elif name == "metadata":
+                tail.metadata = self._metadata.read()
+            else:
+                self._common(definition, tail, name, found.start(1))
+        return tail
+
+    def _common(self, definition: OpDef, tail: _Tail, name: str, at: int) -> None:
+        """Take an attribute that is not the op's own."""
+        reader = self.reader
+        if name == "control-predecessors":
+            reader.expect("{")
+            names: list[str] = []
+            while not reader.accept("}"):
+                names.append(reader.name("an instruction"))
+                if not reader.accept(","):
+                    reader.expect("}")
+                    break
+            tail.predecessors = tuple(names)
+        elif name in KEPT:
+            tail.extra = {} if tail.extra is None else tail.extra
+            if name in tail.extra:
+                self._twice(name, at)
+            tail.extra[name] = reader.raw_value()
+        else:
+            known = (*_rows(definition), *_COMMON)
+            message = f"{definition.name} has no attribute '{name}'"
+            own = ", ".join(_rows(definition))
+            hint = did_you_mean(name, known) or (f"it has: {own}" if own else "")
+            reader.fail(message, at=at, code="INGOT0103", hint=hint)
+
+    def _twice(self, name: str, at: int) -> NoReturn:
+        self.reader.fail(f"attribute '{name}' is given twice", at=at, code="INGOT0105")
+
+    def _attributes(self, definition: OpDef, tail: _Tail, at: int) -> Any:
+        values = tail.values
+        if _TRUE in values or _FALSE in values:
+            if _TRUE not in values or _FALSE not in values or "branch_computations" in values:
+                message = f"conditional takes {_TRUE} and {_FALSE}, or branch_computations"
+                self.reader.fail(message, at=at, code="INGOT0108")
+            values["branch_computations"] = (values.pop(_TRUE), values.pop(_FALSE))
+        if not definition.fields:
+            return NO_ATTRIBUTES
+        for row in plan(definition):
+            if row.is_required and row.field not in values:
+                message = f"{definition.name} needs attribute '{row.name}'"
+                self.reader.fail(message, at=at, code="INGOT0108")
+        return definition.attributes(**values)
+
+    def _inferred(
+        self, definition: OpDef, operands: tuple[Instruction, ...], attributes: Any, at: int
+    ) -> Shape:
+        """Return the result shape of an instruction written without one."""
+        least, greatest = definition.arity
+        if not least <= len(operands) <= (len(operands) if greatest is None else greatest):
+            message = f"{definition.name} does not take {len(operands)} operands"
+            self.reader.fail(message, at=at)
+        for _, called in called_fields(definition, attributes):
+            if called.root_ is None:
+                message = f"{called.name} is defined later: write the shape of this result"
+                self.reader.fail(message, at=at)
+        view = OpView(definition.name, tuple(o.shape for o in operands), attributes)
+        try:
+            return definition.infer(view)
+        except IngotError as error:
+            raise with_span(error, self.reader, at) from error
+
+
+@cache
+def _rows(definition: OpDef) -> dict[str, AttributeText]:
+    """Return the attributes of an op by their names in the text."""
+    rows = {row.name: row for row in plan(definition)}
+    if definition.name == "conditional":
+        codec = CODECS[Codec.COMPUTATION]
+        rows.update({name: AttributeText(name, name, codec, None) for name in (_TRUE, _FALSE)})
+    return rows

@@ -1,0 +1,249 @@
+"""Literals in HLO text: `{ { 1, 2 }, { 3, 4 } }`, `(1, nan)`, `nan(0x123)`, both ways.
+
+Floats are written with the digits that XLA writes: the fewest significant digits of a fixed number
+that read back to the same value. Reading checks the nesting against the shape, then converts all
+elements at once, so large constants cost little per element. The value `{...}`, which XLA writes
+for large constants unless told otherwise, is refused: the data is not in the text.
+
+Source: xla/util.cc (RoundTripFpToString), xla/hlo/parser/hlo_parser.cc (ParseLiteral).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ingot.formats.hlo_text.reader import SKIP, Reader
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType, Kind
+from ingot.hlo.literal import Array, Literal
+from ingot.hlo.shape import Shape
+
+_COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
+_ELEMENT = re.compile(r"[^{},()\s]++(?:\(0x[0-9a-fA-F]++\))?+")
+_COMPLEX = re.compile(r"\(\s*+(@)\s*+,\s*+(@)\s*+\)".replace("@", _ELEMENT.pattern))
+_NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
+_SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+_PARTS = {"c64": np.float32, "c128": np.float64}
+# Significant digits: tried first, and always enough (max_digits10).
+_DIGITS = {"f32": (8, 9), "f64": (16, 17)}
+# NaN is one bit pattern here: it has no payload, and its sign bit is not free.
+_SINGLE_NAN = {"f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu"}
+
+
+# ---- reading
+
+
+def read_literal(reader: Reader, shape: Shape) -> Literal:
+    """Take a literal of `shape`."""
+    if shape.is_tuple:
+        return _read_tuple(reader, shape)
+    start = reader.skip()
+    if not shape.is_array:
+        reader.fail(f"a constant cannot be {shape}", code="INGOT0106")
+    if any(isinstance(size, Dim) for size in shape.dims):
+        reader.fail(f"a constant of symbolic size {shape}", code="INGOT0106")
+    if not shape.dims:
+        found = reader.take(_SCALAR)
+        text = found.group(1) if found is not None else ""
+        if not text:
+            _refuse_elided(reader, start)
+            reader.fail(f"expected a number, found {reader.found()}", code="INGOT0106")
+    else:
+        _refuse_elided(reader, start)
+        if not reader.at("{"):
+            reader.fail(f"expected '{{', found {reader.found()}", code="INGOT0106")
+        text = reader.raw_value()
+    return Literal(shape, _array(reader, shape, text, start))
+
+
+def _read_tuple(reader: Reader, shape: Shape) -> Literal:
+    _refuse_elided(reader, reader.skip())
+    reader.expect("(", "before the elements of the tuple")
+    elements: list[Literal] = []
+    for number, element in enumerate(shape.elements):
+        if number:
+            reader.expect(",", "between the elements of the tuple")
+        # XLA's long form repeats the element's shape.
+        reader.take(_ELEMENT_SHAPE)
+        elements.append(read_literal(reader, element))
+    reader.expect(")", "after the elements of the tuple")
+    return Literal(shape, None, tuple(elements))
+
+
+_ELEMENT_SHAPE = re.compile(SKIP + r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\})?+")
+
+
+def _refuse_elided(reader: Reader, start: int) -> None:
+    if re.compile(r"\{\s*\.\.\.").match(reader.text, start):
+        reader.fail(
+            "the value of this constant is not in the text",
+            at=start,
+            code="INGOT0107",
+            hint="dump the module with XLA_FLAGS=--xla_dump_large_constants, "
+            "or print it with print_large_constants",
+        )
+
+
+def _array(reader: Reader, shape: Shape, text: str, start: int) -> Array:
+    text = _COMMENT.sub("", text) if "/*" in text else text
+    dims = shape.static_dims
+    count = math.prod(dims)
+    if shape.dtype.is_complex:
+        texts = [part for pair in _COMPLEX.findall(text) for part in pair]
+        outline, found = _COMPLEX.sub("x", text), len(texts) // 2
+    else:
+        texts = _ELEMENT.findall(text)
+        outline, found = _ELEMENT.sub("x", text), len(texts)
+    if found != count:
+        message = f"{count} elements are needed for {shape}, found {found}"
+        reader.fail(message, at=start, code="INGOT0106")
+    if count and "".join(outline.split()) != _outline(dims):
+        reader.fail(f"the braces do not fit {shape}", at=start, code="INGOT0106")
+    try:
+        flat = _elements(texts, shape.dtype)
+        array = np.ascontiguousarray(flat).reshape(dims)
+    except (ValueError, OverflowError, KeyError) as error:
+        bad = _first_bad(texts, shape.dtype)
+        message = f"'{bad}' is not a value of {shape.dtype}" if bad else f"{shape}: {error}"
+        reader.fail(message, at=start, code="INGOT0106")
+    array.flags.writeable = False
+    return array
+
+
+def _outline(dims: Iterable[int]) -> str:
+    """Return the braces and commas of a literal, with `x` for every element."""
+    outline = "x"
+    for size in reversed(tuple(dims)):
+        outline = "{" + ",".join([outline] * size) + "}"
+    return outline
+
+
+def _elements(texts: list[str], element: DType) -> Array:
+    """Convert texts of elements (real and imaginary parts alternate for complex types)."""
+    if element.kind is Kind.PRED:
+        return np.array([_BOOLEANS[text] for text in texts], np.bool_)
+    if element.is_integer:
+        return _integers(texts, element)
+    if element.is_complex:
+        return _floats(texts, _PARTS[element.name]).view(element.numpy)
+    return _floats(texts, element.numpy, element)
+
+
+def _integers(texts: list[str], element: DType) -> Array:
+    values = [int(text) for text in texts]
+    low = -(1 << (element.bits - 1)) if element.is_signed else 0
+    high = low + (1 << element.bits) - 1
+    if values and not (low <= min(values) and max(values) <= high):
+        raise OverflowError(f"values of {element} lie between {low} and {high}")
+    wide = np.int64 if element.is_signed else np.uint64
+    return np.array(values, wide).astype(element.numpy)
+
+
+def _floats(texts: list[str], storage: Any, element: DType | None = None) -> Array:
+    plain: list[float] = []
+    special: list[tuple[int, re.Match[str]]] = []
+    for number, text in enumerate(texts):
+        if "nan" in text and (found := _NAN.match(text)) is not None:
+            special.append((number, found))
+            plain.append(math.nan)
+        else:
+            plain.append(float(text))
+    with np.errstate(over="ignore"):
+        array = np.array(plain, np.float64).astype(storage)
+    if special and (element is None or element.name not in _SINGLE_NAN):
+        mantissa = element.mantissa if element is not None else (23 if array.itemsize == 4 else 52)
+        bits = array.view(f"u{array.itemsize}")
+        for number, found in special:
+            bits[number] = _nan_bits(found, mantissa, 8 * array.itemsize)
+    return array
+
+
+def _nan_bits(found: re.Match[str], mantissa: int, width: int) -> int:
+    negative, payload = found.groups()
+    field = int(payload, 16) if payload else 1 << (mantissa - 1)
+    if not 0 < field < 1 << mantissa:
+        raise ValueError(f"nan payload 0x{payload} does not fit into {mantissa} bits")
+    exponent = ((1 << (width - 1 - mantissa)) - 1) << mantissa
+    return (int(bool(negative)) << (width - 1)) | exponent | field
+
+
+def _first_bad(texts: list[str], element: DType) -> str:
+    step = 2 if element.is_complex else 1
+    for number in range(0, len(texts), step):
+        try:
+            _elements(texts[number : number + step], element)
+        except (ValueError, OverflowError, KeyError):
+            return ", ".join(texts[number : number + step])
+    return ""
+
+
+# ---- writing
+
+
+def write_literal(literal: Literal) -> str:
+    """Return the text of a literal, in full."""
+    if literal.shape.is_tuple:
+        return "( " + ", ".join(write_literal(element) for element in literal.elements) + " )"
+    texts = _texts(literal.value.reshape(-1), literal.shape.dtype)
+    dims = literal.value.shape
+    if not dims:
+        scalar = texts[0]
+        return {"1": "true", "0": "false"}[scalar] if literal.shape.dtype.kind is Kind.PRED else scalar
+    return _nested(texts, dims)
+
+
+def _nested(texts: list[str], dims: tuple[int, ...]) -> str:
+    if len(dims) == 1:
+        return "{" + ", ".join(texts) + "}"
+    rows = texts
+    for place in range(len(dims) - 1, -1, -1):
+        size = dims[place]
+        count = math.prod(dims[:place])
+        rows = [
+            "{ " + ", ".join(rows[row * size : (row + 1) * size]) + " }" if size else "{}"
+            for row in range(count)
+        ]
+    return rows[0]
+
+
+def _texts(flat: Array, element: DType) -> list[str]:
+    if element.kind is Kind.PRED:
+        return ["1" if value else "0" for value in flat.tolist()]
+    if element.is_integer:
+        return [str(int(value)) for value in flat]
+    if element.is_complex:
+        parts = float_texts(flat.view(_PARTS[element.name]), "f32" if flat.itemsize == 8 else "f64")
+        return [f"({a}, {b})" for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return float_texts(flat, element.name, element.mantissa)
+
+
+def float_texts(flat: Array, name: str, mantissa: int = 0) -> list[str]:
+    """Return XLA's text of each float of the element type `name`."""
+    mantissa = mantissa or {"f32": 23, "f64": 52}.get(name, 0)
+    few, enough = _DIGITS.get(name, (0, math.ceil(1 + (mantissa + 1) * math.log10(2))))
+    values = flat.astype(np.float64)
+    texts = [f"%.{few or enough}g" % value for value in values.tolist()]
+    if few:
+        with np.errstate(over="ignore"):
+            again = np.array(texts, np.float64).astype(flat.dtype)
+        for number in np.flatnonzero((again != flat) & ~np.isnan(values)):
+            texts[number] = f"%.{enough}g" % values[number]
+    for number in np.flatnonzero(np.isnan(values)):
+        texts[number] = _nan_text(flat[number : number + 1], name, mantissa)
+    return texts
+
+
+def _nan_text(value: Array, name: str, mantissa: int) -> str:
+    width = 8 * value.itemsize
+    bits = int(value.view(f"u{value.itemsize}")[0])
+    sign = "-" if bits >> (width - 1) and name != "f8e8m0fnu" else ""
+    field = bits & ((1 << mantissa) - 1)
+    if name in _SINGLE_NAN or field == 1 << (mantissa - 1):
+        return sign + "nan"
+    return f"{sign}nan(0x{field:x})"

@@ -1,0 +1,214 @@
+"""The parser: HLO text, as XLA dumps it or a person writes it, to a verified module.
+
+Flow: header and tables of source places, then computations in any order, then, when all are known,
+verification of each instruction with the op table. Names, order and schedule of the text are kept,
+so printing the module gives the same text. Every error is an `IngotError` with the place in the
+text; there is no recursion over the text, so nesting cannot exhaust the stack.
+
+Source: xla/hlo/parser/hlo_parser.cc.
+
+Example:
+    >>> module = parse("HloModule m ENTRY main { x = f32[2] parameter(0) ROOT y = f32[2] abs(x) }")
+    >>> module.entry.root
+    %y = f32[2]{0} abs(%x)
+"""
+
+from __future__ import annotations
+
+import re
+
+from ingot.formats.hlo_text.attribute_text import Place
+from ingot.formats.hlo_text.header_text import (
+    Header,
+    MetadataReader,
+    check_aliases,
+    read_frames,
+    read_header,
+)
+from ingot.formats.hlo_text.instruction_parser import InstructionParser, Scope
+from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
+from ingot.formats.hlo_text.shape_text import ShapeReader
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.verifier import verify_instruction
+from ingot.support.diagnostics import IngotError
+from ingot.support.text import did_you_mean
+
+_HEAD = re.compile(SKIP + r"(ENTRY\s++)?+%?([\w.\-]++)" + SKIP + r"([({])")
+_AFTER = re.compile(SKIP + r',\s*+execution_thread="[^"]*+"')
+
+
+def parse(text: str, source_name: str = "<hlo>") -> Module:
+    """Return the module that HLO text says.
+
+    Args:
+        text: the text of a whole module.
+        source_name: what errors call the text, such as its file name.
+
+    Raises:
+        ParseError: the text is not HLO text (INGOT0101 to INGOT0113).
+        VerifyError: an instruction breaks a constraint of its op.
+        UnsupportedError: an opcode of XLA that Ingot does not have.
+    """
+    return _ModuleParser(Reader(text, source_name)).parse()
+
+
+class _ModuleParser:
+    """The computations met so far, defined or only called."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.shapes = ShapeReader(reader)
+        self.computations: dict[str, Computation] = {}
+        self.called: dict[str, int] = {}
+        self.defined: dict[str, int] = {}
+        self.entry: Computation | None = None
+
+    def parse(self) -> Module:
+        reader = self.reader
+        header = read_header(reader)
+        metadata = MetadataReader(reader, read_frames(reader))
+        place = Place(reader, self.shapes, self._computation)
+        parser = InstructionParser(place, metadata)
+        while reader.skip() < len(reader.text):
+            self._parse_computation(parser)
+        self._check_calls()
+        module = self._module(header)
+        for instruction, at in parser.places:
+            self._verify(instruction, at)
+        check_aliases(module, reader, header.alias_place)
+        return module
+
+    def _computation(self, name: str, at: int) -> Computation:
+        """Return the computation called `name`, defined or not yet."""
+        found = self.computations.get(name)
+        if found is None:
+            found = self.computations[name] = Computation(name)
+            self.called[name] = at
+        return found
+
+    def _parse_computation(self, parser: InstructionParser) -> None:
+        reader = self.reader
+        found = reader.take(_HEAD)
+        if found is None:
+            hint = "write '%name (x: f32[2]) -> f32[2] { … }' or 'ENTRY %name { … }'"
+            reader.fail(f"expected a computation, found {reader.found()}", hint=hint)
+        at, name = found.start(2), found.group(2)
+        if name in self.defined:
+            reader.fail(f"computation {name} is defined twice", at=at, code="INGOT0105")
+        self.defined[name] = at
+        computation = self._computation(name, at)
+        self.called.pop(name, None)
+        if found.group(1) is not None:
+            if self.entry is not None:
+                reader.fail("a second ENTRY computation", at=at, code="INGOT0105")
+            self.entry = computation
+        signature = self._signature() if found.group(3) == "(" else None
+        scope = Scope(computation)
+        while not reader.accept("}"):
+            parser.parse(scope)
+        reader.take(_AFTER)
+        self._finish(scope, at)
+        if signature is not None:
+            self._check_signature(computation, signature, at)
+
+    def _signature(self) -> tuple[list[Shape], Shape]:
+        """Take `x: f32[2], y: f32[]) -> f32[2] {`."""
+        reader = self.reader
+        parameters: list[Shape] = []
+        while not reader.accept(")"):
+            reader.name("the name of a parameter")
+            reader.expect(":", "after the name of a parameter")
+            parameters.append(self.shapes.shape())
+            if not reader.accept(","):
+                reader.expect(")", "after the parameters")
+                break
+        reader.expect("->", "before the result shape")
+        result = self.shapes.shape()
+        reader.expect("{", "before the instructions")
+        return parameters, result
+
+    def _finish(self, scope: Scope, at: int) -> None:
+        """Set the root, the control predecessors, and check the parameters."""
+        reader, computation = self.reader, scope.computation
+        if not scope.names:
+            reader.fail(f"computation {computation.name} is empty", at=at)
+        for instruction, names, place in scope.predecessors:
+            for name in names:
+                if name not in scope.names:
+                    hint = did_you_mean(name, scope.names)
+                    message = f"control predecessor %{name} is not in this computation"
+                    reader.fail(message, at=place, code="INGOT0104", hint=hint)
+            instruction.control_predecessors = tuple(scope.names[name] for name in names)
+        # The last instruction is the root when none is marked.
+        computation.set_root(scope.root or next(reversed(scope.names.values())))
+        for number, parameter in enumerate(computation.parameters):
+            if parameter.attributes.number != number:
+                message = f"parameter {number} of {computation.name} is missing"
+                if parameter.attributes.number < number:
+                    message = f"two parameters {parameter.attributes.number}"
+                reader.fail(message, at=at, code="INGOT0111")
+
+    def _check_signature(
+        self, computation: Computation, signature: tuple[list[Shape], Shape], at: int
+    ) -> None:
+        parameters, result = signature
+        given = [parameter.shape for parameter in computation.parameters]
+        same = len(parameters) == len(given) and all(
+            have.compatible(want) for have, want in zip(given, parameters, strict=True)
+        )
+        if not same or not computation.root.shape.compatible(result):
+            message = f"the signature of {computation.name} is not that of its instructions"
+            hint = f"they say {computation.shape_text}"
+            self.reader.fail(message, at=at, code="INGOT0111", hint=hint)
+
+    def _check_calls(self) -> None:
+        """Check that what is called is defined, and that no computation calls itself."""
+        reader = self.reader
+        for name, at in self.called.items():
+            hint = did_you_mean(name, self.defined)
+            message = f"computation {name} is not defined"
+            reader.fail(message, at=at, code="INGOT0104", hint=hint)
+        if not self.defined:
+            reader.fail("a module needs a computation", at=reader.position)
+        callees = {c: c.callees() for c in self.computations.values()}
+        done: dict[Computation, bool] = {}
+        for start in callees:
+            stack = [start]
+            while stack:
+                computation = stack[-1]
+                if computation in done:
+                    stack.pop()
+                    done[computation] = True
+                    continue
+                done[computation] = False
+                for callee in callees[computation]:
+                    if done.get(callee) is False:
+                        at = self.defined[callee.name]
+                        message = f"computation {callee.name} calls itself"
+                        reader.fail(message, at=at, code="INGOT0112")
+                    if callee not in done:
+                        stack.append(callee)
+
+    def _module(self, header: Header) -> Module:
+        module = Module(header.name)
+        module.extra = header.extra
+        for name in self.defined:
+            computation = self.computations[name]
+            computation.module = module
+            computation.take_names(module.names)
+            module.computations[name] = computation
+            if header.is_scheduled:
+                module.schedule[computation] = computation.instructions
+        # Text without ENTRY: the last computation is the one that nothing later can call.
+        module.set_entry(self.entry or module.computations[next(reversed(self.defined))])
+        module.aliases = header.aliases
+        return module
+
+    def _verify(self, instruction: Instruction, at: int) -> None:
+        try:
+            verify_instruction(instruction)
+        except IngotError as error:
+            raise with_span(error, self.reader, at) from error

@@ -1,0 +1,218 @@
+"""The printer: a module as the HLO text that XLA prints.
+
+Names, order, spacing and omitted defaults are XLA's, so a static module can be handed to any tool
+that reads XLA's dumps. Constants are written in full. Which attributes an instruction has comes
+from the op table; only what XLA's own text does irregularly is spelled out here.
+
+Source: xla/hlo/ir/hlo_instruction.cc (PrintWithCanonicalNameMap), hlo_module.cc (Print).
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("f")
+    >>> print(print_computation(b.build(b.negate(b.parameter(0, "f32[2]", "x")))))
+    %f (x: f32[2]) -> f32[2] {
+      %x = f32[2]{0} parameter(0)
+      ROOT %negate = f32[2]{0} negate(%x)
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ingot.formats.hlo_text.attribute_text import KEPT_AFTER_METADATA, AttributeText, plan
+from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
+from ingot.formats.hlo_text.literal_text import write_literal
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+
+_INLINE: dict[str, Callable[[Instruction], str]] = {
+    "parameter": lambda instruction: str(instruction.attributes.number),
+    "constant": lambda instruction: write_literal(instruction.attributes.literal),
+}
+# XLA numbers every fifth element of long lists.
+_MARK_EVERY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How to print; shapes and metadata are kept by value, as they repeat."""
+
+    metadata: bool = True
+    layouts: bool = True
+    short: bool = False
+    shapes: dict[Shape, str] = field(default_factory=dict[Shape, str])
+    metadata_texts: dict[Metadata, str] = field(default_factory=dict[Metadata, str])
+
+    @property
+    def prefix(self) -> str:
+        """What stands before names."""
+        return "" if self.short else "%"
+
+    def shape(self, shape: Shape) -> str:
+        """Return the text of a shape."""
+        text = self.shapes.get(shape)
+        if text is None:
+            text = self.shapes[shape] = _shape_text(shape, self.layouts)
+        return text
+
+    def metadata_text(self, metadata: Metadata) -> str:
+        """Return the text of metadata."""
+        text = self.metadata_texts.get(metadata)
+        if text is None:
+            text = self.metadata_texts[metadata] = write_metadata(metadata)
+        return text
+
+
+def print_module(
+    module: Module, *, with_metadata: bool = True, with_layouts: bool = True, short: bool = False
+) -> str:
+    """Return the text of a module.
+
+    Args:
+        module: what to print.
+        with_metadata: print `metadata={…}`.
+        with_layouts: print layouts of shapes.
+        short: leave out `%`, signatures, metadata and backend_config.
+    """
+    style = _Style(with_metadata and not short, with_layouts, short)
+    blocks = [_header(module, style), ""]
+    for computation in _callees_first(module):
+        blocks.append(_computation(computation, style))
+        blocks.append("")
+    return "\n".join(blocks)
+
+
+def print_computation(
+    computation: Computation,
+    *,
+    with_metadata: bool = True,
+    with_layouts: bool = True,
+    short: bool = False,
+) -> str:
+    """Return the text of one computation."""
+    return _computation(computation, _Style(with_metadata and not short, with_layouts, short))
+
+
+def print_instruction(
+    instruction: Instruction,
+    *,
+    with_metadata: bool = True,
+    with_layouts: bool = True,
+    short: bool = False,
+) -> str:
+    """Return the text of one instruction, without `ROOT`."""
+    return _instruction(instruction, _Style(with_metadata and not short, with_layouts, short))
+
+
+def _header(module: Module, style: _Style) -> str:
+    parts = [f"HloModule {module.name}"]
+    if module.schedule:
+        parts.append("is_scheduled=true")
+    if module.aliases:
+        parts.append(f"input_output_alias={write_aliases(module.aliases)}")
+    inner = marked([style.shape(p.shape) for p in module.entry.parameters])
+    result = style.shape(module.result_shape)
+    parts.append(f"entry_computation_layout={{({inner})->{result}}}")
+    parts.extend(f"{name}={value}" for name, value in module.extra.items())
+    return ", ".join(parts) + "\n"
+
+
+def _callees_first(module: Module) -> list[Computation]:
+    """Return the computations, each after those it calls, else in the module's order."""
+    order: list[Computation] = []
+    done: set[Computation] = set()
+    for start in module.computations.values():
+        stack = [(start, False)]
+        while stack:
+            computation, callees_done = stack.pop()
+            if callees_done:
+                order.append(computation)
+            elif computation not in done:
+                done.add(computation)
+                stack.append((computation, True))
+                stack.extend((c, False) for c in reversed(computation.callees()) if c not in done)
+    return order
+
+
+def _computation(computation: Computation, style: _Style) -> str:
+    module = computation.module
+    is_entry = module is not None and module.entry is computation
+    head = "ENTRY " if is_entry else ""
+    head += style.prefix + computation.name
+    if not style.short:
+        plain = _Style(layouts=False)
+        inner = marked([f"{p.name}: {plain.shape(p.shape)}" for p in computation.parameters])
+        head += f" ({inner}) -> {plain.shape(computation.root.shape)}"
+    order = module.schedule.get(computation) if module is not None else None
+    root = computation.root
+    lines = [head + " {"]
+    for instruction in order or computation.post_order():
+        mark = "  ROOT " if instruction is root else "  "
+        lines.append(mark + _instruction(instruction, style))
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _instruction(instruction: Instruction, style: _Style) -> str:
+    prefix = style.prefix
+    definition = instruction.definition
+    inline = _INLINE.get(definition.name)
+    inner = (
+        inline(instruction)
+        if inline is not None
+        else marked([prefix + operand.name for operand in instruction.operands])
+    )
+    text = f"{prefix}{instruction.name} = {style.shape(instruction.shape)} {definition.name}({inner})"
+    for row in plan(definition):
+        value = getattr(instruction.attributes, row.field)
+        if value != row.default:
+            text += _attribute(instruction, row, value, prefix)
+    return text + _common(instruction, style)
+
+
+def _attribute(instruction: Instruction, row: AttributeText, value: object, prefix: str) -> str:
+    if row.field == "branch_computations" and instruction.operands[0].shape.dtype is PRED:
+        # XLA names the two branches of a pred one by one.
+        on_true, on_false = (prefix + called.name for called in instruction.called_computations)
+        return f", true_computation={on_true}, false_computation={on_false}"
+    return f", {row.name}={row.codec.write(value, prefix)}"
+
+
+def _common(instruction: Instruction, style: _Style) -> str:
+    """Return what instructions of any op may carry."""
+    text = ""
+    for name, value in instruction.extra.items():
+        if name not in KEPT_AFTER_METADATA:
+            text += f", {name}={value}"
+    if instruction.control_predecessors:
+        names = ", ".join(style.prefix + before.name for before in instruction.control_predecessors)
+        text += f", control-predecessors={{{names}}}"
+    if style.metadata and instruction.metadata is not NO_METADATA:
+        metadata = style.metadata_text(instruction.metadata)
+        text += f", metadata={metadata}" if metadata else ""
+    if not style.short:
+        for name in KEPT_AFTER_METADATA:
+            if name in instruction.extra:
+                text += f", {name}={instruction.extra[name]}"
+    return text
+
+
+def _shape_text(shape: Shape, with_layout: bool) -> str:
+    if not shape.is_tuple:
+        return shape.to_string(with_layout=with_layout)
+    return "(" + marked([_shape_text(element, with_layout) for element in shape.elements]) + ")"
+
+
+def marked(items: list[str]) -> str:
+    """Join a list as XLA does: every fifth element carries its number in a comment."""
+    if len(items) <= _MARK_EVERY:
+        return ", ".join(items)
+    return ", ".join(
+        f"/*index={number}*/{item}" if number and number % _MARK_EVERY == 0 else item
+        for number, item in enumerate(items)
+    )
