@@ -1,0 +1,15 @@
+"""The TensorFlow front end: Ingot behind `jit_compile=True`.
+
+`enable()` lets Ingot compile every function that TensorFlow would give to its own XLA. The flow:
+`hook` catches a function when TensorFlow registers it, `capture` reads its graph, `variables`
+binds it, `body` replaces it by a launch op; the first launch lowers it to HLO (`lowering`) and
+compiles it (`client`), and from then on `launch_code` runs machine code.
+
+Example:
+    >>> import ingot.tensorflow                     # doctest: +SKIP
+    >>> ingot.tensorflow.enable()                   # doctest: +SKIP
+"""
+
+from ingot.frontends.tensorflow.hook import disable, enable, is_enabled
+
+__all__ = ["disable", "enable", "is_enabled"]

@@ -1,0 +1,163 @@
+"""The body that replaces a TensorFlow function: reads, one launch, writes.
+
+    ReadVariableOp ...  ->  IngotLaunch  ->  outputs, AssignVariableOp ...
+
+The signature stays what it was, so callers see no difference. TensorLists cross as one stacked
+tensor (`TensorListStack` before, `TensorListFromTensor` after the launch).
+
+Invariant: every effect is a control output of the body, and every read comes before the launch that
+comes before every write.
+Source: TensorFlow's `framework/function.proto` (names of tensors inside a FunctionDef are
+`node:output_argument:index`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.frontends.tensorflow.binding import Binding
+from ingot.frontends.tensorflow.capture import FunctionSnapshot
+from ingot.frontends.tensorflow.captured import Shape, TensorType
+from ingot.frontends.tensorflow.modules import (
+    attr_value_pb2,
+    attributes,
+    dtypes,
+    function_pb2,
+    tensor_util,
+)
+
+INGOT_COMPILE = "_IngotCompile"
+"""Attribute of functions that Ingot compiles; gradients inherit it."""
+
+_DROPPED = (attributes.XLA_COMPILE, attributes.NO_INLINE)
+
+
+def type_number(name: str) -> int:
+    """Return the TF_DataType of a type name."""
+    return int(dtypes.as_dtype(name).as_datatype_enum)
+
+
+def launch_output_types(function: FunctionSnapshot, binding: Binding) -> list[int]:
+    """Return the TF_DataType of each result."""
+    return [type_number(result_type(function, binding, at).dtype) for at in range(len(binding.results))]
+
+
+def result_type(function: FunctionSnapshot, binding: Binding, index: int) -> TensorType:
+    """Return the type of result `index` as the launch op gives it."""
+    result = binding.results[index]
+    if result.variable is not None:
+        handle = function.inputs[result.variable].handle
+        assert handle is not None
+        return handle
+    assert result.output is not None
+    handle = function.output_handles[result.output]
+    own = function.output_types[result.output]
+    return handle if own.dtype == "variant" and handle is not None else own
+
+
+class BodyWriter:
+    """Writes the FunctionDef that replaces `original`."""
+
+    def __init__(self, original: Any, function: FunctionSnapshot, binding: Binding) -> None:
+        """Start with the original's signature and attributes."""
+        self._function = function
+        self._binding = binding
+        self._arguments = [item.name for item in original.signature.input_arg]
+        self._outputs = [item.name for item in original.signature.output_arg]
+        self.definition: Any = function_pb2.FunctionDef()
+        self.definition.signature.CopyFrom(original.signature)
+        del self.definition.signature.control_output[:]
+        self.definition.signature.is_stateful = binding.has_effects
+        for key, value in original.attr.items():
+            if key not in _DROPPED:
+                self.definition.attr[key].CopyFrom(value)
+        self.definition.attr[INGOT_COMPILE].b = True
+        for key, value in original.arg_attr.items():
+            self.definition.arg_attr[key].CopyFrom(value)
+
+    def write(self, op: str, launch: int, process: int) -> Any:
+        """Return the definition with its nodes; `launch` and `process` are attributes of `op`."""
+        sources, types = self._write_sources()
+        results = range(len(self._binding.results))
+        kinds = [type_number(result_type(self._function, self._binding, at).dtype) for at in results]
+        if self._binding.results or self._binding.has_effects:
+            node = self._node("launch", op, sources)
+            node.attr["Tin"].list.SetInParent()
+            node.attr["Tout"].list.SetInParent()
+            node.attr["Tin"].list.type.extend(types)
+            node.attr["Tout"].list.type.extend(kinds)
+            node.attr["launch"].i = launch
+            node.attr["process"].i = process
+        if self._binding.has_effects:
+            self._control_output("launch")
+        for index in results:
+            self._write_result(index, f"launch:outputs:{index}")
+        for output, source in self._binding.handed_on:
+            self.definition.ret[self._outputs[output]] = self._arguments[source]
+        return self.definition
+
+    def _node(self, name: str, op: str, inputs: list[str]) -> Any:
+        node = self.definition.node_def.add()
+        node.name, node.op = name, op
+        node.input.extend(inputs)
+        return node
+
+    def _control_output(self, node: str) -> None:
+        name = f"effect_{node}"
+        self.definition.control_ret[name] = node
+        self.definition.signature.control_output.append(name)
+
+    def _write_sources(self) -> tuple[list[str], list[int]]:
+        names: list[str] = []
+        types: list[int] = []
+        for index, parameter in enumerate(self._binding.parameters):
+            item = self._function.inputs[parameter.input]
+            argument = self._arguments[parameter.input]
+            kind = item.type if item.handle is None else item.handle
+            if item.type.dtype == "resource":
+                node = self._node(f"read_{index}", "ReadVariableOp", [argument])
+                node.attr["dtype"].type = type_number(kind.dtype)
+                argument = f"read_{index}:value:0"
+            elif item.type.dtype == "variant":
+                shape = self._shape_constant(f"element_{index}", kind.shape)
+                node = self._node(f"stack_{index}", "TensorListStack", [argument, shape])
+                node.attr["element_dtype"].type = type_number(kind.dtype)
+                node.attr["num_elements"].i = -1
+                argument = f"stack_{index}:tensor:0"
+            else:
+                kind = item.type
+            names.append(argument)
+            types.append(type_number(kind.dtype))
+        return names, types
+
+    def _shape_constant(self, name: str, shape: Shape) -> str:
+        sizes = -1 if shape is None else [-1 if size is None else size for size in shape]
+        node = self._node(name, "Const", [])
+        node.attr["dtype"].type = type_number("int32")
+        node.attr["value"].tensor.CopyFrom(
+            tensor_util.make_tensor_proto(sizes, dtype=dtypes.int32)
+        )
+        return f"{name}:output:0"
+
+    def _write_result(self, index: int, tensor: str) -> None:
+        result = self._binding.results[index]
+        kind = result_type(self._function, self._binding, index)
+        if result.variable is not None:
+            argument = self._arguments[result.variable]
+            node = self._node(f"write_{index}", "AssignVariableOp", [argument, tensor])
+            node.attr["dtype"].type = type_number(kind.dtype)
+            self._control_output(f"write_{index}")
+            return
+        assert result.output is not None
+        if self._function.output_types[result.output].dtype == "variant" and kind.dtype != "variant":
+            shape = self._shape_constant(f"shape_{index}", kind.shape)
+            node = self._node(f"list_{index}", "TensorListFromTensor", [tensor, shape])
+            node.attr["element_dtype"].type = type_number(kind.dtype)
+            node.attr["shape_type"].type = type_number("int32")
+            tensor = f"list_{index}:output_handle:0"
+        self.definition.ret[self._outputs[result.output]] = tensor
+
+
+def truth(value: Any) -> bool:
+    """Return a function attribute as a bool, whether it is a proto, a bool or missing."""
+    return bool(value.b) if isinstance(value, attr_value_pb2.AttrValue) else bool(value)

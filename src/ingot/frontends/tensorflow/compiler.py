@@ -1,0 +1,126 @@
+"""From a captured function to a compiled program: what a launch calls at its first execution.
+
+`FunctionCompiler` checks the inputs against the signature, fixes the ranks where TensorFlow did
+not know them, and hands over to a `Compiler`; `compile_with_ingot` is the real one (lowering, then
+`ingot.compile`). Sizes that TensorFlow does not know stay symbolic: one program serves all.
+
+Invariant: called under the launch's lock, possibly on a thread of TensorFlow's executor: it runs
+no TensorFlow op.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+
+from ingot.frontends.tensorflow.binding import Binding
+from ingot.frontends.tensorflow.capture import FunctionSnapshot, capture
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
+from ingot.frontends.tensorflow.launch import Program, Sizes
+from ingot.frontends.tensorflow.variables import NOT_NUMBERS
+from ingot.support.diagnostics import ExecutionError, SourceLocation, UnsupportedError
+
+Compiler = Callable[[CapturedFunction, Binding, str], Program]
+"""Compiles a function with the ranks of all inputs known."""
+
+
+class FunctionCompiler:
+    """Compiles one function for the ranks that it is called with."""
+
+    __slots__ = ("_binding", "_captured", "_compiler", "_function", "_lock")
+
+    def __init__(self, function: FunctionSnapshot, binding: Binding, compiler: Compiler) -> None:
+        """Remember what to compile."""
+        self._function = function
+        self._binding = binding
+        self._compiler = compiler
+        self._captured: CapturedFunction | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, sizes: Sizes) -> Program:
+        """Return a program for parameters of these sizes (`Binding.parameters` order)."""
+        captured = self.captured
+        known = self._checked_shapes(sizes)
+        _check_results(captured, self._binding)
+        name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
+        return self._compiler(captured.with_input_shapes(known), self._binding, name)
+
+    @property
+    def captured(self) -> CapturedFunction:
+        """The function as plain records."""
+        with self._lock:
+            if self._captured is None:
+                self._captured = capture(self._function)
+            return self._captured
+
+    def _checked_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
+        """Return the shapes of inputs whose rank TensorFlow does not know."""
+        known: dict[int, Shape] = {}
+        for parameter, given in zip(self._binding.parameters, sizes, strict=True):
+            item = self._function.inputs[parameter.input]
+            wanted = parameter_shape(item)
+            if wanted is None:
+                known[parameter.input] = (None,) * len(given)
+                if item.type.dtype == "variant":
+                    known[parameter.input] = (None,) * (len(given) - 1)
+            elif not _fits(given, wanted):
+                raise ExecutionError(
+                    f"input '{item.name}' has shape {list(given)}, but the function was traced "
+                    f"for {_shape_text(wanted)}",
+                    op_name=item.name,
+                    hint="call the tf.function itself, which traces anew for new shapes",
+                )
+        return known
+
+
+def parameter_shape(item: CapturedInput) -> Shape:
+    """Return the static shape of the parameter for an input: a list has its length in front."""
+    if item.handle is None:
+        return item.type.shape
+    shape = item.handle.shape
+    return (None, *shape) if item.type.dtype == "variant" and shape is not None else shape
+
+
+def _fits(given: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(given) == len(wanted) and all(
+        size is None or size == have for have, size in zip(given, wanted, strict=True)
+    )
+
+
+def _shape_text(shape: tuple[int | None, ...]) -> str:
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+
+
+def _check_results(captured: CapturedFunction, binding: Binding) -> None:
+    """Raise UnsupportedError for an output that no compiled program can give."""
+    for result in binding.results:
+        if result.output is None:
+            continue
+        dtype = captured.output_types[result.output].dtype
+        if dtype not in ("string", "resource"):
+            continue
+        node = captured.outputs[result.output].node
+        made = {item.name: item for item in captured.nodes}.get(node)
+        location: SourceLocation | None = None if made is None else made.location
+        raise UnsupportedError(
+            f"output {result.output} of the function is a {dtype} tensor, which compiled code "
+            "cannot make",
+            op_type="" if made is None else made.op,
+            op_name=node,
+            location=location,
+            hint="move this part out of the function with jit_compile=True",
+        )
+
+
+def is_number(dtype: str) -> bool:
+    """Whether compiled code can hold elements of this type."""
+    return dtype not in NOT_NUMBERS
+
+
+def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Program:
+    """Lower and compile; the real `Compiler`."""
+    from ingot import compile as compile_module
+    from ingot.frontends.tensorflow.lowering import lower
+
+    return compile_module(lower(captured, binding, name).module).program

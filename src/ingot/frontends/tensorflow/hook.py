@@ -1,0 +1,100 @@
+"""The patch points in TensorFlow: `enable` puts them in, `disable` takes them out.
+
+One place catches every function that is to be compiled: `atomic_function.from_func_graph`, which
+inference, `__forward_*` and `__backward_*` functions all pass when they are registered. The
+function is registered as TensorFlow wants it, then its body is replaced. The Python FuncGraph
+stays, so gradients, shapes and structure go on as before.
+
+Invariant: `disable` restores every attribute that `enable` set and every original body.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
+from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot
+from ingot.frontends.tensorflow.launch_op import register
+from ingot.frontends.tensorflow.modules import atomic_function, attributes, saved_model_save
+from ingot.frontends.tensorflow.replacement import (
+    live_replacements,
+    original_bodies,
+    replace_function,
+)
+
+_lock = threading.Lock()
+_patches: list[tuple[Any, str, Any]] = []
+
+
+def enable(compiler: Compiler = compile_with_ingot) -> None:
+    """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
+
+    Functions that were traced before stay as they are. Enabling twice is harmless.
+    """
+    with _lock:
+        if _patches:
+            return
+        register()
+        # Gradients take over the attributes of their function only if this list has them. It
+        # stays after `disable`, for functions that were traced before.
+        attributes.MONOMORPHIC_FUNCTION_ALLOWLIST |= {INGOT_COMPILE}
+        _patch(
+            atomic_function, "from_func_graph", lambda original: _registration(original, compiler)
+        )
+        _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
+
+
+def disable() -> None:
+    """Take Ingot out: functions run as they did before `enable`."""
+    with _lock:
+        while _patches:
+            owner, name, original = _patches.pop()
+            setattr(owner, name, original)
+        for replacement in live_replacements():
+            replacement.restore()
+
+
+def is_enabled() -> bool:
+    """Whether Ingot compiles jit functions now."""
+    return bool(_patches)
+
+
+def _patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    setattr(owner, name, make(original))
+    _patches.append((owner, name, original))
+
+
+def _registration(original: Any, compiler: Compiler) -> Any:
+    """Return the `from_func_graph` that replaces the bodies of jit functions."""
+
+    def from_func_graph(
+        name: Any,
+        graph: Any,
+        attrs: Any,
+        function_type: Any = None,
+        overwrite: bool = False,
+    ) -> Any:
+        given = dict(attrs or {})
+        wanted = truth(given.pop(INGOT_COMPILE, None))
+        wanted = truth(given.get(attributes.XLA_COMPILE)) or wanted
+        if not wanted:
+            return original(name, graph, attrs, function_type, overwrite)
+        given[attributes.XLA_COMPILE] = True
+        atomic = original(name, graph, given, function_type, overwrite)
+        text = name.decode() if isinstance(name, bytes) else str(name)
+        # The function keeps its replacement alive, and nothing else does.
+        atomic.ingot_replacement = replace_function(atomic, graph, text, compiler)
+        return atomic
+
+    return from_func_graph
+
+
+def _with_original_bodies(original: Any) -> Any:
+    def build_meta_graph(*args: Any, **kwargs: Any) -> Any:
+        with original_bodies():
+            return original(*args, **kwargs)
+
+    return build_meta_graph

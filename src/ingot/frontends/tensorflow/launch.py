@@ -1,0 +1,169 @@
+"""Launches: one record per replaced function, filled with compiled variants on demand.
+
+`Launch` is the Python side of an `IngotLaunch` record that the op's kernel reads. The first
+execution with inputs that no variant fits calls `_on_miss` (through the GIL), which compiles for
+the ranks at hand and publishes the variant; from then on Python is not involved.
+
+Invariants: a record and its variants live as long as the process, because TensorFlow may keep
+graphs that hold the op longer than the Python function. A function is compiled once per rank
+signature, whatever the number of threads. A failed compilation is remembered and reported again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.errors import status_of
+from ingot.frontends.tensorflow.launch_code import LAUNCH, VARIANT
+
+Ranks = tuple[int, ...]
+Sizes = tuple[tuple[int, ...], ...]
+
+
+class Program(Protocol):
+    """What a launch needs of a compiled program (`runtime.program.Program` is one)."""
+
+    @property
+    def info(self) -> ProgramInfo:
+        """The program's parameters, outputs and messages."""
+        ...
+
+    @property
+    def record_address(self) -> int:
+        """Address of its `IngotProgram` record."""
+        ...
+
+
+@dataclass(slots=True)
+class _Variant:
+    """One compiled program and the memory that the native record points to."""
+
+    program: Program
+    record: Any
+    kept: list[Any] = field(default_factory=list[Any])
+
+
+class Launch:
+    """A function that the launch op executes."""
+
+    __slots__ = ("_compile", "_errors", "_lock", "_variants", "identifier", "kept", "name", "record")
+
+    def __init__(
+        self, name: str, num_inputs: int, output_types: Sequence[int], compile_: Compile
+    ) -> None:
+        """Make the record. `compile_` takes the inputs' sizes; `output_types` are TF_DataTypes."""
+        self.name = name
+        self.identifier = next(_identifiers)
+        self._compile = compile_
+        self._lock = threading.Lock()
+        self._variants: dict[Ranks, _Variant] = {}
+        self._errors: dict[Ranks, tuple[int, str]] = {}
+        types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
+        self.kept = types
+        self.record: Any = LAUNCH.structure()
+        self.record.identifier = self.identifier
+        self.record.num_inputs = num_inputs
+        self.record.num_outputs = len(output_types)
+        self.record.output_types = ctypes.addressof(types)
+        _launches[self.identifier] = self
+
+    @property
+    def address(self) -> int:
+        """Address of the native record; an attribute of the op."""
+        return ctypes.addressof(self.record)
+
+    @property
+    def programs(self) -> dict[Ranks, Program]:
+        """The compiled programs by the ranks of their inputs."""
+        return {ranks: variant.program for ranks, variant in self._variants.items()}
+
+    def compile_for(self, sizes: Sizes) -> tuple[int, str] | None:
+        """Make sure that there is a variant for inputs of these sizes; return (code, text) if not.
+
+        Called when no variant fits: if one for the same ranks exists, the sizes are wrong, which
+        `compile_` says.
+        """
+        ranks = tuple(len(item) for item in sizes)
+        with self._lock:
+            failed = self._errors.get(ranks)
+            if failed is not None:
+                return failed
+            try:
+                program = self._compile(sizes)
+                if ranks not in self._variants:
+                    self._publish(ranks, program)
+            except BaseException as error:  # nothing may pass through TensorFlow's C++ frames
+                report = status_of(error, self.name)
+                if ranks not in self._variants:
+                    self._errors[ranks] = report
+                return report
+        return None
+
+    def _publish(self, ranks: Ranks, program: Program) -> None:
+        record: Any = VARIANT.structure()
+        variant = _Variant(program, record)
+        record.program = program.record_address
+        record.ranks = _array(variant, ctypes.c_int64, ranks)
+        info = program.info
+        record.constraints = _texts(variant, self.name, info.constraints)
+        record.run_errors = _texts(variant, self.name, info.run_errors)
+        record.next = self.record.variants
+        self._variants[ranks] = variant
+        # An aligned 8-byte store is one instruction, and x86 and the interpreter's own locks keep
+        # the stores above before it; the kernel loads it with acquire.
+        self.record.variants = ctypes.addressof(record)
+
+
+Compile = Callable[[Sizes], Program]
+"""Compiles for inputs of these sizes, or raises what is wrong with them."""
+
+_identifiers = itertools.count(1)
+_launches: dict[int, Launch] = {}
+
+
+def _array(variant: _Variant, item: Any, values: Sequence[int]) -> int:
+    array = (item * max(1, len(values)))(*values)
+    variant.kept.append(array)
+    return ctypes.addressof(array)
+
+
+def _texts(variant: _Variant, name: str, texts: Sequence[str]) -> int:
+    buffers = [
+        ctypes.create_string_buffer(f"In the function '{name}': {text}".encode()) for text in texts
+    ]
+    variant.kept.append(buffers)
+    return _array(variant, ctypes.c_uint64, [ctypes.addressof(item) for item in buffers])
+
+
+def _input_sizes(tensors: Any, count: int) -> Sizes:
+    rank_of, size_of = capi.function("TF_NumDims"), capi.function("TF_Dim")
+    return tuple(
+        tuple(size_of(tensors[index], axis) for axis in range(rank_of(tensors[index])))
+        for index in range(count)
+    )
+
+
+def _on_miss(identifier: int, tensors: Any, status: int) -> None:
+    launch = _launches[identifier]
+    report = launch.compile_for(_input_sizes(tensors, launch.record.num_inputs))
+    if report is not None:
+        code, text = report
+        capi.function("TF_SetStatus")(status, code, text.encode())
+
+
+_MISS_TYPE: Any = ctypes.CFUNCTYPE(
+    None, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+)
+_miss_trampoline: Any = _MISS_TYPE(_on_miss)
+
+
+def miss_address() -> int:
+    """Return the address of the trampoline that machine code calls on a miss."""
+    return ctypes.cast(_miss_trampoline, ctypes.c_void_p).value or 0

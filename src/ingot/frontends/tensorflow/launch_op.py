@@ -1,0 +1,85 @@
+"""Registration of the launch ops with TensorFlow, once per process.
+
+`IngotLaunch` is for functions without effects (TensorFlow may drop or share it), and
+`IngotLaunchStateful` for those that must run. Both have the same kernel, which is machine code.
+
+Invariant: registered ops and kernels cannot be unregistered, so `register` does its work only
+once, and what it registers stays valid until the process ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+import threading
+
+from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.launch import miss_address
+from ingot.frontends.tensorflow.launch_code import (
+    MISS,
+    PROCESS,
+    RUNTIME_FUNCTIONS,
+    TF_FUNCTIONS,
+    LaunchEmitter,
+)
+from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.runtime.native import native_runtime
+
+LAUNCH_OP = "IngotLaunch"
+STATEFUL_LAUNCH_OP = "IngotLaunchStateful"
+
+_process_mark = ctypes.c_int64(secrets.randbits(62))
+PROCESS_MARK = _process_mark.value
+"""Value of the `process` attribute of this process's ops."""
+
+_lock = threading.Lock()
+_libraries: list[Library] = []
+
+
+def register() -> None:
+    """Register both ops and their CPU kernels, if that was not done yet."""
+    with _lock:
+        if _libraries:
+            return
+        library = _build()
+        for name, stateful in ((LAUNCH_OP, False), (STATEFUL_LAUNCH_OP, True)):
+            _register_op(name, stateful, library)
+            _register_kernel(name, library)
+        _libraries.append(library)
+
+
+def _build() -> Library:
+    text = LaunchEmitter().text()
+    runtime = native_runtime()
+    addresses = {
+        **capi.imports(TF_FUNCTIONS),
+        **{name: runtime.address(name) for name in RUNTIME_FUNCTIONS},
+        MISS: miss_address(),
+        PROCESS: ctypes.addressof(_process_mark),
+    }
+    return link_object([compile_object(text, TargetSpec.host())], addresses)
+
+
+def _register_op(name: str, stateful: bool, library: Library) -> None:
+    builder = capi.function("TF_NewOpDefinitionBuilder")(name.encode())
+    for attribute in ("Tin: list(type) >= 0", "Tout: list(type) >= 0", "process: int", "launch: int"):
+        capi.function("TF_OpDefinitionBuilderAddAttr")(builder, attribute.encode())
+    capi.function("TF_OpDefinitionBuilderAddInput")(builder, b"inputs: Tin")
+    capi.function("TF_OpDefinitionBuilderAddOutput")(builder, b"outputs: Tout")
+    capi.function("TF_OpDefinitionBuilderSetIsStateful")(builder, stateful)
+    capi.function("TF_OpDefinitionBuilderSetShapeInferenceFunction")(
+        builder, library.address("ingot_launch_shape")
+    )
+    with capi.Status() as status:
+        capi.function("TF_RegisterOpDefinition")(builder, status.pointer)
+        status.check(f"register the op {name}")
+
+
+def _register_kernel(name: str, library: Library) -> None:
+    functions = [
+        library.address(f"ingot_launch_{part}") for part in ("create", "compute", "delete")
+    ]
+    builder = capi.function("TF_NewKernelBuilder")(name.encode(), b"CPU", *functions)
+    with capi.Status() as status:
+        capi.function("TF_RegisterKernelBuilder")(name.encode(), builder, status.pointer)
+        status.check(f"register the kernel of {name}")

@@ -1,0 +1,39 @@
+"""TensorFlow's own modules, loaded once, typed `Any`: the border to an untyped library.
+
+The bridge needs TensorFlow's internals (the public API has no hook where a function is
+registered). Every internal module that Ingot touches is in this one table, so that a new
+TensorFlow version shows at one place what moved. Imported only after the user's program imported
+TensorFlow or asked for Ingot's front end.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_INTERNAL = "tensorflow.python."
+
+
+def _load(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+tensorflow: Any = _load("tensorflow")
+pywrap_tfe: Any = _load(_INTERNAL + "pywrap_tfe")
+context: Any = _load(_INTERNAL + "eager.context")
+record: Any = _load(_INTERNAL + "eager.record")
+atomic_function: Any = _load(_INTERNAL + "eager.polymorphic_function.atomic_function")
+attributes: Any = _load(_INTERNAL + "eager.polymorphic_function.attributes")
+concrete_function: Any = _load(_INTERNAL + "eager.polymorphic_function.concrete_function")
+polymorphic_function: Any = _load(_INTERNAL + "eager.polymorphic_function.polymorphic_function")
+eager_function_run: Any = _load(_INTERNAL + "eager.polymorphic_function.eager_function_run")
+compiler_ir: Any = _load(_INTERNAL + "eager.polymorphic_function.compiler_ir")
+ops: Any = _load(_INTERNAL + "framework.ops")
+op_def_registry: Any = _load(_INTERNAL + "framework.op_def_registry")
+dtypes: Any = _load(_INTERNAL + "framework.dtypes")
+tensor_util: Any = _load(_INTERNAL + "framework.tensor_util")
+handle_data_util: Any = _load(_INTERNAL + "ops.handle_data_util")
+saved_model_save: Any = _load(_INTERNAL + "saved_model.save")
+attr_value_pb2: Any = _load("tensorflow.core.framework.attr_value_pb2")
+function_pb2: Any = _load("tensorflow.core.framework.function_pb2")
+errors: Any = tensorflow.errors

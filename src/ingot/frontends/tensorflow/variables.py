@@ -1,0 +1,218 @@
+"""Which inputs a function reads and writes, and the binding that follows.
+
+A TensorFlow function reads and writes variables through resource handles; a compiled program is a
+pure function. `bind` finds which variables the function (with all that it calls) reads and writes,
+and so what goes into the program and what comes out: variable values in, new values out.
+
+Invariant: what may be written is written back. A write inside a branch or a loop counts as a read
+too, because the variable keeps its old value if the branch is not taken. An op that takes a
+variable and is not in the tables below counts as both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
+from ingot.frontends.tensorflow.capture import FunctionSnapshot
+from ingot.frontends.tensorflow.captured import CapturedInput, TensorRef, TensorType
+from ingot.frontends.tensorflow.modules import dtypes, op_def_registry
+
+READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
+WRITES = frozenset({"AssignVariableOp"})
+TOUCHES_NOT = frozenset({"VarIsInitializedOp"})
+PASSES_ON = frozenset({"Identity", "IdentityN"})
+
+NOT_NUMBERS = frozenset({"string", "resource", "variant"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How an op calls functions: attribute, first input that is handed in, whether always run."""
+
+    attributes: tuple[str, ...]
+    first_input: int = 0
+    always: bool = False
+    outputs_are_inputs: bool = False
+
+
+_WHILE = _Call(("body", "cond"), outputs_are_inputs=True)
+_IF = _Call(("then_branch", "else_branch"), first_input=1)
+_CASE = _Call(("branches",), first_input=1)
+_PARTITIONED = _Call(("f",), always=True)
+CALLS: dict[str, _Call] = {
+    "While": _WHILE,
+    "StatelessWhile": _WHILE,
+    "If": _IF,
+    "StatelessIf": _IF,
+    "Case": _CASE,
+    "StatelessCase": _CASE,
+    "PartitionedCall": _PARTITIONED,
+    "StatefulPartitionedCall": _PARTITIONED,
+}
+"""Ops with functions as attributes."""
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a function does to its inputs; indices are those of the function's inputs."""
+
+    reads: set[int] = field(default_factory=set[int])
+    writes: set[int] = field(default_factory=set[int])
+    types: dict[int, str] = field(default_factory=dict[int, str])
+    has_others: bool = False
+    output_inputs: list[int | None] = field(default_factory=list[int | None])
+
+
+class _Analysis:
+    """Effects of the functions of one snapshot, each analysed once."""
+
+    def __init__(self, library: Mapping[str, FunctionSnapshot]) -> None:
+        self._library = library
+        self._done: dict[str, Effects] = {}
+
+    def of(self, function: FunctionSnapshot) -> Effects:
+        found = self._done.get(function.name)
+        if found is None:
+            found = self._done[function.name] = Effects()
+            self._analyse(function, found)
+        return found
+
+    def _analyse(self, function: FunctionSnapshot, effects: Effects) -> None:
+        origin: dict[TensorRef, int] = {
+            TensorRef(item.name): index for index, item in enumerate(function.inputs)
+        }
+        for node in function.nodes():
+            inputs = [origin.get(ref) for ref in data_inputs(node)]
+            if node.op in PASSES_ON:
+                _record_outputs(origin, node.name, inputs)
+            elif node.op in CALLS:
+                self._call(node, CALLS[node.op], inputs, effects, origin)
+            else:
+                handles = [
+                    index
+                    for index in inputs
+                    if index is not None and function.inputs[index].type.dtype == "resource"
+                ]
+                _touch(node, handles, effects)
+        effects.output_inputs = [origin.get(ref) for ref in function.outputs]
+
+    def _call(
+        self,
+        node: Any,
+        call: _Call,
+        inputs: list[int | None],
+        effects: Effects,
+        origin: dict[TensorRef, int],
+    ) -> None:
+        handed = inputs[call.first_input :]
+        results: list[list[int | None]] = []
+        for name in _callees(node, call):
+            inner = self.of(self._library[name])
+            effects.has_others |= inner.has_others
+            written = {handed[index] for index in inner.writes}
+            read = {handed[index] for index in inner.reads}
+            effects.writes.update(index for index in written if index is not None)
+            touched = read if call.always else read | written
+            effects.reads.update(index for index in touched if index is not None)
+            effects.types.update(
+                (outer, dtype)
+                for index, dtype in inner.types.items()
+                if (outer := handed[index]) is not None
+            )
+            results.append(
+                [None if index is None else handed[index] for index in inner.output_inputs]
+            )
+        # The first function listed is the body of a loop; branches must agree.
+        for index, sources in enumerate(zip(*results, strict=False) if not call.outputs_are_inputs
+                                        else ((source,) for source in results[0])):
+            source = sources[0]
+            same = all(item == source for item in sources)
+            unchanged = not call.outputs_are_inputs or source == handed[index]
+            if source is not None and same and unchanged:
+                origin[TensorRef(node.name, index)] = source
+
+
+def _callees(node: Any, call: _Call) -> Iterable[str]:
+    for key in call.attributes:
+        value = node.attr[key]
+        if value.HasField("func"):
+            yield value.func.name
+        else:
+            yield from (item.name for item in value.list.func)
+
+
+def _record_outputs(
+    origin: dict[TensorRef, int], name: str, inputs: Iterable[int | None]
+) -> None:
+    for index, source in enumerate(inputs):
+        if source is not None:
+            origin[TensorRef(name, index)] = source
+
+
+def _touch(node: Any, handles: list[int], effects: Effects) -> None:
+    if node.op in TOUCHES_NOT:
+        return
+    if node.op not in WRITES:
+        effects.reads.update(handles)
+    if node.op not in READS:
+        effects.writes.update(handles)
+        effects.has_others |= not handles and _is_stateful(node.op)
+    dtype = node.attr.get("dtype") if handles else None
+    if dtype is not None and dtype.type:
+        effects.types.update(dict.fromkeys(handles, dtypes.as_dtype(dtype.type).name))
+
+
+def _is_stateful(op: str) -> bool:
+    definition = op_def_registry.get(op)
+    return definition is None or bool(definition.is_stateful)
+
+
+def data_inputs(node: Any) -> Iterable[TensorRef]:
+    """Return the data inputs of a NodeDef."""
+    for text in node.input:
+        if not text.startswith("^"):
+            name, _, index = text.partition(":")
+            yield TensorRef(name, int(index or 0))
+
+
+def bind(function: FunctionSnapshot) -> tuple[FunctionSnapshot, Binding]:
+    """Return the binding, and the function with every variable's type known where used."""
+    effects = _Analysis(function.library).of(function)
+    inputs = tuple(
+        _with_handle(item, effects.types.get(index)) for index, item in enumerate(function.inputs)
+    )
+    parameters = tuple(
+        Parameter(index) for index, item in enumerate(inputs) if _is_parameter(index, item, effects)
+    )
+    handed_on = tuple(
+        (output, source)
+        for output, source in enumerate(effects.output_inputs)
+        if source is not None
+    )
+    results = [
+        Result(output=output)
+        for output, source in enumerate(effects.output_inputs)
+        if source is None
+    ]
+    written = sorted(index for index in effects.writes if inputs[index].is_variable)
+    results.extend(Result(variable=index) for index in written)
+    has_effects = bool(effects.writes) or effects.has_others
+    binding = Binding(parameters, tuple(results), handed_on, has_effects)
+    return replace(function, inputs=inputs), binding
+
+
+def _with_handle(item: CapturedInput, dtype: str | None) -> CapturedInput:
+    if item.type.dtype != "resource" or item.handle is not None or dtype is None:
+        return item
+    return replace(item, handle=TensorType(dtype, None))
+
+
+def _is_parameter(index: int, item: CapturedInput, effects: Effects) -> bool:
+    if item.type.dtype == "resource":
+        return item.is_variable and index in effects.reads
+    if item.type.dtype == "variant":
+        return item.handle is not None and item.handle.dtype not in NOT_NUMBERS
+    return item.type.dtype not in NOT_NUMBERS
