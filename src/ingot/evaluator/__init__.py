@@ -1,0 +1,18 @@
+"""The meaning of every op, in NumPy: the reference that passes and backends are held to.
+
+Same family file names as `hlo/opset`. Written to be believed by reading; used by tests and by
+constant folding, never by a compiled program.
+"""
+
+from ingot.evaluator.interpreter import evaluate, evaluate_computation, evaluate_instruction
+from ingot.evaluator.registry import Array, Context, Value, evaluated_opcodes
+
+__all__ = [
+    "Array",
+    "Context",
+    "Value",
+    "evaluate",
+    "evaluate_computation",
+    "evaluate_instruction",
+    "evaluated_opcodes",
+]

@@ -1,0 +1,209 @@
+"""Evaluates indexing ops: gather and scatter by coordinates, sort by merging.
+
+Gather and scatter compute, for every element of the windowed array (gather's result, scatter's
+updates), the coordinates of the operand element that belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.numbers import element_of, total_order_key
+from ingot.evaluator.pointwise import apply
+from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.indexing import IndexMap
+
+
+@evaluates("gather")
+def gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Windows of the operand, each moved so that it lies inside."""
+    operand, indices = operands
+    numbers: IndexMap = op.attributes.index_map
+    sizes = context.numbers(op.attributes.slice_sizes)
+    limits = [whole - size for whole, size in zip(operand.shape, sizes, strict=True)]
+    starts = [
+        np.clip(start, 0, limit)
+        for start, limit in zip(_starts(numbers, indices, operand.ndim), limits, strict=True)
+    ]
+    dims = context.dims(op.shape)
+    return operand[tuple(_coordinates(numbers, starts, indices, dims))]
+
+
+@evaluates("scatter")
+def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands with updates combined in, in row-major order of the updates.
+
+    A window that does not lie wholly inside the operand is dropped, as XLA does.
+    """
+    count = len(operands) // 2
+    inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    numbers: IndexMap = op.attributes.index_map
+    whole, dims = inputs[0].shape, updates[0].shape
+    window = _window_sizes(numbers, dims, len(whole))
+    starts = _starts(numbers, indices, len(whole))
+    inside = np.ones(_batch_dims(numbers, indices), np.bool_)
+    for start, size, limit in zip(starts, window, whole, strict=True):
+        inside &= (start >= 0) & (start <= limit - size)
+    coordinates = _coordinates(numbers, starts, indices, dims)
+    kept = np.broadcast_to(_spread(numbers, inside, dims), dims).reshape(-1)
+    flat = [np.broadcast_to(c, dims).reshape(-1)[kept] for c in coordinates]
+    places = np.zeros(int(kept.sum()), np.int64)
+    for coordinate, size in zip(flat, whole, strict=True):
+        places = places * size + coordinate
+    results = [value.reshape(-1).copy() for value in inputs]
+    _combine(
+        op.attributes.to_apply, results, places, [u.reshape(-1)[kept] for u in updates], context
+    )
+    shaped = tuple(result.reshape(whole) for result in results)
+    return shaped if op.shape.is_tuple else shaped[0]
+
+
+def _combine(
+    combiner: Computation,
+    results: list[Array],
+    places: Array,
+    updates: list[Array],
+    context: Context,
+) -> None:
+    """Combine updates into `results` at `places`, those of one place in order.
+
+    Round k takes the k-th update of every place, so no place occurs twice in a round.
+    """
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    first = np.searchsorted(ordered, ordered, side="left")
+    turn = np.empty_like(places)
+    turn[order] = np.arange(places.size) - first
+    for number in range(int(turn.max(initial=-1)) + 1):
+        chosen = np.flatnonzero(turn == number)
+        where = places[chosen]
+        old = [result[where] for result in results]
+        new = apply(combiner, [*old, *(update[chosen] for update in updates)], context)
+        for result, value in zip(results, new, strict=True):
+            result[where] = value
+
+
+def _starts(numbers: IndexMap, indices: Array, rank: int) -> list[Array]:
+    """Return each window's start along each operand dimension, in the indices' batch dims."""
+    wide = indices
+    if indices.dtype == np.uint64:
+        wide = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
+    wide = wide.astype(np.int64)
+    if numbers.index_vector_dim == indices.ndim:
+        wide = wide[..., None]
+    vectors = np.moveaxis(wide, numbers.index_vector_dim, -1)
+    starts = [np.zeros(vectors.shape[:-1], np.int64) for _ in range(rank)]
+    for number, place in enumerate(numbers.index_to_operand):
+        starts[place] = vectors[..., number]
+    batch = numbers.indices_batch_dims(indices.ndim)
+    counts = np.indices(vectors.shape[:-1])
+    for place, along in zip(
+        numbers.operand_batching_dims, numbers.indices_batching_dims, strict=True
+    ):
+        starts[place] = counts[batch.index(along)]
+    return starts
+
+
+def _batch_dims(numbers: IndexMap, indices: Array) -> tuple[int, ...]:
+    return tuple(indices.shape[place] for place in numbers.indices_batch_dims(indices.ndim))
+
+
+def _window_sizes(numbers: IndexMap, dims: tuple[int, ...], rank: int) -> list[int]:
+    sizes = [1] * rank
+    for place, number in zip(numbers.operand_window_dims(rank), numbers.window_dims, strict=True):
+        sizes[place] = dims[number]
+    return sizes
+
+
+def _spread(numbers: IndexMap, value: Array, dims: tuple[int, ...]) -> Array:
+    """Return a value per window as an array that broadcasts to the windowed array."""
+    return value.reshape([1 if n in numbers.window_dims else size for n, size in enumerate(dims)])
+
+
+def _coordinates(
+    numbers: IndexMap, starts: list[Array], indices: Array, dims: tuple[int, ...]
+) -> list[Array]:
+    """Return, per operand dimension, the place that belongs to each windowed element."""
+    coordinates = [np.broadcast_to(_spread(numbers, start, dims), dims) for start in starts]
+    places = numbers.operand_window_dims(len(starts))
+    offsets = np.indices(dims)
+    for place, number in zip(places, numbers.window_dims, strict=True):
+        coordinates[place] = coordinates[place] + offsets[number]
+    return coordinates
+
+
+@evaluates("sort")
+def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands in the comparator's order, always stable."""
+    (place,) = op.attributes.dimensions
+    last = [np.moveaxis(value, place, -1) for value in operands]
+    rows = [value.reshape(-1, value.shape[-1]) for value in last]
+    order = _merge_sorted(op.attributes.to_apply, rows, context)
+    results = tuple(
+        np.moveaxis(np.take_along_axis(row, order, axis=-1).reshape(value.shape), -1, place)
+        for row, value in zip(rows, last, strict=True)
+    )
+    return results if op.shape.is_tuple else results[0]
+
+
+def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) -> Array:
+    """Return each row's order: a bottom-up merge sort of all rows at once.
+
+    Merging two sorted runs: an element's new place is its place in its own run plus the number of
+    elements of the other run that come before it, found by bisection.
+    """
+    count, length = rows[0].shape
+    place: Array = np.arange(length)
+    order: Array = np.broadcast_to(place, (count, length)).copy()
+
+    def before(left: Array, right: Array) -> Array:
+        arguments: list[Array] = []
+        for row in rows:
+            placed = np.take_along_axis(row, order, axis=-1)
+            arguments.append(np.take_along_axis(placed, left, axis=-1))
+            arguments.append(np.take_along_axis(placed, right, axis=-1))
+        return apply(comparator, arguments, context)[0]
+
+    width = 1
+    while width < length:
+        start: Array = place // (2 * width) * (2 * width)
+        middle = np.minimum(start + width, length)
+        in_left: Array = place < middle
+        begin = np.where(in_left, middle, start)
+        end = np.where(in_left, np.minimum(start + 2 * width, length), middle)
+        own = place - np.where(in_left, start, middle)
+        low = np.broadcast_to(begin, order.shape).copy()
+        high = np.broadcast_to(end, order.shape).copy()
+        while (low < high).any():
+            probe = np.minimum((low + high) // 2, length - 1)
+            here = np.broadcast_to(place, order.shape)
+            first = before(np.where(in_left, probe, here), np.where(in_left, here, probe))
+            # Equal elements keep their order: the left run's come first.
+            goes_before = np.where(in_left, first, ~first)
+            active = low < high
+            low, high = (
+                np.where(active & goes_before, probe + 1, low),
+                np.where(active & ~goes_before, probe, high),
+            )
+        merged: Array = np.empty_like(order)
+        np.put_along_axis(merged, start + own + (low - begin), order, axis=-1)
+        order = merged
+        width *= 2
+    return order
+
+
+@evaluates("topk")
+def topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The first k of the last dimension in total order, equal ones by index."""
+    (operand,) = operands
+    key = total_order_key(operand) if element_of(operand).is_float else operand
+    if op.attributes.largest:
+        # The complement reverses the order of integers without overflow.
+        key = np.invert(key)
+    order = np.argsort(key, axis=-1, kind="stable")[..., : op.attributes.k]
+    return np.take_along_axis(operand, order, axis=-1), order.astype(np.int32)

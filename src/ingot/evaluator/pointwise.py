@@ -1,0 +1,67 @@
+"""Applies a scalar computation at every element: what reduce, map, scatter and sort are made of.
+
+A computation made of elementwise ops alone means the same on arrays as on scalars, so NumPy
+applies it to all elements at once; any other is called once per element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.registry import Array, Context, rule_of
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+
+_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
+
+
+def is_pointwise(computation: Computation) -> bool:
+    """Whether the computation has only elementwise ops, constants and flat tuples."""
+    return all(
+        instruction.has(Trait.ELEMENTWISE) or instruction.opcode in _GLUE
+        for instruction in computation.instructions
+    )
+
+
+def apply(
+    computation: Computation, arguments: Sequence[Array], context: Context
+) -> tuple[Array, ...]:
+    """Return the results of the computation at every element of equally shaped arrays."""
+    dims = arguments[0].shape
+    if is_pointwise(computation):
+        found = _on_arrays(computation, arguments, context)
+    else:
+        found = _by_element(computation, arguments, context)
+    return tuple(np.broadcast_to(value, dims) for value in found)
+
+
+def _on_arrays(
+    computation: Computation, arguments: Sequence[Array], context: Context
+) -> tuple[Array, ...]:
+    values: dict[Instruction, Any] = dict(zip(computation.parameters, arguments, strict=True))
+    for instruction in computation.post_order():
+        if instruction not in values:
+            operands = [values[operand] for operand in instruction.operands]
+            values[instruction] = rule_of(instruction)(instruction, operands, context)
+    return _as_tuple(values[computation.root])
+
+
+def _by_element(
+    computation: Computation, arguments: Sequence[Array], context: Context
+) -> tuple[Array, ...]:
+    result = computation.root.shape
+    elements = result.elements if result.is_tuple else (result,)
+    outputs = tuple(np.empty(arguments[0].shape, e.dtype.numpy) for e in elements)
+    for place in np.ndindex(arguments[0].shape):
+        found = context.call(computation, [np.asarray(a[place]) for a in arguments], context)
+        for output, value in zip(outputs, _as_tuple(found), strict=True):
+            output[place] = value
+    return outputs
+
+
+def _as_tuple(value: Any) -> tuple[Array, ...]:
+    return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]

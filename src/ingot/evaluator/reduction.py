@@ -1,0 +1,77 @@
+"""Evaluates reductions and `map`.
+
+`reduce` folds a tree of neighbours, which every associative computation with a neutral initial
+value allows and which keeps rounding errors small. Float sums narrower than f64 are summed in f64
+and rounded once: the value that every order of summation approximates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.numbers import element_of, rounded
+from ingot.evaluator.pointwise import apply
+from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+
+
+@evaluates("reduce")
+def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Each input's `dimensions` folded into its initial value by the computation."""
+    count = len(operands) // 2
+    places: tuple[int, ...] = op.attributes.dimensions
+    inputs = [_reduced_last(value, places) for value in operands[:count]]
+    results = _fold(op.attributes.to_apply, inputs, operands[count:], context)
+    return results if op.shape.is_tuple else results[0]
+
+
+@evaluates("map")
+def map_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The computation at each element."""
+    return apply(op.attributes.to_apply, operands, context)[0]
+
+
+def _reduced_last(value: Array, places: tuple[int, ...]) -> Array:
+    """Return `value` with the reduced dimensions as one last dimension, in row-major order."""
+    kept = [place for place in range(value.ndim) if place not in places]
+    moved = value.transpose(*kept, *sorted(places))
+    size = int(np.prod([value.shape[place] for place in places], dtype=np.int64))
+    return moved.reshape(*(value.shape[place] for place in kept), size)
+
+
+def _fold(
+    computation: Computation,
+    inputs: list[Array],
+    starts: Sequence[Array],
+    context: Context,
+) -> tuple[Array, ...]:
+    """Return the last dimension of `inputs` folded."""
+    dims = inputs[0].shape[:-1]
+    beginning = tuple(np.broadcast_to(start, dims) for start in starts)
+    if inputs[0].shape[-1] == 0:
+        return beginning
+    if _is_float_sum(computation):
+        element = element_of(inputs[0])
+        total = inputs[0].astype(np.float64).sum(axis=-1) + starts[0].astype(np.float64)
+        return (rounded(total, element),)
+    values = tuple(inputs)
+    while (size := values[0].shape[-1]) > 1:
+        even = size - size % 2
+        pairs = [value[..., begin:even:2] for begin in (0, 1) for value in values]
+        folded = apply(computation, pairs, context)
+        rest = [value[..., even:] for value in values]
+        values = tuple(np.concatenate(both, axis=-1) for both in zip(folded, rest, strict=True))
+    return apply(computation, [*beginning, *(value[..., 0] for value in values)], context)
+
+
+def _is_float_sum(computation: Computation) -> bool:
+    root = computation.root
+    return (
+        root.opcode == "add"
+        and root.shape.dtype.is_float
+        and set(root.operands) == set(computation.parameters)
+    )

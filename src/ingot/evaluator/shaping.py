@@ -1,0 +1,139 @@
+"""Evaluates shaping ops: they move elements and compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.numbers import bits_of, from_bits, rounded
+from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Instruction
+
+
+@evaluates("broadcast")
+def broadcast(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Operand dimension i runs along result dimension dimensions[i]; others repeat."""
+    (operand,) = operands
+    places: tuple[int, ...] = op.attributes.dimensions
+    dims = context.dims(op.shape)
+    order = sorted(range(len(places)), key=lambda number: places[number])
+    spread = [dims[place] if place in places else 1 for place in range(len(dims))]
+    return np.broadcast_to(operand.transpose(order).reshape(spread), dims)
+
+
+@evaluates("reshape")
+def reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The same elements in row-major order."""
+    return operands[0].reshape(context.dims(op.shape))
+
+
+@evaluates("bitcast")
+def bitcast(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The same row-major bits."""
+    return _from_flat_bits(operands[0], op.shape.dtype, context.dims(op.shape))
+
+
+@evaluates("bitcast-convert")
+def bitcast_convert(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The same bits; least significant first where one element becomes several."""
+    return _from_flat_bits(operands[0], op.shape.dtype, context.dims(op.shape))
+
+
+def _from_flat_bits(value: Array, element: DType, dims: tuple[int, ...]) -> Array:
+    if value.dtype == element.numpy:
+        return value.reshape(dims)
+    bits = bits_of(value).reshape(*dims, element.bits)
+    return from_bits(bits, element)
+
+
+@evaluates("transpose")
+def transpose(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Result dimension i is operand dimension dimensions[i]."""
+    return operands[0].transpose(op.attributes.dimensions)
+
+
+@evaluates("reverse")
+def reverse(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The dimensions backwards."""
+    return np.flip(operands[0], op.attributes.dimensions)
+
+
+@evaluates("slice")
+def slice_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """From start, by stride, up to but not including limit."""
+    box = tuple(
+        slice(context.number(start), context.number(limit), stride)
+        for start, limit, stride in op.attributes.slice
+    )
+    return operands[0][box]
+
+
+@evaluates("pad")
+def pad(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """First gaps between elements, then borders; a negative border cuts elements off."""
+    operand, value = operands
+    padding: tuple[tuple[int, int, int], ...] = op.attributes.padding
+    spread = [
+        size + max(size - 1, 0) * gap
+        for size, (_, _, gap) in zip(operand.shape, padding, strict=True)
+    ]
+    gapped = np.full(spread, value, operand.dtype)
+    gapped[tuple(slice(None, None, gap + 1) for _, _, gap in padding)] = operand
+    result = np.full(context.dims(op.shape), value, operand.dtype)
+    lows = [low for low, _, _ in padding]
+    target = tuple(
+        slice(max(low, 0), max(low, 0) + max(min(size + min(low, 0), whole - max(low, 0)), 0))
+        for low, size, whole in zip(lows, spread, result.shape, strict=True)
+    )
+    source = tuple(
+        slice(max(-low, 0), max(-low, 0) + (place.stop - place.start))
+        for low, place in zip(lows, target, strict=True)
+    )
+    result[target] = gapped[source]
+    return result
+
+
+@evaluates("concatenate")
+def concatenate(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """One after the other along the dimension."""
+    return np.concatenate(operands, axis=op.attributes.dimensions[0])
+
+
+@evaluates("iota")
+def iota(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Each element's own place along the dimension."""
+    dims, place = context.dims(op.shape), op.attributes.iota_dimension
+    spread = [dims[place] if number == place else 1 for number in range(len(dims))]
+    counted = rounded(np.arange(dims[place], dtype=np.int64), op.shape.dtype)
+    return np.broadcast_to(counted.reshape(spread), dims)
+
+
+def box_at(
+    starts: Sequence[Array], sizes: Sequence[int], whole: Sequence[int]
+) -> tuple[slice, ...]:
+    """Return the box of `sizes` at `starts`, moved so that it lies inside `whole`."""
+    clamped = [
+        min(max(int(start), 0), limit - size)
+        for start, size, limit in zip(starts, sizes, whole, strict=True)
+    ]
+    return tuple(slice(low, low + size) for low, size in zip(clamped, sizes, strict=True))
+
+
+@evaluates("dynamic-slice")
+def dynamic_slice(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The box of the given sizes at the starts, clamped inside."""
+    operand, *starts = operands
+    sizes = context.numbers(op.attributes.dynamic_slice_sizes)
+    return operand[box_at(starts, sizes, operand.shape)]
+
+
+@evaluates("dynamic-update-slice")
+def dynamic_update_slice(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operand with the update in the box at the starts, clamped inside."""
+    operand, update, *starts = operands
+    result = operand.copy()
+    result[box_at(starts, update.shape, operand.shape)] = update
+    return result
