@@ -1,8 +1,8 @@
 """The native runtime of this process: linked once, on first use, and never unloaded.
 
-Owns the settings (`INGOT_NUM_THREADS`, `INGOT_SPIN`, `INGOT_ALLOCATOR_CACHE_BYTES`), the thread
-count, the allocator's statistics and the addresses that other native code calls
-(`address("ingot_call")`; C signatures: `records.c_header()`).
+Owns the thread count (`INGOT_NUM_THREADS` at the start, `set_num_threads` after), the allocator's
+statistics, and the addresses that other native code calls (`address("ingot_call")`; the C
+signatures are in `records.c_header()`).
 
 Invariant: the code stays mapped until the process ends, because workers sleep in it; after a fork
 the child starts with no workers and free locks, and makes new workers when it needs them.
@@ -19,9 +19,9 @@ from typing import Any
 from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
 from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
 from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
-from ingot.support.diagnostics import ResourceError
+from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
 
-DEFAULT_SPIN = 500
+SPIN = 500
 """Pauses before a worker sleeps. More makes other libraries' pools beside ours slower."""
 
 _CACHE_SHARE = 4
@@ -51,7 +51,7 @@ class NativeRuntime:
         """Initialize the records; `native_runtime` is the caller."""
         self._library = library
         initialize = library.function("ingot_initialize", None, *[ctypes.c_int64] * 3)
-        initialize(default_num_threads(), _setting("INGOT_SPIN", DEFAULT_SPIN), _cache_limit())
+        initialize(default_num_threads(), SPIN, _cache_limit())
         self.record = int(library.function("ingot_runtime", ctypes.c_void_p)())
         self._pool = RUNTIME.read(self.record, "pool")
         self._allocator = int(library.function("ingot_allocator", ctypes.c_void_p)())
@@ -112,7 +112,7 @@ class NativeRuntime:
 
 def default_num_threads() -> int:
     """Return `INGOT_NUM_THREADS`, or the CPUs that this process may run on."""
-    return max(1, _setting("INGOT_NUM_THREADS", 0)) if _is_set("INGOT_NUM_THREADS") else _cpus()
+    return NUM_THREADS.value() or _cpus()
 
 
 def _cpus() -> int:
@@ -130,26 +130,10 @@ def _cgroup_cpus() -> int:
     return unlimited if quota == "max" else -(-int(quota) // int(period))
 
 
-def _is_set(name: str) -> bool:
-    return bool(os.environ.get(name, "").strip())
-
-
-def _setting(name: str, default: int) -> int:
-    """Return an integer from the environment; ResourceError if it is none."""
-    if not _is_set(name):
-        return default
-    text = os.environ[name]
-    try:
-        return int(text)
-    except ValueError:
-        raise ResourceError(
-            f"{name}='{text}' is not a whole number", code="INGOT0402", hint=f"set {name}={default}"
-        ) from None
-
-
 def _cache_limit() -> int:
+    chosen = ALLOCATOR_CACHE_BYTES.value()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return _setting("INGOT_ALLOCATOR_CACHE_BYTES", memory // _CACHE_SHARE)
+    return memory // _CACHE_SHARE if chosen is None else chosen
 
 
 def library_imports() -> dict[str, int]:

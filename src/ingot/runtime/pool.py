@@ -69,7 +69,7 @@ def _emit_claim(module: ModuleBuilder) -> FunctionRef:
         env = f.atomic_load(PTR, POOL.address(f, pool, "env"), "monotonic")
         chunks = f.atomic_load(I64, POOL.address(f, pool, "chunks"), "monotonic")
         grain = f.atomic_load(I64, POOL.address(f, pool, "grain"), "monotonic")
-        _, won = f.cmpxchg(word, state, f.add(state, f.const(I64, 1)))
+        won = f.cmpxchg(word, state, f.add(state, f.const(I64, 1)))[1]
 
         def run() -> None:
             first = f.mul(ticket, grain)

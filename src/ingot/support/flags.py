@@ -140,6 +140,13 @@ NUM_THREADS = Flag(
     "a whole number, 0 for as many as this process may run on",
     "Threads that run kernels. Results do not depend on it.",
 )
+ALLOCATOR_CACHE_BYTES: Flag[int | None] = Flag(
+    "allocator_cache_bytes",
+    None,
+    _integer(0, 1 << 50),
+    "a whole number of bytes, not set for a quarter of the machine's memory",
+    "How much free memory the runtime keeps for the next outputs and arenas.",
+)
 CPU_LEVEL = Flag(
     "cpu_level",
     "auto",
@@ -209,6 +216,7 @@ PROGRESS = Flag(
 ALL_FLAGS: tuple[Flag[Any], ...] = (
     DEBUG,
     NUM_THREADS,
+    ALLOCATOR_CACHE_BYTES,
     CPU_LEVEL,
     CACHE_DIR,
     CACHE,
