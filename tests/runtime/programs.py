@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder, Value
 from ingot.llvm.jit import TargetSpec, compile_object, link_object
-from ingot.llvm.types import F32, I32, I64, PTR, VOID
+from ingot.llvm.types import F32, I8, I32, I64, PTR, VOID
 from ingot.runtime.program import Program
 
 CHUNK = 256
@@ -142,7 +142,7 @@ def copy(dtype: str, bytes_per_element: int) -> tuple[ProgramInfo, ModuleBuilder
 
 
 def arena_only(symbol: str = "greedy") -> tuple[ProgramInfo, ModuleBuilder]:
-    """s64[] -> nothing; asks for an arena of as many bytes as its size parameter's dim."""
+    """u8[n,0] -> nothing; asks for an arena of n bytes."""
     info = ProgramInfo(symbol, (ParamInfo("u8", (None, 0)),), (), num_symbols=1)
     module = ModuleBuilder(symbol)
     f, put = _sizes(module, symbol)
@@ -150,5 +150,33 @@ def arena_only(symbol: str = "greedy") -> tuple[ProgramInfo, ModuleBuilder]:
     put(n, n)
     f.ret(f.const(I32, 0))
     f = _run(module, symbol)
+    f.ret(f.const(I32, 0))
+    return info, module
+
+
+def wait_for_flag() -> tuple[ProgramInfo, ModuleBuilder]:
+    """s64[2] flag -> pred[]: sets flag[1], then waits for flag[0], but not for too long."""
+    params = (ParamInfo("s64", (2,), "flag"),)
+    info = ProgramInfo("wait", params, (OutputInfo("pred", ()),))
+    module = ModuleBuilder("wait")
+    f, put = _sizes(module, "wait")
+    put(0, 1)
+    f.ret(f.const(I32, 0))
+    f = _run(module, "wait")
+    _, inputs, outputs, _, _, _ = f.params
+    flag, out = _pointer(f, inputs, 0), _pointer(f, outputs, 0)
+    f.atomic_store(f.const(I64, 1), f.gep(flag, 1, I64), "seq_cst")
+    sched_yield = module.declare("sched_yield", I32, [])
+
+    def unset(values: list[Value]) -> Value:
+        down = f.icmp("eq", f.atomic_load(I64, flag, "seq_cst"), f.const(I64, 0))
+        return f.and_(down, f.icmp("slt", values[0], f.const(I64, 100_000)))
+
+    def wait(values: list[Value]) -> list[Value]:
+        f.call(sched_yield, [])
+        return [f.add(values[0], f.const(I64, 1))]
+
+    f.while_([f.const(I64, 0)], unset, wait)
+    f.store(f.trunc(f.atomic_load(I64, flag, "seq_cst"), I8), out)
     f.ret(f.const(I32, 0))
     return info, module
