@@ -23,7 +23,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ingot.llvm.control import Control
 from ingot.llvm.types import PTR, Type
@@ -40,7 +40,7 @@ class FunctionBuilder(Control):
     `fast_math` holds the flags that float ops get ("", "contract", "reassoc nsz", ...).
     """
 
-    __slots__ = ("_head", "reference")
+    __slots__ = ("_head", "owner", "reference")
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class FunctionBuilder(Control):
     ) -> None:
         """Open the function; `ModuleBuilder.function` is the caller."""
         super().__init__(module, reference.name, reference.return_type, params)
+        self.owner = module
         self.reference = reference
         self._head = head
 
@@ -101,6 +102,11 @@ class ModuleBuilder(ModuleState):
         builder = FunctionBuilder(self, reference, values, head)
         self._functions[name] = builder
         return builder
+
+    def helper(self, name: str, define: Callable[[ModuleBuilder], FunctionRef]) -> FunctionRef:
+        """Return the function `name`, calling `define` the first time; for shared subroutines."""
+        known = self._functions.get(name)
+        return define(self) if known is None else known.reference
 
     def global_bytes(self, name: str, data: bytes, align: int = 64, constant: bool = True) -> Value:
         """Return the address of a private global with these bytes."""

@@ -1,0 +1,90 @@
+"""Vector math: HLO's elementwise functions as LLVM IR for f32 and f64, any lane count.
+
+Callers look a function up in `MATH` by HLO opcode and call it with the builder and the operands
+(f16 and bf16 operands are widened first, `math.half`). No libm is called. Each row states the
+error bound in ulp that the tests hold, for every input, denormals and specials included.
+
+Invariant: a function's bits depend on its operand alone, not on the lane count, nor on the
+builder's fast-math flags. With and without FMA the last bit may differ.
+
+Example:
+    >>> from ingot.llvm.builder import ModuleBuilder
+    >>> from ingot.llvm.types import F32, vector
+    >>> f = ModuleBuilder("m").function("f", vector(F32, 16), [("x", vector(F32, 16))])
+    >>> MATH["exponential"](f, f.params[0]).type
+    Type(<16 x float>)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.math import exponential, inverse, logarithm, power, trigonometric
+from ingot.llvm.math.emitter import MathEmitter
+from ingot.llvm.math.remainder import remainder
+from ingot.llvm.types import F32, F64
+from ingot.llvm.values import Value
+from ingot.support.diagnostics import InternalError
+
+__all__ = ["MATH", "MathFunction"]
+
+Formula = Callable[..., Value]
+
+
+@dataclass(frozen=True, slots=True)
+class MathFunction:
+    """One function: its formula over `MathEmitter`, its arity, its error bounds.
+
+    `wide`: f32 operands are computed in f64 and rounded, for functions that are rarely hot.
+    """
+
+    name: str
+    formula: Formula
+    ulp_f32: float
+    ulp_f64: float
+    arity: int = 1
+    wide: bool = False
+
+    def __call__(self, f: FunctionBuilder, *args: Value, fma: bool = True) -> Value:
+        """Emit the function; `fma` says whether the target has a fused multiply-add."""
+        type = args[0].type
+        if type.element not in (F32, F64) or len(args) != self.arity:
+            raise InternalError(f"{self.name} of {', '.join(arg.type.text for arg in args)}")
+        if not (self.wide and type.element is F32):
+            return self.formula(MathEmitter(f, type, fma), *args)
+        double = type.with_element(F64)
+        widened = [f.fpext(arg, double) for arg in args]
+        return f.fptrunc(self.formula(MathEmitter(f, double, fma), *widened), type)
+
+
+_FUNCTIONS = (
+    MathFunction("exponential", exponential.exponential, 1.1, 1.1),
+    MathFunction("exponential-minus-one", exponential.exponential_minus_one, 1.5, 1.5),
+    MathFunction("logistic", exponential.logistic, 2.0, 2.0),
+    MathFunction("tanh", exponential.tanh, 2.0, 2.0),
+    MathFunction("log", logarithm.log, 1.0, 1.0),
+    MathFunction("log-plus-one", logarithm.log_plus_one, 1.5, 1.5),
+    MathFunction("sine", trigonometric.sine, 1.6, 1.0),
+    MathFunction("cosine", trigonometric.cosine, 1.6, 1.0),
+    MathFunction("tan", trigonometric.tan, 0.6, 2.0, wide=True),
+    MathFunction("erf", power.erf, 1.5, 1.5),
+    MathFunction("power", power.power, 0.6, 1.0, arity=2),
+    MathFunction("atan2", inverse.atan2, 1.6, 1.6, arity=2),
+    MathFunction("cbrt", power.cbrt, 0.6, 1.0, wide=True),
+    MathFunction("sqrt", power.sqrt, 0.5, 0.5),
+    MathFunction("rsqrt", power.rsqrt, 1.5, 1.5),
+    MathFunction("remainder", remainder, 0.0, 0.0, arity=2),
+    MathFunction("asin", inverse.asin, 0.6, 2.0, wide=True),
+    MathFunction("acos", inverse.acos, 0.6, 2.0, wide=True),
+    MathFunction("atan", inverse.atan, 1.6, 1.6),
+    MathFunction("sinh", exponential.sinh, 0.6, 2.0, wide=True),
+    MathFunction("cosh", exponential.cosh, 0.6, 2.0, wide=True),
+    MathFunction("asinh", logarithm.asinh, 0.6, 2.0, wide=True),
+    MathFunction("acosh", logarithm.acosh, 0.6, 2.0, wide=True),
+    MathFunction("atanh", logarithm.atanh, 0.6, 2.0, wide=True),
+)
+
+MATH: dict[str, MathFunction] = {function.name: function for function in _FUNCTIONS}
+"""Every function by HLO opcode (or XLA's name where HLO has no opcode)."""

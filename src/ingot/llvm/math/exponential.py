@@ -1,0 +1,127 @@
+"""exp, expm1, logistic, tanh, sinh, cosh.
+
+exp: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, scaling by 2^n in two steps so that the
+denormal results and the last finite ones are rounded once. expm1 keeps the reduction's rest and
+joins 2^n - 1 with an exact sum. The others are built on these two.
+Source: W. Cody and W. Waite, "Software Manual for the Elementary Functions" (the reduction).
+"""
+
+from __future__ import annotations
+
+from ingot.llvm.math import coefficients as rows
+from ingot.llvm.math.emitter import MathEmitter
+from ingot.llvm.values import Value
+
+LOG2_E = 1.4426950408889634
+# The high part has trailing zeros, so that n times it is exact without FMA.
+LN2_HIGH_F32, LN2_LOW_F32 = 0.693145751953125, 1.42860682030941723212e-6
+LN2_HIGH_F64, LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+
+
+def reduce(m: MathEmitter, x: Value) -> tuple[Value, Value, Value]:
+    """Return (k, r, c): x = k ln2 + r + c, |r| <= ln2/2, c the rounding error of r."""
+    n, k = m.round_product(x, LOG2_E)
+    high = m.fma(n, m.pick(-LN2_HIGH_F32, -LN2_HIGH_F64), x)
+    low = m.mul(n, m.pick(LN2_LOW_F32, LN2_LOW_F64))
+    r = m.sub(high, low)
+    return k, r, m.sub(m.sub(high, r), low)
+
+
+def scale(m: MathEmitter, value: Value, exponent: Value) -> Value:
+    """Return value * 2^exponent, rounded once also where the result is denormal."""
+    half = m.builder.ashr(exponent, m.i(1))
+    rest = m.builder.sub(exponent, half)
+    return m.mul(m.mul(value, m.power_of_two(half)), m.power_of_two(rest))
+
+
+def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
+    """Return 2^offset exp(x); a negative offset keeps what would overflow."""
+    x = m.clamp(x, -104.0, 90.0) if m.is_f32 else m.clamp(x, -746.0, 711.0)
+    if m.is_f32:
+        n, k = m.round_product(x, LOG2_E)
+        r = m.fma(n, m.c(-LN2_HIGH_F32), x)
+        r = m.fma(n, m.c(-LN2_LOW_F32), r)
+        tail = m.polynomial(r, rows.EXP_F32)
+        p = m.add(m.fma(tail, m.mul(r, r), r), m.c(1.0))
+    else:
+        k, r, c = reduce(m, x)
+        p = m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
+    return scale(m, p, m.builder.add(k, m.i(offset)) if offset else k)
+
+
+def _expm1_rest(m: MathEmitter, r: Value) -> Value:
+    """Return exp(r) - 1 - r for a reduced r."""
+    row = rows.EXPM1_TAIL_F32 if m.is_f32 else rows.EXP_TAIL_F64
+    square = m.mul(r, r)
+    inner = m.fma(m.polynomial(r, row), r, m.c(0.5))
+    return m.mul(inner, square)
+
+
+def short_exp(m: MathEmitter, x: Value) -> Value:
+    """Return exp(x) in f32 to about 2 ulp for x in [-87, 88]: the inside of tanh and erf."""
+    n, k = m.round_product(x, LOG2_E)
+    r = m.fma(n, m.c(-LN2_HIGH_F32), x)
+    r = m.fma(n, m.c(-LN2_LOW_F32), r)
+    p = m.polynomial(r, rows.EXP_SHORT_F32)
+    return m.from_bits(m.builder.add(m.bits(p), m.builder.shl(k, m.i(m.mantissa_bits))))
+
+
+def exponential(m: MathEmitter, x: Value) -> Value:
+    """Return e^x."""
+    return scaled_exp(m, x)
+
+
+def exponential_minus_one(m: MathEmitter, x: Value) -> Value:
+    """Return e^x - 1, accurate near zero."""
+    limited = m.clamp(x, -50.0, 90.0) if m.is_f32 else m.clamp(x, -60.0, 711.0)
+    k, r, c = reduce(m, limited)
+    rest = m.add(_expm1_rest(m, r), m.fma(c, r, c))
+    # All at half size, so that the largest finite results do not overflow on the way.
+    half_power = m.power_of_two(m.builder.sub(k, m.i(1)))
+    base = m.sub(half_power, m.c(0.5))
+    main = m.mul(half_power, r)
+    high, low = m.fast_two_sum(base, main)
+    total = m.add(high, m.fma(half_power, rest, low))
+    result = m.add(total, total)
+    tiny = m.compare("olt", m.abs(x), 2.0**-26 if m.is_f32 else 2.0**-55)
+    return m.select(tiny, x, result)
+
+
+def logistic(m: MathEmitter, x: Value) -> Value:
+    """Return 1 / (1 + e^-x), by e^-|x| so that no side loses digits or overflows."""
+    e = scaled_exp(m, m.neg(m.abs(x)))
+    numerator = m.select(m.compare("olt", x, 0.0), e, 1.0)
+    return m.div(numerator, m.add(e, m.c(1.0)))
+
+
+def tanh(m: MathEmitter, x: Value) -> Value:
+    """Return the hyperbolic tangent."""
+    a = m.abs(x)
+    if not m.is_f32:
+        t = exponential_minus_one(m, m.mul(m.at_most(a, 22.0), m.c(2.0)))
+        denominator = m.add(t, m.c(2.0))
+        small = m.div(t, denominator)
+        large = m.sub(m.c(1.0), m.div(m.c(2.0), denominator))
+        return m.copysign(m.select(m.compare("olt", a, 1.0), small, large), x)
+    z = m.mul(x, x)
+    small = m.fma(m.mul(m.polynomial(z, rows.TANH_F32), z), x, x)
+    limited = m.at_most(a, 10.0)
+    e = short_exp(m, m.add(limited, limited))
+    large = m.sub(m.c(1.0), m.div(m.c(2.0), m.add(e, m.c(1.0))))
+    return m.select(m.compare("ult", a, 0.625), small, m.copysign(large, x))
+
+
+def sinh(m: MathEmitter, x: Value) -> Value:
+    """Return the hyperbolic sine (f64)."""
+    a = m.abs(x)
+    z = m.mul(x, x)
+    small = m.fma(m.mul(m.polynomial(z, rows.SINH_F64), z), x, x)
+    half = scaled_exp(m, a, -1)
+    large = m.sub(half, m.div(m.c(0.25), half))
+    return m.select(m.compare("olt", a, 1.0), small, m.copysign(large, x))
+
+
+def cosh(m: MathEmitter, x: Value) -> Value:
+    """Return the hyperbolic cosine (f64)."""
+    half = scaled_exp(m, m.abs(x), -1)
+    return m.add(half, m.div(m.c(0.25), half))

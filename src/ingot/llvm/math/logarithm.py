@@ -1,0 +1,102 @@
+"""log, log1p, asinh, acosh, atanh.
+
+log: x = 2^k (1 + f) with 1 + f in [1/sqrt2, sqrt2]; f64 uses the series of log((1+s)/(1-s)),
+f32 a polynomial in f, which saves the division. log1p feeds the rounding error of 1 + x back.
+Source: P. Tang, "Table-driven implementation of the logarithm" (error terms); fdlibm's assembly order.
+"""
+
+from __future__ import annotations
+
+from ingot.llvm.math import coefficients as rows
+from ingot.llvm.math.emitter import INFINITY, NAN, MathEmitter
+from ingot.llvm.math.exponential import LN2_HIGH_F64, LN2_LOW_F64
+from ingot.llvm.values import Value, const
+
+# Bits of the start of the mantissa's interval: 2/3 (f32), 1/sqrt2 (f64).
+_START_F32, _START_F64 = 0x3F2AAAAB, 0x3FE6A09E667F3BCD
+_LN2_HIGH_F32, _LN2_LOW_F32 = 0.693359375, -2.12194440e-4
+
+
+def split_exponent(m: MathEmitter, x: Value) -> tuple[Value, Value]:
+    """Return (k, f) with x = 2^k (1 + f), k as a float; x positive, denormals included."""
+    smallest = 2.0**-126 if m.is_f32 else 2.0**-1022
+    shift = m.mantissa_bits
+    denormal = m.compare("olt", x, smallest)
+    normal = m.select(denormal, m.mul(x, m.c(2.0**shift)), x)
+    offset = m.select(denormal, -float(shift), 0.0)
+    bits = m.bits(normal)
+    start = m.i(_START_F32 if m.is_f32 else _START_F64)
+    exponent = m.builder.ashr(m.builder.sub(bits, start), m.i(shift))
+    mantissa = m.from_bits(m.builder.sub(bits, m.builder.shl(exponent, m.i(shift))))
+    return m.add(m.integer_to_float(exponent), offset), m.sub(mantissa, m.c(1.0))
+
+
+def assemble(m: MathEmitter, k: Value, f: Value, correction: Value) -> Value:
+    """Return k ln2 + log(1 + f) + correction."""
+    if m.is_f32:
+        square = m.mul(f, f)
+        rest = m.mul(m.mul(m.polynomial(f, rows.LOG_TAIL_F32), square), f)
+        rest = m.add(m.fma(k, m.c(_LN2_LOW_F32), rest), correction)
+        rest = m.fma(square, m.c(-0.5), rest)
+        return m.fma(k, m.c(_LN2_HIGH_F32), m.add(f, rest))
+    s = m.div(f, m.add(f, m.c(2.0)))
+    z = m.mul(s, s)
+    series = m.mul(m.polynomial(z, rows.LOG_SERIES_F64), z)
+    half_square = m.mul(m.mul(f, f), m.c(0.5))
+    low = m.fma(k, m.c(LN2_LOW_F64), correction)
+    rest = m.fma(s, m.add(half_square, series), low)
+    rest = m.sub(m.sub(half_square, rest), f)
+    return m.sub(m.mul(k, m.c(LN2_HIGH_F64)), rest)
+
+
+def log(m: MathEmitter, x: Value) -> Value:
+    """Return the natural logarithm: -inf at zero, NaN below."""
+    k, f = split_exponent(m, x)
+    result = assemble(m, k, f, m.c(-0.0))
+    result = m.select(m.compare("oeq", x, INFINITY), INFINITY, result)
+    result = m.select(m.compare("oeq", x, 0.0), -INFINITY, result)
+    return m.select(m.compare("ult", x, 0.0), NAN, result)
+
+
+def log_plus_one(m: MathEmitter, x: Value) -> Value:
+    """Return log(1 + x), accurate near zero."""
+    total, error = m.two_sum(m.c(1.0), x)
+    k, f = split_exponent(m, total)
+    result = assemble(m, k, f, m.div(error, total))
+    result = m.select(m.compare("oeq", x, INFINITY), INFINITY, result)
+    result = m.select(m.compare("oeq", x, -1.0), -INFINITY, result)
+    result = m.select(m.compare("ult", x, -1.0), NAN, result)
+    return m.select(m.compare("oeq", x, 0.0), x, result)
+
+
+def asinh(m: MathEmitter, x: Value) -> Value:
+    """Return the inverse hyperbolic sine (f64)."""
+    a = m.abs(x)
+    z = m.mul(x, x)
+    small = m.fma(m.mul(m.polynomial(z, rows.ASINH_F64), z), x, x)
+    root = m.sqrt(m.add(z, m.c(1.0)))
+    argument = m.add(a, m.div(z, m.add(root, m.c(1.0))))
+    large = _log_plus_one_doubled(m, a, argument)
+    return m.select(m.compare("olt", a, 0.5), small, m.copysign(large, x))
+
+
+def acosh(m: MathEmitter, x: Value) -> Value:
+    """Return the inverse hyperbolic cosine, NaN below one (f64)."""
+    t = m.sub(x, m.c(1.0))
+    root = m.sqrt(m.mul(t, m.add(t, m.c(2.0))))
+    result = _log_plus_one_doubled(m, x, m.add(t, root))
+    return m.select(m.compare("ult", x, 1.0), NAN, result)
+
+
+def atanh(m: MathEmitter, x: Value) -> Value:
+    """Return the inverse hyperbolic tangent, infinite at one, NaN beyond (f64)."""
+    a = m.abs(x)
+    argument = m.div(m.add(a, a), m.sub(m.c(1.0), a))
+    return m.copysign(m.mul(log_plus_one(m, argument), m.c(0.5)), x)
+
+
+def _log_plus_one_doubled(m: MathEmitter, a: Value, argument: Value) -> Value:
+    """Return log1p(argument), or log(2 a) where a is so large that its square overflows."""
+    large = m.compare("ogt", a, 2.0**28)
+    result = log_plus_one(m, m.select(large, a, argument))
+    return m.add(result, m.builder.select(large, const(m.type, 0.6931471805599453), m.c(0.0)))

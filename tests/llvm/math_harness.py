@@ -1,0 +1,145 @@
+"""Compile one math function as an array kernel and measure it in ulps; shared by the math tests."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.math import MATH
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import F32, F64, I64, PTR, VOID, vector
+
+TYPES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64}
+
+
+@functools.cache
+def kernel(name: str, element_text: str, lanes: int, level: str | None) -> Library:
+    """Return `k(x, y, result, n)`, n a multiple of `lanes`, for one CPU level."""
+    function = MATH[name]
+    element = F32 if element_text == "float" else F64
+    target = TargetSpec.host(level)
+    module = ModuleBuilder(name)
+    f = module.function("k", VOID, [("x", PTR), ("y", PTR), ("result", PTR), ("n", I64)])
+    x, y, result, n = f.params
+    type = vector(element, lanes)
+
+    def body(i, _):
+        operands = [f.load(type, f.gep(at, i, element)) for at in (x, y)[: function.arity]]
+        f.store(function(f, *operands, fma=target.has_fma), f.gep(result, i, element))
+
+    f.loop(0, n, lanes, [], body)
+    f.ret()
+    return link_object([compile_object(module.text(), target)])
+
+
+def evaluate(
+    name: str, *args: np.ndarray, lanes: int = 16, level: str | None = None
+) -> np.ndarray:
+    """Return the compiled function of arrays of any length."""
+    count = args[0].size
+    padded = -(-count // 64) * 64
+    inputs = [np.ones(padded, args[0].dtype) for _ in range(2)]
+    for given, into in zip(args, inputs, strict=False):
+        into[:count] = given
+    result = np.empty_like(inputs[0])
+    library = kernel(name, TYPES[args[0].dtype].text, lanes, level)
+    pointer = ctypes.c_void_p
+    function = library.function("k", None, pointer, pointer, pointer, ctypes.c_int64)
+    function(inputs[0].ctypes.data, inputs[1].ctypes.data, result.ctypes.data, padded)
+    return result[:count]
+
+
+def _elementwise(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda x: np.array([function(float(item)) for item in x.ravel()], np.longdouble)
+
+
+LN2 = np.log(np.longdouble(2))
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    """Maclaurin series below 3, continued fraction of erfc beyond; about 1e-19 relative."""
+    a = np.minimum(np.abs(x), np.longdouble(7))
+    square = a * a
+    term, total = a.copy(), a.copy()
+    for n in range(1, 90):
+        term = term * (2 * square) / (2 * n + 1)
+        total = total + term
+    series = total * np.exp(-square)
+    fraction = np.zeros_like(a)
+    for n in range(120, 0, -1):
+        fraction = (np.longdouble(n) / 2) / (a + fraction)
+    tail = np.exp(-square) / (np.maximum(a, 1) + np.where(a < 1, 0, fraction))
+    root = np.sqrt(np.longdouble("3.14159265358979323846264338327950288"))
+    large = 1 - tail / root
+    return np.copysign(np.where(a < 3, 2 / root * series, large), x)
+
+
+REFERENCES: dict[str, Callable[..., np.ndarray]] = {
+    "exponential": np.exp,
+    "exponential-minus-one": np.expm1,
+    "logistic": _logistic,
+    "tanh": np.tanh,
+    "log": np.log,
+    "log-plus-one": np.log1p,
+    "sine": np.sin,
+    "cosine": np.cos,
+    "tan": np.tan,
+    "erf": _erf,
+    "power": np.power,
+    "atan2": np.arctan2,
+    "cbrt": np.cbrt,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "remainder": np.fmod,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}
+
+
+def reference(name: str, *args: np.ndarray) -> np.ndarray:
+    """Return the function in the next wider type: f64 for f32, x87 extended for f64."""
+    single = args[0].dtype == np.float32
+    # The series of erf needs the wider type for f32 as well.
+    wide = np.float64 if single and name != "erf" else np.longdouble
+    with np.errstate(all="ignore"):
+        return REFERENCES[name](*[item.astype(wide) for item in args])
+
+
+def ulps(result: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the distance of each result from the exact value in ulps of the result's type.
+
+    A result that differs in being NaN, infinite, or in the sign of a zero is infinitely far.
+    """
+    dtype = result.dtype
+    with np.errstate(all="ignore"):
+        rounded = wanted.astype(dtype)
+        unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 1))).astype(np.longdouble)
+        distance = np.abs(result.astype(np.longdouble) - wanted) / unit
+        # The largest finite numbers round to infinity half an ulp on: both answers are near.
+        finite = np.isfinite(result) & np.isfinite(rounded)
+        top = np.finfo(dtype).max
+        edge = (np.isinf(result) ^ np.isinf(rounded)) & (
+            np.abs(np.where(np.isinf(result), rounded, result)) > top * (1 - 1e-6)
+        )
+        same = (np.isnan(result) & np.isnan(rounded)) | (result == rounded)
+        signs = np.signbit(result) == np.signbit(rounded)
+        zeros = (result == 0) & (rounded == 0)
+    distance = np.where(finite, distance, np.where(same | edge, 0, math.inf))
+    return np.where(zeros & ~signs, math.inf, distance).astype(np.float64)

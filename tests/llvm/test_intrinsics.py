@@ -1,0 +1,184 @@
+"""Every whitelisted intrinsic compiles for its targets: LLVM would abort the process otherwise.
+
+The compilations run in a child process, so that an abort is a failing test and not the end of all.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from ingot.llvm.builder import ModuleBuilder, Value
+from ingot.llvm.intrinsics import INTRINSICS
+from ingot.llvm.jit import SHORT_PASSES, assembly
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, PTR, VOID, Type
+from ingot.llvm.types import pointer, struct, vector
+from ingot.support.diagnostics import InternalError
+
+V = vector(F32, 16)
+D = vector(F64, 3)
+W = vector(I32, 16)
+Q = vector(I64, 8)
+B = vector(I1, 16)
+P = vector(PTR, 16)
+FLOATS = [F32, F64, V, D]
+INTEGERS = [I8, I16, I32, I64, W, Q]
+
+SAME: dict[str, tuple[int, list[Type]]] = {
+    **dict.fromkeys("fma fmuladd".split(), (3, FLOATS)),
+    **dict.fromkeys("fabs sqrt floor ceil trunc rint nearbyint".split(), (1, FLOATS)),
+    **dict.fromkeys("roundeven canonicalize".split(), (1, FLOATS)),
+    **dict.fromkeys("copysign minnum maxnum minimum maximum".split(), (2, FLOATS)),
+    **dict.fromkeys("smax smin umax umin".split(), (2, INTEGERS)),
+    **dict.fromkeys("uadd.sat sadd.sat usub.sat ssub.sat".split(), (2, INTEGERS)),
+    **dict.fromkeys("ctpop bitreverse".split(), (1, INTEGERS)),
+    "bswap": (1, [I16, I32, I64, W]),
+    "fshl": (3, INTEGERS),
+    "fshr": (3, INTEGERS),
+}
+IMM = object()
+A1, A3 = pointer(1), pointer(3)
+H2 = vector(F16, 2)
+C4 = struct(F32, F32, F32, F32)
+I4 = struct(I32, I32, I32, I32)
+# name -> (result, argument types or constants)
+OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
+    "abs": [(type, [type, (I1, 0)]) for type in INTEGERS],
+    "ctlz": [(type, [type, (I1, 0)]) for type in INTEGERS],
+    "cttz": [(type, [type, (I1, 0)]) for type in INTEGERS],
+    **{f"{name}.with.overflow": [(struct(I64, I1), [I64, I64])] for name in ("sadd", "umul", "smul")},
+    "fptosi.sat": [(W, [V]), (I64, [F64]), (I8, [F32])],
+    "fptoui.sat": [(W, [V]), (I64, [F64]), (I8, [F32])],
+    **{
+        f"vector.reduce.{name}": [(I32, [W]), (I64, [Q])]
+        for name in "add mul and or xor smax smin umax umin".split()
+    },
+    **{
+        f"vector.reduce.{name}": [(F32, [V]), (F64, [vector(F64, 4)])]
+        for name in "fmax fmin fmaximum fminimum".split()
+    },
+    "vector.reduce.fadd": [(F32, [F32, V])],
+    "vector.reduce.fmul": [(F32, [F32, V])],
+    "assume": [(VOID, [I1])],
+    "trap": [(VOID, [])],
+    "expect": [(I1, [I1, I1])],
+    "memcpy": [(VOID, [PTR, PTR, I64, (I1, 0)])],
+    "memmove": [(VOID, [PTR, PTR, I64, (I1, 0)])],
+    "memset": [(VOID, [PTR, I8, I64, (I1, 0)])],
+    "prefetch": [(VOID, [PTR, (I32, 0), (I32, 3), (I32, 1)])],
+    "masked.compressstore": [(VOID, [V, PTR, B])],
+    "masked.expandload": [(V, [PTR, B, V])],
+    **{
+        f"x86.avx512bf16.dpbf16ps.{bits}": [
+            (vector(F32, bits // 32), [vector(F32, bits // 32), *[vector(BF16, bits // 16)] * 2])
+        ]
+        for bits in (128, 256, 512)
+    },
+    **{
+        f"x86.avx512.vpdpbusd.{bits}": [
+            (vector(I32, bits // 32), [vector(I32, bits // 32), *[vector(I8, bits // 8)] * 2])
+        ]
+        for bits in (128, 256, 512)
+    },
+    "x86.sse2.pause": [(VOID, [])],
+    "readcyclecounter": [(I64, [])],
+    **{
+        name.removeprefix("llvm."): [(I32, [])]
+        for name in INTRINSICS
+        if name.startswith("llvm.nvvm.read.ptx.sreg.")
+    },
+    **{
+        f"nvvm.shfl.sync.{mode}.{text}": [(type, [(I32, -1), type, I32, (I32, 31)])]
+        for mode in ("bfly", "down", "up", "idx")
+        for text, type in (("i32", I32), ("f32", F32))
+    },
+    "nvvm.vote.ballot.sync": [(I32, [(I32, -1), I1])],
+    "nvvm.vote.any.sync": [(I1, [(I32, -1), I1])],
+    "nvvm.vote.all.sync": [(I1, [(I32, -1), I1])],
+    "nvvm.barrier0": [(VOID, [])],
+    "nvvm.barrier.cta.sync.aligned.all": [(VOID, [(I32, 0)])],
+    "nvvm.bar.warp.sync": [(VOID, [(I32, -1)])],
+    "nvvm.membar.cta": [(VOID, [])],
+    "nvvm.membar.gl": [(VOID, [])],
+    "nvvm.cp.async.commit.group": [(VOID, [])],
+    "nvvm.cp.async.wait.group": [(VOID, [(I32, 0)])],
+    "nvvm.cp.async.cg.shared.global.16": [(VOID, [A3, A1])],
+    "nvvm.cp.async.ca.shared.global.4": [(VOID, [A3, A1])],
+    "nvvm.ex2.approx.ftz.f": [(F32, [F32])],
+    "nvvm.rcp.approx.ftz.f": [(F32, [F32])],
+    "nvvm.rsqrt.approx.ftz.f": [(F32, [F32])],
+    "nvvm.mma.m16n8k16.row.col.bf16": [(C4, [*[I32] * 6, *[F32] * 4])],
+    "nvvm.mma.m16n8k16.row.col.f32.f32": [(C4, [*[H2] * 6, *[F32] * 4])],
+    "nvvm.mma.m16n8k8.row.col.tf32": [(C4, [*[I32] * 6, *[F32] * 4])],
+    "nvvm.mma.m16n8k32.row.col.s8": [(I4, [*[I32] * 6, *[I32] * 4])],
+}
+METHODS = {
+    "masked.load": lambda f, p: f.masked_load(V, p, f.zero(B)),
+    "masked.store": lambda f, p: f.masked_store(f.zero(V), p, f.zero(B)),
+    "masked.gather": lambda f, p: f.gather(V, f.splat(p, 16)),
+    "masked.scatter": lambda f, p: f.scatter(f.zero(V), f.splat(p, 16)),
+}
+
+
+def cases(name: str) -> list[tuple[Type, list[object]]]:
+    if name in SAME:
+        count, types = SAME[name]
+        return [(type, [type] * count) for type in types]
+    return OTHERS[name]
+
+
+def emit(name: str, architecture: str) -> str:
+    """A module whose functions call the intrinsic with arguments that nothing knows."""
+    module = ModuleBuilder(name, architecture)
+    short = name.removeprefix("llvm.")
+    if short in METHODS:
+        f = module.function("f", VOID, [("p", PTR)])
+        METHODS[short](f, f.params[0])
+        f.ret()
+        return module.text()
+    for at, (result, args) in enumerate(cases(short)):
+        params = [(f"a{i}", item) for i, item in enumerate(args) if isinstance(item, Type)]
+        f = module.function(f"f{at}", result, params)
+        given = iter(f.params)
+        operands: list[Value] = [
+            next(given) if isinstance(item, Type) else f.const(*item)  # type: ignore[misc]
+            for item in args
+        ]
+        value = f.intrinsic(name, result, operands)
+        f.ret(None if result is VOID else value)
+    return module.text()
+
+
+def compile_all(architecture: str) -> None:
+    target = TargetSpec.host("avx512") if architecture == "x86" else TargetSpec.nvptx()
+    for name, row in INTRINSICS.items():
+        if architecture in row.architectures:
+            print(name, flush=True)
+            assembly(emit(name, architecture), target, 2, SHORT_PASSES)
+    print("all compiled")
+
+
+@pytest.mark.parametrize("architecture", ["x86", "nvptx"])
+def test_every_row_compiles_for_its_targets(architecture: str) -> None:
+    done = subprocess.run(
+        [sys.executable, __file__, architecture], capture_output=True, text=True, timeout=120
+    )
+    lines = done.stdout.splitlines()
+    assert lines[-1:] == ["all compiled"], (lines[-1:], done.stderr[-2000:])
+
+
+def test_an_intrinsic_of_another_target_is_refused() -> None:
+    f = ModuleBuilder("m", "x86").function("f", I32, [])
+    with pytest.raises(InternalError, match="whitelist of x86"):
+        f.intrinsic("llvm.nvvm.read.ptx.sreg.tid.x", I32, [])
+
+
+def test_an_unknown_intrinsic_is_refused() -> None:
+    f = ModuleBuilder("m").function("f", F32, [("x", F32)])
+    with pytest.raises(InternalError, match=r"llvm\.nonsense"):
+        f.intrinsic("llvm.nonsense", F32, f.params)
+
+
+if __name__ == "__main__":
+    compile_all(sys.argv[1])
