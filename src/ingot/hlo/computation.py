@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -100,8 +101,7 @@ class Computation:
         return made
 
     def _insert_parameter(self, made: Instruction) -> None:
-        self.parameters.append(made)
-        self.parameters.sort(key=lambda p: p.attributes.number)
+        insort(self.parameters, made, key=lambda p: p.attributes.number)
 
     def set_root(self, root: Instruction) -> None:
         """Make `root` the result."""

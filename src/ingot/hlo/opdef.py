@@ -19,6 +19,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum, auto
+from functools import cache
 from typing import Any
 
 from ingot.hlo.shape import Shape
@@ -139,7 +140,12 @@ class OpDef:
     @property
     def fields(self) -> tuple[Field[Any], ...]:
         """The attribute fields, in text order."""
-        return fields(self.attributes)
+        return _fields(self.attributes)
+
+
+@cache
+def _fields(attributes: type[Any]) -> tuple[Field[Any], ...]:
+    return fields(attributes)
 
 
 _TABLE: dict[str, OpDef] = {}

@@ -189,8 +189,13 @@ class Shape:
             text += str(self.layout)
         return text
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return self.to_string()
+
+    def __str__(self) -> str:
+        # Kept: shape rules write it into messages that are hardly ever shown.
+        return self._text
 
 
 def _size_text(size: int | Dim) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """How values of one codec are read and written; `write` gets the prefix of names (`%` or "")."""
+    """How values of one codec look; `write` gets what stands before names (`%` or nothing)."""
 
     read: Callable[[Place], Any]
     write: Callable[[Any, str], str]
@@ -105,13 +105,20 @@ def _read_sizes(place: Place) -> Sizes:
     found = reader.take(_INTS)
     if found is None:
         return _braced(place, _size)
-    parts = [part.strip() for part in found.group(1).split(",")]
-    if parts == [""]:
-        return ()
+    text = found.group(1)
+    sizes = _sizes_of(text)
+    if sizes is None or any(abs(size) >> 63 for size in sizes):
+        reader.fail(f"expected integers, found '{text}'", at=found.start(1))
+    return sizes
+
+
+@lru_cache(maxsize=4096)
+def _sizes_of(text: str) -> tuple[int, ...] | None:
+    """Return the integers of a list, None when the text is none."""
     try:
-        return tuple(reader.to_integer(part, found.start(1)) for part in parts)
+        return tuple([int(part) for part in text.split(",")]) if text.strip() else ()
     except ValueError:
-        reader.fail(f"expected integers, found '{found.group(1)}'", at=found.start(1))
+        return None
 
 
 def _read_bool(place: Place) -> bool:
@@ -209,7 +216,9 @@ def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -
     interior = any(row[2] for row in rows)
     # `?n_0x?m` would read as one name: a symbolic size is always in parentheses here.
     return "x".join(
-        "_".join(f"?({size})" if isinstance(size, Dim) else str(size) for size in row[: 2 + interior])
+        "_".join(
+            f"?({size})" if isinstance(size, Dim) else str(size) for size in row[: 2 + interior]
+        )
         for row in rows
     )
 

@@ -196,9 +196,7 @@ class MetadataReader:
         return known
 
     def _made(self, text: str) -> Metadata:
-        values = {
-            name: unescape(quoted) or plain for name, quoted, plain in _PAIR.findall(text)
-        }
+        values = {name: unescape(quoted) or plain for name, quoted, plain in _PAIR.findall(text)}
         file, line = self._frames.places.get(values.get("stack_frame_id", ""), ("", 0))
         made = Metadata(
             values.get("op_type", ""),

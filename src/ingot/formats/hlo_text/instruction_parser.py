@@ -23,16 +23,22 @@ from ingot.formats.hlo_text.header_text import MetadataReader
 from ingot.formats.hlo_text.literal_text import read_literal
 from ingot.formats.hlo_text.opcodes import XLA_OPCODES
 from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
-from ingot.formats.hlo_text.shape_text import ShapeReader
+from ingot.formats.hlo_text.shape_text import ARRAY, ShapeReader
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata, called_fields
 from ingot.hlo.literal import Literal
-from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, OpDef, OpView, table
+from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, NoAttributes, OpDef, OpView, table
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.text import did_you_mean
 
-_HEAD = re.compile(SKIP + r"(ROOT\s++)?+%?([\w.\-]++)\s*+=")
+# `ROOT %name =`, then what nearly every instruction goes on with: an array shape and an opcode.
+_HEAD = re.compile(
+    SKIP
+    + r"(ROOT\s++)?+%?([\w.\-]++)\s*+="
+    + f"(?:{ARRAY.pattern}{SKIP}"
+    + r"([a-z][a-z0-9\-]*+)\()?+"
+)
 _OPCODE = re.compile(SKIP + r"([a-z][a-z0-9\-]*+)" + SKIP + r"\(")
 # Operands as XLA prints them: names only. Anything else takes the longer way.
 _NAMES_ONLY = re.compile(r"((?>[%\w.\-,\s]|/\*(?>[^*]|\*(?!/))*+\*/)*+)\)")
@@ -80,8 +86,12 @@ class InstructionParser:
         self._table = table()
         self._literals: dict[tuple[str, str], Literal] = {}
 
-    def parse(self, scope: Scope) -> None:
-        """Take one instruction into `scope`."""
+    def parse_body(self, scope: Scope) -> None:
+        """Take instructions into `scope`, up to the closing brace."""
+        while not self.reader.accept("}"):
+            self._parse(scope)
+
+    def _parse(self, scope: Scope) -> None:
         reader = self.reader
         found = reader.take(_HEAD)
         if found is None:
@@ -89,17 +99,8 @@ class InstructionParser:
         at, name = found.start(2), found.group(2)
         if name in scope.names:
             reader.fail(f"%{name} is defined twice", at=at, code="INGOT0105")
-        shape = self.shapes.shape() if self.shapes.is_here() else None
-        definition = self._definition()
-        values: dict[str, Any] = {}
-        operands: tuple[Instruction, ...] = ()
-        if definition.name == "parameter":
-            values["number"] = reader.integer()
-            reader.expect(")", "after the parameter number")
-        elif definition.name == "constant":
-            values["literal"] = self._literal(shape)
-        else:
-            operands = self._operands(scope)
+        shape, definition = self._shape_and_opcode(found)
+        operands, values = self._inside(scope, definition, shape)
         tail = self._tail(definition, values)
         attributes = self._attributes(definition, tail, at)
         if shape is None:
@@ -112,15 +113,30 @@ class InstructionParser:
         scope.computation.insert(made)
         scope.names[name] = made
         self.places.append((made, at))
-        if found.group(1) is not None or scope.root is None:
-            self._set_root(scope, made, found.group(1) is not None, at)
+        if found.group(1) is not None:
+            if scope.root is not None:
+                reader.fail("a second ROOT in this computation", at=at, code="INGOT0105")
+            scope.root = made
 
-    def _set_root(self, scope: Scope, made: Instruction, marked: bool, at: int) -> None:
-        if not marked:
-            return
-        if scope.root is not None:
-            self.reader.fail("a second ROOT in this computation", at=at, code="INGOT0105")
-        scope.root = made
+    def _shape_and_opcode(self, found: re.Match[str]) -> tuple[Shape | None, OpDef]:
+        opcode = found.group(4)
+        if opcode is None:
+            shape = self.shapes.shape() if self.shapes.is_here() else None
+            return shape, self._definition()
+        shape = self.shapes.known(found.group(3), found.start(3))
+        return shape, self._table.get(opcode) or self._unknown_opcode(opcode, found.start(4))
+
+    def _inside(
+        self, scope: Scope, definition: OpDef, shape: Shape | None
+    ) -> tuple[tuple[Instruction, ...], dict[str, Any]]:
+        """Take what stands in the parentheses: operands, or the value that is there instead."""
+        if definition.name == "parameter":
+            number = self.reader.integer()
+            self.reader.expect(")", "after the parameter number")
+            return (), {"number": number}
+        if definition.name == "constant":
+            return (), {"literal": self._literal(shape)}
+        return self._operands(scope), {}
 
     # ---- opcode and operands
 
@@ -258,7 +274,7 @@ class InstructionParser:
                 message = f"conditional takes {_TRUE} and {_FALSE}, or branch_computations"
                 self.reader.fail(message, at=at, code="INGOT0108")
             values["branch_computations"] = (values.pop(_TRUE), values.pop(_FALSE))
-        if not definition.fields:
+        if definition.attributes is NoAttributes:
             return NO_ATTRIBUTES
         for row in plan(definition):
             if row.is_required and row.field not in values:

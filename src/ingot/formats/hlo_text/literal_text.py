@@ -31,7 +31,7 @@ _SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _PARTS = {"c64": np.float32, "c128": np.float64}
 # Significant digits: tried first, and always enough (max_digits10).
-_DIGITS = {"f32": (8, 9), "f64": (16, 17)}
+_DIGITS = {"f32": (6, 9), "f64": (15, 17)}
 # NaN is one bit pattern here: it has no payload, and its sign bit is not free.
 _SINGLE_NAN = {"f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu"}
 
@@ -194,7 +194,9 @@ def write_literal(literal: Literal) -> str:
     dims = literal.value.shape
     if not dims:
         scalar = texts[0]
-        return {"1": "true", "0": "false"}[scalar] if literal.shape.dtype.kind is Kind.PRED else scalar
+        return (
+            {"1": "true", "0": "false"}[scalar] if literal.shape.dtype.kind is Kind.PRED else scalar
+        )
     return _nested(texts, dims)
 
 
@@ -234,6 +236,8 @@ def float_texts(flat: Array, name: str, mantissa: int = 0) -> list[str]:
             again = np.array(texts, np.float64).astype(flat.dtype)
         for number in np.flatnonzero((again != flat) & ~np.isnan(values)):
             texts[number] = f"%.{enough}g" % values[number]
+    # XLA writes `-0`, which it reads back as +0; `-0.0` it reads right.
+    texts = ["-0.0" if text == "-0" else text for text in texts]
     for number in np.flatnonzero(np.isnan(values)):
         texts[number] = _nan_text(flat[number : number + 1], name, mantissa)
     return texts

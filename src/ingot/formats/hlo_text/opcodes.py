@@ -5,8 +5,7 @@ Source: xla/hlo/ir/hlo_opcode.h.
 
 from __future__ import annotations
 
-XLA_OPCODES = frozenset(
-    """
+_NAMES = """
     abs acos acosh add add-dependency after-all all-gather all-gather-done all-gather-start
     all-reduce all-reduce-done all-reduce-start all-to-all and asin asinh async-done async-start
     async-update atan2 atanh batch-norm-grad batch-norm-inference batch-norm-training bitcast
@@ -22,5 +21,6 @@ XLA_OPCODES = frozenset(
     round-nearest-even rsqrt scaled-dot scan scatter select select-and-scatter send send-done
     set-dimension-size shift-left shift-right-arithmetic shift-right-logical sign sine sinh slice
     sort sqrt stochastic-convert subtract tan tanh topk transpose triangular-solve tuple while xor
-    """.split()
-)
+"""
+
+XLA_OPCODES = frozenset(_NAMES.split())

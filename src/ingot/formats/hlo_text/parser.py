@@ -107,8 +107,7 @@ class _ModuleParser:
             self.entry = computation
         signature = self._signature() if found.group(3) == "(" else None
         scope = Scope(computation)
-        while not reader.accept("}"):
-            parser.parse(scope)
+        parser.parse_body(scope)
         reader.take(_AFTER)
         self._finish(scope, at)
         if signature is not None:

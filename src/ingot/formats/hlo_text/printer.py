@@ -146,7 +146,7 @@ def _computation(computation: Computation, style: _Style) -> str:
     head += style.prefix + computation.name
     if not style.short:
         plain = _Style(layouts=False)
-        inner = marked([f"{p.name}: {plain.shape(p.shape)}" for p in computation.parameters])
+        inner = ", ".join(f"{p.name}: {plain.shape(p.shape)}" for p in computation.parameters)
         head += f" ({inner}) -> {plain.shape(computation.root.shape)}"
     order = module.schedule.get(computation) if module is not None else None
     root = computation.root
@@ -167,7 +167,9 @@ def _instruction(instruction: Instruction, style: _Style) -> str:
         if inline is not None
         else marked([prefix + operand.name for operand in instruction.operands])
     )
-    text = f"{prefix}{instruction.name} = {style.shape(instruction.shape)} {definition.name}({inner})"
+    text = (
+        f"{prefix}{instruction.name} = {style.shape(instruction.shape)} {definition.name}({inner})"
+    )
     for row in plan(definition):
         value = getattr(instruction.attributes, row.field)
         if value != row.default:

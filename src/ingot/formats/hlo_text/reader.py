@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NoReturn
 
 from ingot.support.diagnostics import IngotError, ParseError, Span
@@ -163,8 +164,6 @@ class Reader:
 
 def with_span(error: IngotError, reader: Reader, at: int, instruction: str = "") -> IngotError:
     """Return `error` with the place in the text, of the same class."""
-    from dataclasses import replace
-
     found = error.diagnostic
     if found.span is not None:
         return error

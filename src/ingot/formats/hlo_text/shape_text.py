@@ -55,11 +55,7 @@ class ShapeReader:
         reader = self.reader
         found = reader.take(ARRAY)
         if found is not None:
-            text = found.group(1)
-            known = self._known.get(text)
-            if known is None:
-                known = self._known[text] = self._array(text, found.start(1))
-            return known
+            return self.known(found.group(1), found.start(1))
         start = reader.skip()
         if not reader.accept("("):
             reader.fail(f"expected a shape, found {reader.found()}", at=start, code="INGOT0110")
@@ -72,6 +68,13 @@ class ShapeReader:
                 reader.expect(")", "after the elements of the tuple shape")
                 break
         return Shape.tuple(tuple(elements))
+
+    def known(self, text: str, at: int) -> Shape:
+        """Return the array shape that `text`, at offset `at`, says."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._array(text, at)
+        return found
 
     def _array(self, text: str, at: int) -> Shape:
         reader = self.reader

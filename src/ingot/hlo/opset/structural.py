@@ -50,11 +50,11 @@ class CustomCallAttributes:
     """Attributes of `custom-call`."""
 
     custom_call_target: str = attribute(Codec.STRING)
+    operand_layout_constraints: str = attribute(Codec.SHAPES, "")
     custom_call_has_side_effect: bool = attribute(Codec.BOOL, False)
+    output_to_operand_aliasing: str = attribute(Codec.ALIASING, "")
     api_version: str = attribute(Codec.NAME, "")
     called_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS, ())
-    output_to_operand_aliasing: str = attribute(Codec.ALIASING, "")
-    operand_layout_constraints: str = attribute(Codec.SHAPES, "")
 
 
 def _given(view: OpView) -> Shape:
