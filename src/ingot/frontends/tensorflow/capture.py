@@ -34,6 +34,7 @@ from ingot.frontends.tensorflow.locations import Locations
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     dtypes,
+    handle_data_util,
     op_def_registry,
     tensor_util,
 )
@@ -162,8 +163,10 @@ def tensor_type(tensor: Any) -> TensorType:
 
 def handle_type(tensor: Any) -> TensorType | None:
     """Return the type of what a resource or variant tensor stands for, if TensorFlow knows it."""
-    data = getattr(tensor, "_handle_data", None)
-    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+    if tensor.dtype.name not in ("resource", "variant"):
+        return None
+    data = handle_data_util.get_resource_handle_data(tensor)
+    if not data.is_set or len(data.shape_and_type) != 1:
         return None
     item = data.shape_and_type[0]
     return TensorType(dtypes.as_dtype(item.dtype).name, _shape(item.shape))

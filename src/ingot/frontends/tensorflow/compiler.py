@@ -38,13 +38,26 @@ class FunctionCompiler:
         self._captured: CapturedFunction | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, sizes: Sizes) -> Program:
+    def check(self, sizes: Sizes) -> None:
+        """Raise ExecutionError if parameters of these sizes do not fit the signature."""
+        for parameter, given in zip(self._binding.parameters, sizes, strict=True):
+            item = self._function.inputs[parameter.input]
+            wanted = parameter_shape(item)
+            if wanted is not None and not _fits(given, wanted):
+                raise ExecutionError(
+                    f"input '{item.name}' has shape {list(given)}, but the function was traced "
+                    f"for {_shape_text(wanted)}",
+                    op_name=item.name,
+                    hint="call the tf.function itself, which traces anew for new shapes",
+                )
+
+    def compile(self, sizes: Sizes) -> Program:
         """Return a program for parameters of these sizes (`Binding.parameters` order)."""
         captured = self.captured
-        known = self._checked_shapes(sizes)
         _check_results(captured, self._binding)
         name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
-        return self._compiler(captured.with_input_shapes(known), self._binding, name)
+        shaped = captured.with_input_shapes(self._unknown_shapes(sizes))
+        return self._compiler(shaped, self._binding, name)
 
     @property
     def captured(self) -> CapturedFunction:
@@ -54,23 +67,14 @@ class FunctionCompiler:
                 self._captured = capture(self._function)
             return self._captured
 
-    def _checked_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
+    def _unknown_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
         """Return the shapes of inputs whose rank TensorFlow does not know."""
         known: dict[int, Shape] = {}
         for parameter, given in zip(self._binding.parameters, sizes, strict=True):
             item = self._function.inputs[parameter.input]
-            wanted = parameter_shape(item)
-            if wanted is None:
-                known[parameter.input] = (None,) * len(given)
-                if item.type.dtype == "variant":
-                    known[parameter.input] = (None,) * (len(given) - 1)
-            elif not _fits(given, wanted):
-                raise ExecutionError(
-                    f"input '{item.name}' has shape {list(given)}, but the function was traced "
-                    f"for {_shape_text(wanted)}",
-                    op_name=item.name,
-                    hint="call the tf.function itself, which traces anew for new shapes",
-                )
+            if parameter_shape(item) is None:
+                in_front = 1 if item.type.dtype == "variant" else 0
+                known[parameter.input] = (None,) * (len(given) - in_front)
         return known
 
 

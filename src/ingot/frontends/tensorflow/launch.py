@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,6 +41,18 @@ class Program(Protocol):
         ...
 
 
+class LaunchCompiler(Protocol):
+    """What a launch asks for programs."""
+
+    def check(self, sizes: Sizes) -> None:
+        """Raise IngotError if inputs of these sizes do not fit the function."""
+        ...
+
+    def compile(self, sizes: Sizes) -> Program:
+        """Return a program for inputs of these ranks."""
+        ...
+
+
 @dataclass(slots=True)
 class _Variant:
     """One compiled program and the memory that the native record points to."""
@@ -53,15 +65,15 @@ class _Variant:
 class Launch:
     """A function that the launch op executes."""
 
-    __slots__ = ("_compile", "_errors", "_lock", "_variants", "identifier", "kept", "name", "record")
+    __slots__ = ("_compiler", "_errors", "_lock", "_variants", "identifier", "kept", "name", "record")
 
     def __init__(
-        self, name: str, num_inputs: int, output_types: Sequence[int], compile_: Compile
+        self, name: str, num_inputs: int, output_types: Sequence[int], compiler: LaunchCompiler
     ) -> None:
-        """Make the record. `compile_` takes the inputs' sizes; `output_types` are TF_DataTypes."""
+        """Make the record. `output_types` are TF_DataTypes."""
         self.name = name
         self.identifier = next(_identifiers)
-        self._compile = compile_
+        self._compiler = compiler
         self._lock = threading.Lock()
         self._variants: dict[Ranks, _Variant] = {}
         self._errors: dict[Ranks, tuple[int, str]] = {}
@@ -87,8 +99,8 @@ class Launch:
     def compile_for(self, sizes: Sizes) -> tuple[int, str] | None:
         """Make sure that there is a variant for inputs of these sizes; return (code, text) if not.
 
-        Called when no variant fits: if one for the same ranks exists, the sizes are wrong, which
-        `compile_` says.
+        Called when no variant fits. If there is one for the same ranks, either another thread was
+        faster or the sizes are wrong.
         """
         ranks = tuple(len(item) for item in sizes)
         with self._lock:
@@ -96,9 +108,9 @@ class Launch:
             if failed is not None:
                 return failed
             try:
-                program = self._compile(sizes)
+                self._compiler.check(sizes)
                 if ranks not in self._variants:
-                    self._publish(ranks, program)
+                    self._publish(ranks, self._compiler.compile(sizes))
             except BaseException as error:  # nothing may pass through TensorFlow's C++ frames
                 report = status_of(error, self.name)
                 if ranks not in self._variants:
@@ -120,9 +132,6 @@ class Launch:
         # the stores above before it; the kernel loads it with acquire.
         self.record.variants = ctypes.addressof(record)
 
-
-Compile = Callable[[Sizes], Program]
-"""Compiles for inputs of these sizes, or raises what is wrong with them."""
 
 _identifiers = itertools.count(1)
 _launches: dict[int, Launch] = {}

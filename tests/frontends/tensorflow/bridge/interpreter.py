@@ -60,8 +60,9 @@ OPS = {
 class _Run:
     def __init__(self, function, values, variables):
         self.function = function
-        self.values = {TensorRef(item.name): value for item, value in zip(
-            function.inputs, values, strict=True)}
+        self.values = {
+            TensorRef(item.name): value for item, value in zip(function.inputs, values, strict=True)
+        }
         self.variables = variables
 
     def __call__(self):
@@ -82,7 +83,11 @@ class _Run:
         if node.op not in OPS:
             raise UnsupportedError(
                 f"op '{node.op}' has no rule in the test interpreter",
-                op_type=node.op, op_name=node.name, location=node.location, hint="use another op")
+                op_type=node.op,
+                op_name=node.name,
+                location=node.location,
+                hint="use another op",
+            )
         return [OPS[node.op](node, *inputs)]
 
     def op_Const(self, node, inputs):  # noqa: N802
@@ -150,82 +155,82 @@ LOG = []
 """Names of the functions that were compiled, in order."""
 
 
-def compile_stub(captured, binding, name):
-    """The `Compiler` of these tests."""
-    LOG.append(captured.name)
-    items = [captured.inputs[parameter.input] for parameter in binding.parameters]
-    kinds = [item.type if item.handle is None else item.handle for item in items]
-    shapes = [parameter_shape(item) for item in items]
-    dtypes = [np.dtype(kind.dtype) for kind in kinds]
-    # Unsupported ops must be met at compile time.
-    for node in captured.nodes:
-        if node.op not in OPS and not hasattr(_Run, f"op_{node.op}"):
-            _Run(captured, [None] * len(captured.inputs), {}).execute(node, [])
-    types = []
-    for result in binding.results:
-        kind = (
-            captured.inputs[result.variable].handle
-            if result.output is None
-            else captured.output_types[result.output]
-        )
-        types.append(kind)
-    ranks = [None if kind.shape is None else len(kind.shape) for kind in types]
-    example = None
-    if None in ranks:
-        ones = [np.ones([size or 2 for size in shape], dtype)
-                for shape, dtype in zip(shapes, dtypes, strict=True)]
-        example = [np.ndim(value) for value in interpret(captured, binding, ones)]
-        ranks = example
-    info = ProgramInfo(
-        name,
-        tuple(ParamInfo(XLA_NAMES[k.dtype], s) for k, s in zip(kinds, shapes, strict=True)),
-        tuple(OutputInfo(XLA_NAMES[k.dtype], (None,) * r)
-              for k, r in zip(types, ranks, strict=True)),
-        constraints=("the stub's only constraint",),
-        run_errors=("the stub's only run error",),
-    )
-    layout = info.sizes_layout
-    results = [np.dtype(kind.dtype) for kind in types]
+class _Stub:
+    """The two functions of a program that interprets a captured function."""
 
-    def sizes(in_dims, out):
-        given = [tuple(in_dims[i][axis] for axis in range(len(shape)))
-                 for i, shape in enumerate(shapes)]
-        ones = [np.ones(shape, dtype) for shape, dtype in zip(given, dtypes, strict=True)]
-        values = interpret(captured, binding, ones)
-        out[0] = 64 + sum(64 + value.nbytes for value in ones)
-        at = 64 * 0 + layout.symbol(0)
-        for index, value in enumerate(values):
-            value = np.asarray(value)
-            out[layout.output_bytes(index)] = value.size * results[index].itemsize
-            for axis, size in enumerate(value.shape):
-                out[layout.output_dims(index) + axis] = size
-        state.given = given
-        return 0 if at else 1
-
-    class State:
-        given = ()
-
-    state = State()
-
-    def run(rt, inputs, outputs, temp, sizes, constants):
-        arguments = [
-            np.frombuffer(ctypes.string_at(inputs[i], int(np.prod(shape)) * dtype.itemsize),
-                          dtype).reshape(shape)
-            for i, (shape, dtype) in enumerate(zip(state.given, dtypes, strict=True))
+    def __init__(self, captured, binding, name):
+        self.captured, self.binding = captured, binding
+        items = [captured.inputs[parameter.input] for parameter in binding.parameters]
+        kinds = [item.type if item.handle is None else item.handle for item in items]
+        self.shapes = [parameter_shape(item) for item in items]
+        self.dtypes = [np.dtype(kind.dtype) for kind in kinds]
+        ones = [
+            np.ones([size or 2 for size in shape], dtype)
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
-        for index, value in enumerate(interpret(captured, binding, arguments)):
-            data = np.ascontiguousarray(value, results[index])
+        examples = [np.asarray(value) for value in interpret(captured, binding, ones)]
+        self.results = [np.dtype(self.result_dtype(result)) for result in binding.results]
+        self.info = ProgramInfo(
+            name,
+            tuple(
+                ParamInfo(XLA_NAMES[k.dtype], s) for k, s in zip(kinds, self.shapes, strict=True)
+            ),
+            tuple(
+                OutputInfo(XLA_NAMES[d.name], (None,) * e.ndim)
+                for d, e in zip(self.results, examples, strict=True)
+            ),
+            # The sizes function hands the input sizes to the run function as symbols.
+            num_symbols=sum(map(len, self.shapes)),
+        )
+
+    def result_dtype(self, result):
+        if result.output is None:
+            return self.captured.inputs[result.variable].handle.dtype
+        return self.captured.output_types[result.output].dtype
+
+    def sizes(self, in_dims, out):
+        layout, at, ones = self.info.sizes_layout, 0, []
+        for index, (shape, dtype) in enumerate(zip(self.shapes, self.dtypes, strict=True)):
+            given = [in_dims[index][axis] for axis in range(len(shape))]
+            ones.append(np.ones(given, dtype))
+            for size in given:
+                out[layout.symbol(at)] = size
+                at += 1
+        out[0] = 64
+        for index, value in enumerate(interpret(self.captured, self.binding, ones)):
+            out[layout.output_bytes(index)] = np.size(value) * self.results[index].itemsize
+            for axis, size in enumerate(np.shape(value)):
+                out[layout.output_dims(index) + axis] = size
+        return 0
+
+    def run(self, runtime, inputs, outputs, temp, sizes, constants):
+        layout, at, arguments = self.info.sizes_layout, 0, []
+        for index, (shape, dtype) in enumerate(zip(self.shapes, self.dtypes, strict=True)):
+            given = [sizes[layout.symbol(at + axis)] for axis in range(len(shape))]
+            at += len(shape)
+            count = int(np.prod(given)) * dtype.itemsize
+            data = ctypes.string_at(inputs[index], count) if count else b""
+            arguments.append(np.frombuffer(data, dtype).reshape(given))
+        for index, value in enumerate(interpret(self.captured, self.binding, arguments)):
+            data = np.ascontiguousarray(value, self.results[index])
             if data.size:
                 ctypes.memmove(outputs[index], data.ctypes.data, data.nbytes)
         return 0
 
-    pointers = ctypes.POINTER(ctypes.c_void_p)
-    rows = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
-    integers = ctypes.POINTER(ctypes.c_int64)
-    sizes_type = ctypes.CFUNCTYPE(ctypes.c_int32, rows, integers)
-    run_type = ctypes.CFUNCTYPE(
-        ctypes.c_int32, ctypes.c_void_p, pointers, pointers, ctypes.c_void_p, integers,
-        ctypes.c_void_p)
-    functions = (sizes_type(sizes), run_type(run))
+
+_POINTERS = ctypes.POINTER(ctypes.c_void_p)
+_INTEGERS = ctypes.POINTER(ctypes.c_int64)
+_SIZES = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_INTEGERS), _INTEGERS)
+_RUN = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    *(ctypes.c_void_p, _POINTERS, _POINTERS, ctypes.c_void_p, _INTEGERS, ctypes.c_void_p),
+)
+
+
+def compile_stub(captured, binding, name):
+    """The `Compiler` of these tests."""
+    LOG.append(captured.name)
+    stub = _Stub(captured, binding, name)
+    functions = (_SIZES(stub.sizes), _RUN(stub.run))
     addresses = [ctypes.cast(item, ctypes.c_void_p).value for item in functions]
-    return Program(info, *addresses, keep_alive=functions)
+    return Program(stub.info, *addresses, keep_alive=(functions, stub))

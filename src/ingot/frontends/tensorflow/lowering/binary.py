@@ -1,0 +1,164 @@
+"""Elementwise ops of two or more operands: arithmetic, comparison, logic, selection.
+
+All broadcast as NumPy does. Integer division and remainder are TensorFlow's: FloorDiv and FloorMod
+round down, Div and TruncateDiv towards zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.instruction import Instruction
+
+OPCODES = {
+    "Add": "add", "AddV2": "add", "Atan2": "atan2", "BitwiseAnd": "and", "BitwiseOr": "or",
+    "BitwiseXor": "xor", "Div": "divide", "LogicalAnd": "and", "LogicalOr": "or",
+    "Maximum": "maximum", "Minimum": "minimum", "Mod": "remainder", "Mul": "multiply",
+    "Pow": "power", "RealDiv": "divide", "Sub": "subtract", "TruncateDiv": "divide",
+    "TruncateMod": "remainder",
+}  # fmt: skip
+DIRECTIONS = {
+    "Equal": "EQ", "NotEqual": "NE", "Less": "LT", "LessEqual": "LE", "Greater": "GT",
+    "GreaterEqual": "GE",
+}  # fmt: skip
+
+Compute = Callable[[TensorBuilder, Instruction, Instruction], Instruction]
+
+
+def _operands(op: Op) -> tuple[Instruction, Instruction]:
+    left, right = op.b.together(op.tensor(0), op.tensor(1))
+    return left, right
+
+
+def _opcode(opcode: str) -> Rule:
+    return lambda op: op.b.emit(opcode, *_operands(op))
+
+
+def _comparison(direction: str) -> Rule:
+    return lambda op: op.b.emit("compare", *_operands(op), direction=direction)
+
+
+def _composed(compute: Compute) -> Rule:
+    return lambda op: compute(op.b, *_operands(op))
+
+
+def _signs_differ(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    return b.compare(b.compared("LT", x, 0), b.compared("LT", y, 0), direction="NE")
+
+
+def floor_divide(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    """x / y rounded down."""
+    element = x.shape.dtype
+    if element.is_float:
+        return b.floor(b.divide(x, y))
+    quotient = b.divide(x, y)
+    if not element.is_signed:
+        return quotient
+    inexact = b.compared("NE", b.remainder(x, y), 0)
+    down = b.and_(_signs_differ(b, x, y), inexact)
+    return b.select(down, b.binary("subtract", quotient, 1), quotient)
+
+
+def floor_modulo(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    """Remainder with the sign of y."""
+    rest = b.remainder(x, y)
+    if not x.shape.dtype.is_float and not x.shape.dtype.is_signed:
+        return rest
+    move = b.and_(b.compared("NE", rest, 0), _signs_differ(b, rest, y))
+    return b.select(move, b.add(rest, y), rest)
+
+
+def _zero_where(direction_operand: int, opcode: str) -> Compute:
+    """Return `opcode`, but 0 where the chosen operand is 0, whatever the other is."""
+
+    def compute(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+        chosen = (x, y)[direction_operand]
+        return b.select(b.compared("EQ", chosen, 0), b.zeros(x.shape), b.emit(opcode, x, y))
+
+    return compute
+
+
+def _zero_where_left(combine: Compute) -> Compute:
+    def compute(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+        return b.select(b.compared("EQ", x, 0), b.zeros(x.shape), combine(b, x, y))
+
+    return compute
+
+
+def _squared_difference(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    gap = b.subtract(x, y)
+    if not gap.shape.dtype.is_complex:
+        return b.multiply(gap, gap)
+    return b.multiply(gap, b.complex(b.real(gap), b.negate(b.imag(gap))))
+
+
+def _shift(op: Op, opcode: str) -> Value:
+    """Shift; TensorFlow holds the distance inside 0..bits-1."""
+    x, y = _operands(op)
+    most = x.shape.dtype.bits - 1
+    b = op.b
+    held = b.maximum(b.minimum(y, b.like(most, y.shape)), b.zeros(y.shape))
+    return b.emit(opcode, x, held)
+
+
+def _right_shift(op: Op) -> Value:
+    signed = op.dtype(0).is_signed
+    return _shift(op, "shift-right-arithmetic" if signed else "shift-right-logical")
+
+
+
+
+def _approximate_equal(op: Op) -> Value:
+    x, y = _operands(op)
+    gap = op.b.abs(op.b.subtract(x, y))
+    return op.b.compared("LT", gap, float(op.attribute("tolerance", 1e-5)))
+
+
+def _add_n(op: Op) -> Value:
+    total, *others = op.tensors()
+    for other in others:
+        total = op.b.add(*op.b.together(total, other))
+    return total
+
+
+def _select(op: Op) -> Value:
+    """Select: a vector condition chooses whole rows; otherwise as SelectV2."""
+    condition, on_true, on_false = op.tensors()
+    if condition.shape.rank == 1 and on_true.shape.rank > 1:
+        condition = op.b.spread(condition, (condition.shape.dims[0],) + on_true.shape.dims[1:], (0,))
+    return op.b.select(condition, on_true, on_false)
+
+
+def _select_v2(op: Op) -> Value:
+    return op.b.select(*op.b.together(*op.tensors()))
+
+
+def _clip(op: Op) -> Value:
+    value, low, high = op.b.together(*op.tensors())
+    return op.b.maximum(op.b.minimum(value, high), low)
+
+
+RULES: dict[str, Rule] = {
+    **{name: _opcode(opcode) for name, opcode in OPCODES.items()},
+    **{name: _comparison(direction) for name, direction in DIRECTIONS.items()},
+    "AddN": _add_n,
+    "ApproximateEqual": _approximate_equal,
+    "ClipByValue": _clip,
+    "DivNoNan": _composed(_zero_where(1, "divide")),
+    "FloorDiv": _composed(floor_divide),
+    "FloorMod": _composed(floor_modulo),
+    "LeftShift": lambda op: _shift(op, "shift-left"),
+    "MulNoNan": _composed(_zero_where(1, "multiply")),
+    "RightShift": _right_shift,
+    "Select": _select,
+    "SelectV2": _select_v2,
+    "SquaredDifference": _composed(_squared_difference),
+    "Xdivy": _composed(_zero_where(0, "divide")),
+    "Xlog1py": _composed(
+        _zero_where_left(lambda b, x, y: b.multiply(x, b.log_plus_one(y)))
+    ),
+    "Xlogy": _composed(_zero_where_left(lambda b, x, y: b.multiply(x, b.log(y)))),
+}

@@ -1,0 +1,259 @@
+"""Calls, branches and loops.
+
+A call is inlined. A branch or loop body is a computation of its own that takes one tuple: its
+operands, then the variables that it may touch, then the sizes of the program's symbols; variables
+that a branch or body changes come back as further results.
+
+Invariant: resources are never part of a tuple; a handle that goes through a body is the same handle
+outside, since TensorFlow hands resources through bodies unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
+from ingot.frontends.tensorflow.lowering import graph
+from ingot.frontends.tensorflow.lowering.frame import Frame
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.values import TensorList, Value, Variable
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+@dataclass(slots=True)
+class Packing:
+    """How the values that go into a body lie in one tuple.
+
+    Attributes:
+        values: the body's inputs, as values outside.
+        variables: variables with a value that the body may touch.
+        symbols: the program's sizes.
+    """
+
+    values: list[Value]
+    variables: list[Variable]
+    symbols: list[str]
+
+    @staticmethod
+    def of(op: Op, values: list[Value]) -> Packing:
+        """Pack what a body gets from the frame of `op`."""
+        handles = dict.fromkeys(value for value in values if isinstance(value, Variable))
+        held = [variable for variable in handles if variable in op.frame.state]
+        return Packing(values, held, list(op.frame.sizes))
+
+    def pack(self, frame: Frame, values: Sequence[Value]) -> Instruction:
+        """Return the tuple of these values (shaped as `self.values`) with `frame`'s state."""
+        parts = [part for value in values for part in leaves(frame, value)]
+        parts.extend(frame.tensor(frame.state[variable]) for variable in self.variables)
+        parts.extend(frame.sizes[name] for name in self.symbols)
+        return frame.builder.tuple(*parts)
+
+    def unpack(self, frame: Frame, packed: Instruction) -> list[Value]:
+        """Return the body's inputs out of its parameter; fills the frame's state and sizes."""
+        count = len(packed.shape.elements)
+        parts = iter([frame.builder.element_of(packed, number) for number in range(count)])
+        values = [rebuilt(value, parts) for value in self.values]
+        for variable in self.variables:
+            frame.state[variable] = next(parts)
+        for name in self.symbols:
+            frame.sizes[name] = next(parts)
+        return values
+
+
+def leaves(frame: Frame, value: Value) -> list[Instruction]:
+    """Return the instructions that make up a value; none for a handle."""
+    if isinstance(value, Variable):
+        return []
+    if isinstance(value, TensorList):
+        if value.buffer is None:
+            return []
+        length = value.length
+        if isinstance(length, Instruction):
+            return [value.buffer, length]
+        return [value.buffer]
+    return [frame.tensor(value)]
+
+
+def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
+    """Return a value like `template` made of the next instructions of `parts`."""
+    if isinstance(template, Variable):
+        return template
+    if isinstance(template, TensorList):
+        if template.buffer is None:
+            return template
+        buffer = next(parts)
+        length = next(parts) if isinstance(template.length, Instruction) else template.length
+        return TensorList(buffer, length, template.element, template.dims)
+    return next(parts)
+
+
+def _callee(op: Op, name: str) -> CapturedFunction:
+    return op.scope.library[op.function(name)]
+
+
+def _call(op: Op) -> tuple[Value, ...]:
+    return tuple(graph.run(_callee(op, "f"), op.frame, op.values))
+
+
+@dataclass(slots=True)
+class _Branch:
+    frame: Frame
+    outputs: list[Value]
+
+
+def _trace(op: Op, packing: Packing, callee: CapturedFunction, shape: Shape) -> _Branch:
+    frame = Frame(callee.name, op.b.program)
+    frame.builder.metadata = op.b.metadata
+    packed = frame.builder.parameter(0, shape, "state")
+    return _Branch(frame, graph.run(callee, frame, packing.unpack(frame, packed)))
+
+
+def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tuple[Value, ...]:
+    packing = Packing.of(op, op.values[1:])
+    operand = packing.pack(op.frame, packing.values)
+    traced = [_trace(op, packing, callee, operand.shape) for callee in callees]
+    written = _written(op, traced)
+    templates = [_common(op, list(items)) for items in zip(*(t.outputs for t in traced), strict=True)]
+    computations = [_finished(op, branch, written) for branch in traced]
+    made = op.b.emit(
+        "conditional",
+        index,
+        *([operand] * len(computations)),
+        branch_computations=tuple(computations),
+    )
+    count = len(made.shape.elements)
+    parts = iter([op.b.element_of(made, number) for number in range(count)])
+    outputs = tuple(rebuilt(template, parts) for template in templates)
+    for variable in written:
+        op.frame.state[variable] = next(parts)
+    return outputs
+
+
+def _written(op: Op, traced: list[_Branch]) -> list[Variable]:
+    """Return the variables that some branch changed; each must have a value in every branch."""
+    touched: dict[Variable, None] = {}
+    for branch in traced:
+        for variable, value in branch.frame.state.items():
+            if not isinstance(value, Instruction) or value.opcode != "get-tuple-element" or (
+                value.operands[0].opcode != "parameter"
+            ):
+                touched[variable] = None
+    for variable in touched:
+        if not all(variable in branch.frame.state for branch in traced):
+            raise op.error(
+                "a variable gets its first value in one branch only",
+                "initialise the variable before the function runs",
+            )
+    return list(touched)
+
+
+def _common(op: Op, items: list[Value]) -> Value:
+    """Return the template of an output that all branches give."""
+    first = items[0]
+    for other in items[1:]:
+        if isinstance(first, Variable) != isinstance(other, Variable) or (
+            isinstance(first, Variable) and first is not other and first != other
+        ):
+            raise op.error("the branches give different variables")
+        if isinstance(first, TensorList) != isinstance(other, TensorList):
+            raise op.error("the branches give different kinds of values")
+    return first
+
+
+def _finished(op: Op, branch: _Branch, written: list[Variable]) -> Computation:
+    frame = branch.frame
+    parts = [part for value in branch.outputs for part in leaves(frame, value)]
+    parts.extend(frame.tensor(frame.state[variable]) for variable in written)
+    return frame.builder.build(frame.builder.tuple(*parts))
+
+
+def _known_truth(op: Op) -> bool | None:
+    array = op.known(0)
+    if array is None or array.dtype == object:
+        return None
+    return bool(array.ravel()[0]) if array.ndim == 0 else bool(array.size)
+
+
+def _condition(op: Op) -> Instruction:
+    """Return the condition as a pred: numbers are true unless 0."""
+    value = op.tensor(0)
+    if value.shape.rank:
+        raise op.error("the condition is not a scalar")
+    return value if value.shape.dtype is PRED else op.b.compared("NE", value, 0)
+
+
+def _if(op: Op) -> tuple[Value, ...]:
+    callees = [_callee(op, "then_branch"), _callee(op, "else_branch")]
+    truth = _known_truth(op)
+    if truth is not None:
+        return tuple(graph.run(callees[0 if truth else 1], op.frame, op.values[1:]))
+    return _choose(op, _condition(op), callees)
+
+
+def _case(op: Op) -> tuple[Value, ...]:
+    names = op.attribute("branches")
+    callees = [op.scope.library[ref.name] for ref in names if isinstance(ref, FunctionRef)]
+    return _choose(op, op.b.convert_to(op.tensor(0), S32), callees)
+
+
+def _while(op: Op) -> tuple[Value, ...]:
+    packing = Packing.of(op, op.values)
+    start = packing.pack(op.frame, op.values)
+    condition = _trace(op, packing, _callee(op, "cond"), start.shape)
+    test = condition.frame.tensor(condition.outputs[0])
+    if test.shape.dtype is not PRED:
+        test = condition.frame.builder.compared("NE", test, 0)
+    body = _trace(op, packing, _callee(op, "body"), start.shape)
+    end = packing.pack(body.frame, body.outputs)
+    if not end.shape.compatible(start.shape):
+        raise _changed_shape(op, packing, start.shape, end.shape)
+    made = op.b.emit(
+        "while",
+        start,
+        condition=condition.frame.builder.build(test),
+        body=body.frame.builder.build(end),
+    )
+    sizes = dict(op.frame.sizes)
+    values = packing.unpack(op.frame, made)
+    # Sizes do not change in a loop: the ones from outside are as good and cheaper.
+    op.frame.sizes = sizes
+    return tuple(values)
+
+
+def _changed_shape(op: Op, packing: Packing, start: Shape, end: Shape) -> Exception:
+    pairs = zip(start.elements, end.elements, strict=False)
+    for number, (before, after) in enumerate(pairs):
+        if not before.compatible(after):
+            return op.error(
+                f"loop variable {number} has shape {before.to_string(with_layout=False)} before "
+                f"an iteration and {after.to_string(with_layout=False)} after it",
+                "keep the shape the same in every iteration (write into a buffer of full size)",
+            )
+    return op.error(f"the loop's values change from {start} to {end}")
+
+
+def _assert(op: Op) -> tuple[Value, ...]:
+    truth = _known_truth(op)
+    if truth:
+        return ()
+    raise op.error(
+        "the assertion depends on data, and compiled code cannot raise",
+        "check it outside the function with jit_compile=True",
+    )
+
+
+RULES: dict[str, Rule] = {
+    "Assert": _assert,
+    "Case": _case,
+    "If": _if,
+    "PartitionedCall": _call,
+    "StatefulPartitionedCall": _call,
+    "StatelessCase": _case,
+    "StatelessIf": _if,
+    "StatelessWhile": _while,
+    "While": _while,
+}

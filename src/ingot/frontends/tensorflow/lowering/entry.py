@@ -1,0 +1,165 @@
+"""The entry computation: parameters and results as the binding says, then the walk.
+
+Lowering is repeated while it learns that sizes of different inputs are one (see `sizes`); each
+attempt starts with simpler parameter shapes, so it ends after at most one attempt per symbol.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
+from ingot.frontends.tensorflow.lowering import graph
+from ingot.frontends.tensorflow.lowering.frame import Frame
+from ingot.frontends.tensorflow.lowering.program import Program
+from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
+from ingot.frontends.tensorflow.lowering.values import (
+    Sizes,
+    TensorList,
+    Value,
+    Variable,
+    element_of,
+)
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Alias, Module
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import UnsupportedError
+
+
+def lower(captured: CapturedFunction, binding: Binding, name: str) -> LoweredFunction:
+    """Return the HLO module of a captured function.
+
+    Raises:
+        UnsupportedError: an op cannot be compiled; names it, the node and the user's file:line.
+    """
+    equalities = Equalities()
+    while True:
+        try:
+            module = _attempt(Program(captured, binding, equalities), name)
+        except SizeLearnedError:
+            continue
+        return LoweredFunction(captured, binding, module)
+
+
+def _attempt(program: Program, name: str) -> Module:
+    frame = Frame("main", program)
+    captured, binding = program.captured, program.binding
+    parameters: dict[int, Instruction] = {}
+    for number, item in enumerate(binding.parameters):
+        shape = _parameter_shape(program, item.input)
+        parameters[item.input] = frame.builder.parameter(number, shape)
+    _bind_sizes(frame, parameters)
+    inputs: list[Value] = []
+    for index, item in enumerate(captured.inputs):
+        value = _input_value(program, index, item, parameters.get(index))
+        inputs.append(value)
+        if isinstance(value, Variable) and index in parameters:
+            frame.state[value] = parameters[index]
+    outputs = graph.run(captured, frame, inputs)
+    results: list[Instruction] = []
+    for result in binding.results:
+        if result.output is not None:
+            results.append(_output(frame, captured, result.output, outputs[result.output]))
+        elif result.variable is not None:
+            results.append(_variable_result(frame, captured, result.variable, inputs))
+    module = Module.of(name, frame.builder.build(frame.builder.tuple(*results)))
+    module.aliases = _aliases(module, binding)
+    return module
+
+
+def _aliases(module: Module, binding: Binding) -> tuple[Alias, ...]:
+    """Return the donations whose shapes allow it."""
+    given = module.parameter_shapes
+    made = module.result_shape.elements
+    return tuple(
+        Alias((result,), parameter)
+        for result, parameter in binding.donations
+        if made[result].compatible(given[parameter])
+    )
+
+
+def _value_type(item: CapturedInput) -> TensorType:
+    if item.type.dtype not in ("resource", "variant"):
+        return item.type
+    if item.handle is None:
+        raise UnsupportedError(
+            f"input '{item.name}' is a resource that is not a variable",
+            code="INGOT0311",
+            hint="keep tables, iterators and datasets outside the function with jit_compile=True",
+        )
+    return item.handle
+
+
+def _dims(program: Program, index: int) -> Sizes:
+    item = program.captured.inputs[index]
+    shape = _value_type(item).shape
+    if shape is None:
+        raise UnsupportedError(
+            f"the rank of input '{item.name}' is not known",
+            code="INGOT0311",
+            hint="give it a shape in the input signature; single sizes may be None",
+        )
+    if item.type.dtype == "variant":
+        shape = (None, *shape)
+    return program.input_dims(index, shape)
+
+
+def _parameter_shape(program: Program, index: int) -> Shape:
+    element = element_of(_value_type(program.captured.inputs[index]).dtype)
+    return Shape.array(element, _dims(program, index))
+
+
+def _bind_sizes(frame: Frame, parameters: dict[int, Instruction]) -> None:
+    """Make every symbol's run-time value available: the size of a parameter's dimension."""
+    for parameter in parameters.values():
+        for axis, size in enumerate(parameter.shape.dims):
+            if isinstance(size, Dim) and size.is_symbol and str(size) not in frame.sizes:
+                found = frame.builder.emit("get-dimension-size", parameter, dimensions=(axis,))
+                frame.sizes[str(size)] = frame.builder.convert_to(found, S64)
+
+
+def _input_value(
+    program: Program, index: int, item: CapturedInput, parameter: Instruction | None
+) -> Value:
+    if item.type.dtype == "resource":
+        if item.handle is None or item.handle.shape is None:
+            # Only an op that touches it is an error.
+            return Variable(index, element_of("float32"), ())
+        return Variable(index, element_of(item.handle.dtype), _dims(program, index))
+    if item.type.dtype == "variant":
+        shape = _parameter_shape(program, index)
+        return TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
+    if parameter is None:
+        # The binding left it out: it is only handed on, or not used. A handle has no data either.
+        return Variable(index, element_of("float32"), ())
+    return parameter
+
+
+def _output(frame: Frame, captured: CapturedFunction, index: int, value: Value) -> Instruction:
+    if isinstance(value, TensorList):
+        if value.buffer is None or isinstance(value.length, Instruction):
+            raise UnsupportedError(
+                f"output {index} of '{captured.name}' is a TensorList of unknown size",
+                code="INGOT0311",
+                hint="give the TensorArray a size and an element shape",
+            )
+        return value.buffer
+    if isinstance(value, Variable):
+        raise UnsupportedError(
+            f"output {index} of '{captured.name}' is a variable's handle", code="INGOT0311"
+        )
+    return frame.tensor(value)
+
+
+def _variable_result(
+    frame: Frame, captured: CapturedFunction, index: int, inputs: list[Value]
+) -> Instruction:
+    variable = inputs[index]
+    if not isinstance(variable, Variable) or variable not in frame.state:
+        raise UnsupportedError(
+            f"variable '{captured.inputs[index].name}' is given no value on some path",
+            code="INGOT0311",
+            hint="initialise the variable before the function runs",
+        )
+    return frame.tensor(frame.state[variable])

@@ -1,0 +1,324 @@
+"""Arithmetic at compile time on small known arrays, symbolic sizes included.
+
+What TensorFlow programs compute from shapes (`tf.shape(x)[0] * 2`, paddings, permutations, the axes
+that a gradient is summed over) must be known when the op that needs it is lowered. Everything here
+gives a known array from known arrays, or None: then the op is lowered as usual.
+
+Invariant: a fold never decides what depends on a symbolic size, and gives exactly what TensorFlow's
+own kernel gives for the same numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ingot.frontends.tensorflow.lowering.op import Op
+from ingot.frontends.tensorflow.lowering.strided import Strides
+from ingot.frontends.tensorflow.lowering.values import (
+    Array,
+    Known,
+    Size,
+    Value,
+    element_of,
+    object_array,
+)
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import Dim
+
+_MOST_INTEGERS, _MOST_FLOATS = 1024, 16
+Fold = Callable[[Op, list[Array]], "Array | tuple[Array, ...] | None"]
+
+
+def fold(op: Op) -> Value | tuple[Value, ...] | None:
+    """Return the node's outputs if they can be known at compile time."""
+    found = FOLDS.get(op.node.op)
+    if found is None or not op.values:
+        return None
+    arrays: list[Array] = []
+    for value in op.values:
+        if not isinstance(value, Known) or not _is_small(value.array):
+            return None
+        arrays.append(value.array)
+    with np.errstate(all="ignore"):
+        made = found(op, arrays)
+    if made is None:
+        return None
+    parts = made if isinstance(made, tuple) else (made,)
+    if not all(_is_small(part) for part in parts):
+        return None
+    results = tuple(
+        _known(op, number, part) for number, part in enumerate(parts)
+    )
+    return results if isinstance(made, tuple) else results[0]
+
+
+def _known(op: Op, number: int, array: Array) -> Known:
+    return Known.of(array, element_of(op.node.outputs[number].dtype))
+
+
+def _is_small(array: Array) -> bool:
+    return array.size <= (_MOST_INTEGERS if array.dtype.kind in "iubO" else _MOST_FLOATS)
+
+
+def _symbolic(*arrays: Array) -> bool:
+    return any(array.dtype == object for array in arrays)
+
+
+def _arithmetic(function: Callable[[Any, Any], Any], exact: Any = None) -> Fold:
+    """Fold a binary op: on arrays as NumPy does, element by element where sizes are symbolic."""
+
+    def folded(op: Op, arrays: list[Array]) -> Array | None:
+        left, right = arrays
+        if _symbolic(left, right):
+            return np.frompyfunc(function, 2, 1)(left.astype(object), right.astype(object))
+        return (exact or function)(left, right)
+
+    return folded
+
+
+def _division(function: Callable[[Any, Any], Any], exact: Any) -> Fold:
+    def folded(op: Op, arrays: list[Array]) -> Array | None:
+        left, right = arrays
+        if any(not isinstance(item, Dim) and item == 0 for item in right.ravel()):
+            return None
+        if _symbolic(left, right):
+            return np.frompyfunc(function, 2, 1)(left.astype(object), right.astype(object))
+        return exact(left, right)
+
+    return folded
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Fold:
+    def folded(op: Op, arrays: list[Array]) -> Array | None:
+        left, right = arrays
+        if not _symbolic(left, right):
+            return compare(left, right)
+        difference = np.asarray(left.astype(object) - right.astype(object))
+        if any(isinstance(item, Dim) for item in difference.ravel()):
+            return None
+        return compare(difference.astype(np.int64), 0)
+
+    return folded
+
+
+def _simple(function: Callable[..., Any]) -> Fold:
+    """Fold an op by a NumPy function of its operands that only moves elements."""
+    return lambda op, arrays: np.asarray(function(*arrays))
+
+
+def _plain(function: Callable[..., Any]) -> Fold:
+    """Fold an op by a NumPy function that needs plain numbers."""
+    return lambda op, arrays: None if _symbolic(*arrays) else np.asarray(function(*arrays))
+
+
+def _cast(op: Op, arrays: list[Array]) -> Array | None:
+    (array,) = arrays
+    target = element_of(op.node.outputs[0].dtype)
+    source = op.dtype(0)
+    if _symbolic(array):
+        return array if target.is_integer else None
+    if source.is_float and not target.is_float:
+        return None if not np.isfinite(array.astype(np.float64)).all() else array.astype(target.numpy)
+    return array.astype(target.numpy)
+
+
+def _reduction(function: Callable[[list[Any]], Any]) -> Fold:
+    def folded(op: Op, arrays: list[Array]) -> Array | None:
+        array, axes = arrays
+        if array.dtype.kind == "f" or _symbolic(axes):
+            return None
+        places = {int(axis) % max(array.ndim, 1) for axis in axes.ravel()} if array.ndim else set()
+        if places != set(range(array.ndim)):
+            return None
+        keep = bool(op.attribute("keep_dims", False))
+        total: Any = function([_item(item) for item in array.ravel()])
+        return np.asarray(total, dtype=object).reshape((1,) * array.ndim if keep else ())
+
+    return folded
+
+
+def _item(item: Any) -> Any:
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def _extreme(pick: Callable[[Size, Size], Size]) -> Callable[[list[Any]], Any]:
+    def folded(items: list[Any]) -> Any:
+        best = items[0]
+        for item in items[1:]:
+            best = pick(best, item)
+        return best
+
+    return folded
+
+
+def _concat(op: Op, arrays: list[Array]) -> Array:
+    return np.concatenate([np.asarray(a) for a in arrays[:-1]], axis=int(arrays[-1]))
+
+
+def _concat_first(op: Op, arrays: list[Array]) -> Array:
+    return np.concatenate(arrays[1:], axis=int(arrays[0]))
+
+
+def _pack(op: Op, arrays: list[Array]) -> Array:
+    if _symbolic(*arrays):
+        arrays = [array.astype(object) for array in arrays]
+    return np.stack(arrays, axis=int(op.attribute("axis", 0)))
+
+
+def _unpack(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
+    axis = int(op.attribute("axis", 0))
+    parts = np.moveaxis(arrays[0], axis, 0)
+    return tuple(np.asarray(part, dtype=arrays[0].dtype) for part in parts)
+
+
+def _gather(op: Op, arrays: list[Array]) -> Array | None:
+    params, indices = arrays[:2]
+    axis = int(arrays[2]) if len(arrays) > 2 else 0
+    if _symbolic(indices) or op.attribute("batch_dims", 0):
+        return None
+    return np.asarray(np.take(params, indices, axis=axis))
+
+
+def _reshape(op: Op, arrays: list[Array]) -> Array | None:
+    return None if _symbolic(arrays[1]) else arrays[0].reshape([int(n) for n in arrays[1].ravel()])
+
+
+def _expand(op: Op, arrays: list[Array]) -> Array:
+    return np.expand_dims(arrays[0], int(arrays[1].ravel()[0]))
+
+
+def _squeeze(op: Op, arrays: list[Array]) -> Array:
+    axes = op.attribute("squeeze_dims", ())
+    return np.squeeze(arrays[0], axis=tuple(axes) if axes else None)
+
+
+def _strided_slice(op: Op, arrays: list[Array]) -> Array | None:
+    if _symbolic(*arrays[1:]):
+        return None
+    return np.asarray(arrays[0][Strides.of(op).as_index()], dtype=arrays[0].dtype)
+
+
+def _slice(op: Op, arrays: list[Array]) -> Array | None:
+    array, begin, size = arrays
+    if _symbolic(begin, size):
+        return None
+    bounds = tuple(
+        slice(int(b), None if s == -1 else int(b) + int(s)) for b, s in zip(begin, size, strict=True)
+    )
+    return array[bounds]
+
+
+def _range(op: Op, arrays: list[Array]) -> Array | None:
+    if _symbolic(*arrays) or arrays[0].dtype.kind == "f":
+        return None
+    start, limit, delta = (int(a) for a in arrays)
+    if delta == 0 or abs(limit - start) // abs(delta) > _MOST_INTEGERS:
+        return None
+    return np.arange(start, limit, delta)
+
+
+def _fill(op: Op, arrays: list[Array]) -> Array | None:
+    dims, value = arrays
+    if _symbolic(dims) or int(np.prod(dims.astype(np.int64))) > _MOST_INTEGERS:
+        return None
+    return np.full([int(n) for n in dims], value[()], dtype=value.dtype)
+
+
+def _tile(op: Op, arrays: list[Array]) -> Array | None:
+    array, repeats = arrays
+    if _symbolic(repeats) or array.size * int(np.prod(repeats)) > _MOST_INTEGERS:
+        return None
+    return np.tile(array, [int(n) for n in repeats])
+
+
+def _list_diff(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
+    if _symbolic(*arrays):
+        return None
+    kept = [n for n, item in enumerate(arrays[0]) if item not in arrays[1]]
+    return arrays[0][kept], np.asarray(kept, np.int64)
+
+
+def _broadcast_args(op: Op, arrays: list[Array]) -> Array | None:
+    dims = op.b.broadcast_dims(tuple(map(_item, arrays[0])), tuple(map(_item, arrays[1])))
+    return None if dims is None else object_array(list(dims))
+
+
+def _broadcast_gradient_args(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
+    """Which axes of the broadcast result each operand's gradient is summed over."""
+    shapes = [tuple(map(_item, array)) for array in arrays]
+    dims = op.b.broadcast_dims(*shapes)
+    if dims is None:
+        raise op.mismatch(0, 1)
+    rank = len(dims)
+    return tuple(
+        np.asarray(
+            [
+                place
+                for place in range(rank)
+                if place < rank - len(shape) or shape[place - (rank - len(shape))] == 1
+            ],
+            np.int64,
+        )
+        for shape in shapes
+    )
+
+
+FOLDS: dict[str, Fold] = {
+    "Add": _arithmetic(operator.add),
+    "AddV2": _arithmetic(operator.add),
+    "Sub": _arithmetic(operator.sub),
+    "Mul": _arithmetic(operator.mul),
+    "Maximum": _arithmetic(dim_math.maximum, np.maximum),
+    "Minimum": _arithmetic(dim_math.minimum, np.minimum),
+    "FloorDiv": _division(dim_math.floordiv, np.floor_divide),
+    "FloorMod": _division(dim_math.mod, np.mod),
+    "RealDiv": _plain(np.divide),
+    "Neg": _simple(operator.neg),
+    "Floor": _plain(np.floor),
+    "Ceil": _plain(np.ceil),
+    "Equal": _comparison(operator.eq),
+    "NotEqual": _comparison(operator.ne),
+    "Less": _comparison(operator.lt),
+    "LessEqual": _comparison(operator.le),
+    "Greater": _comparison(operator.gt),
+    "GreaterEqual": _comparison(operator.ge),
+    "LogicalAnd": _plain(np.logical_and),
+    "LogicalOr": _plain(np.logical_or),
+    "LogicalNot": _plain(np.logical_not),
+    "All": _reduction(all),
+    "Any": _reduction(any),
+    "Prod": _reduction(dim_math.product),
+    "Sum": _reduction(lambda items: sum(items, 0)),
+    "Max": _reduction(_extreme(dim_math.maximum)),
+    "Min": _reduction(_extreme(dim_math.minimum)),
+    "Cast": _cast,
+    "Identity": lambda op, arrays: arrays[0],
+    "Pack": _pack,
+    "Unpack": _unpack,
+    "ConcatV2": _concat,
+    "Concat": _concat_first,
+    "Gather": _gather,
+    "GatherV2": _gather,
+    "Reshape": _reshape,
+    "ExpandDims": _expand,
+    "Squeeze": _squeeze,
+    "Slice": _slice,
+    "StridedSlice": _strided_slice,
+    "Range": _range,
+    "Fill": _fill,
+    "Tile": _tile,
+    "Transpose": _simple(lambda array, order: np.transpose(array, [int(n) for n in order])),
+    "ReverseV2": _plain(lambda array, axes: np.flip(array, tuple(int(a) for a in axes))),
+    "ZerosLike": lambda op, arrays: np.zeros(arrays[0].shape, np.int64),
+    "OnesLike": lambda op, arrays: np.ones(arrays[0].shape, np.int64),
+    "Select": _plain(np.where),
+    "SelectV2": _plain(np.where),
+    "InvertPermutation": _plain(np.argsort),
+    "ListDiff": _list_diff,
+    "BroadcastArgs": _broadcast_args,
+    "BroadcastGradientArgs": _broadcast_gradient_args,
+}

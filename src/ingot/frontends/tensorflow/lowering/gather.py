@@ -1,0 +1,97 @@
+"""Gathers: elements or slices taken at computed places.
+
+An index out of range gives zeros, as TensorFlow does on GPU, where it cannot stop the program; on
+CPU, TensorFlow raises instead. It is never clamped to another row.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo.instruction import Instruction
+
+
+def gather(
+    op: Op, operand: Instruction, indices: Instruction, axis: int, batch_dims: int
+) -> Instruction:
+    """Take slices along `axis`: `operand[..., indices, ...]` within the batch dimensions."""
+    b = op.b
+    rank, dims = operand.shape.rank, operand.shape.dims
+    batch_dims = batch_dims + indices.shape.rank if batch_dims < 0 else batch_dims
+    for place in range(batch_dims):
+        if not b.same(dims[place], indices.shape.dims[place]):
+            raise op.mismatch(0, 1)
+    places = indices.shape.rank - batch_dims
+    offset_dims = tuple(range(batch_dims, axis)) + tuple(
+        range(axis + places, rank - 1 + places)
+    )
+    sizes: Sizes = tuple(
+        1 if place == axis or place < batch_dims else size for place, size in enumerate(dims)
+    )
+    made = b.emit(
+        "gather",
+        operand,
+        indices,
+        offset_dims=offset_dims,
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        operand_batching_dims=tuple(range(batch_dims)),
+        start_indices_batching_dims=tuple(range(batch_dims)),
+        index_vector_dim=indices.shape.rank,
+        slice_sizes=sizes,
+    )
+    where = tuple(range(batch_dims)) + tuple(range(axis, axis + places))
+    return zero_outside(op, made, indices, dims[axis], where)
+
+
+def zero_outside(
+    op: Op, made: Instruction, indices: Instruction, size: Size, where: tuple[int, ...]
+) -> Instruction:
+    """Return `made` with zeros where an index (spread to dimensions `where`) is not in 0..size."""
+    b = op.b
+    element = indices.shape.dtype
+    limit = b.spread(b.scalar(size, element), indices.shape.dims)
+    inside = b.compare(indices, limit, direction="LT")
+    if element.is_signed:
+        inside = b.and_(inside, b.compared("GE", indices, 0))
+    return b.select(b.spread(inside, made.shape.dims, where), made, b.zeros(made.shape))
+
+
+def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction:
+    """Take the slices at index vectors: the last dimension of `indices`."""
+    b = op.b
+    *outer, depth = indices.shape.dims
+    if not isinstance(depth, int):
+        raise op.error("the length of the index vectors is open at compile time")
+    dims = operand.shape.dims
+    made = b.emit(
+        "gather",
+        operand,
+        indices,
+        offset_dims=tuple(range(len(outer), len(outer) + len(dims) - depth)),
+        collapsed_slice_dims=tuple(range(depth)),
+        start_index_map=tuple(range(depth)),
+        index_vector_dim=len(outer),
+        slice_sizes=(*([1] * depth), *dims[depth:]),
+    )
+    where = tuple(range(len(outer)))
+    for place in range(depth):
+        part = b.sliced(indices, len(outer), place, place + 1)
+        made = zero_outside(op, made, b.reshape_to(part, tuple(outer)), dims[place], where)
+    return made
+
+
+def _gather(op: Op) -> Value:
+    return gather(op, op.tensor(0), op.tensor(1), 0, 0)
+
+
+def _gather_v2(op: Op) -> Value:
+    (axis,) = op.axes(2, op.rank(0))
+    return gather(op, op.tensor(0), op.tensor(1), axis, int(op.attribute("batch_dims", 0)))
+
+
+def _gather_nd(op: Op) -> Value:
+    return gather_nd(op, op.tensor(0), op.tensor(1))
+
+
+RULES: dict[str, Rule] = {"Gather": _gather, "GatherNd": _gather_nd, "GatherV2": _gather_v2}

@@ -1,0 +1,60 @@
+"""The walk: a captured function's nodes, in order, each by its rule.
+
+`run` walks a function in a scope and gives the values of its outputs. Calls are inlined by running
+the callee in a scope of its own; control flow runs bodies in frames of their own. Values known at
+compile time are folded before a rule is asked.
+
+Invariant: resources are touched in the order of `CapturedFunction.nodes`, so `Frame.state` is
+true at each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
+from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering.fold import fold
+from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
+from ingot.frontends.tensorflow.lowering.op import Op, located
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.instruction import Metadata
+from ingot.support.diagnostics import UnsupportedError, VerifyError
+
+
+def run(function: CapturedFunction, frame: Frame, inputs: Sequence[Value]) -> list[Value]:
+    """Walk `function` in `frame`; return the values of its outputs."""
+    scope = Scope(function, frame)
+    for item, value in zip(function.inputs, inputs, strict=True):
+        scope.values[TensorRef(item.name)] = value
+    outer = frame.builder.metadata
+    for node in function.nodes:
+        for number, value in enumerate(_values_of(node, scope)):
+            scope.values[TensorRef(node.name, number)] = value
+    frame.builder.metadata = outer
+    return [scope.values[ref] for ref in function.outputs]
+
+
+def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
+    """Return the outputs of one node; errors say which node it was."""
+    scope.frame.builder.metadata = _metadata(node)
+    try:
+        op = Op(node, scope)
+        made = fold(op)
+        if made is None:
+            made = rules.find(node)(op)
+    except VerifyError as error:
+        found = error.diagnostic
+        raise located(
+            node, UnsupportedError(found.message, code="INGOT0312", notes=found.notes)
+        ) from error
+    except UnsupportedError as error:
+        raise located(node, error) from error
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _metadata(node: CapturedNode) -> Metadata:
+    place = node.location
+    if place is None:
+        return Metadata(node.op, node.name)
+    return Metadata(node.op, node.name, place.file, place.line)

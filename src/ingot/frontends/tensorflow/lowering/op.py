@@ -1,0 +1,190 @@
+"""`Op`: what the rule of a TensorFlow op sees of its node, and the errors that it can give.
+
+Operands come as instructions (`tensor`) or, where the op's result shape depends on them, as known
+arrays (`array`, `sizes`, `integers`); attributes by name. A rule returns the value of its output,
+or a tuple of values, one per output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, TypeName
+from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import (
+    Array,
+    Known,
+    Sizes,
+    TensorList,
+    Value,
+    Variable,
+    dims_of,
+    dtype_of,
+    element_of,
+)
+from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Instruction
+from ingot.support.diagnostics import UnsupportedError
+
+
+class Op:
+    """One node, with its operands."""
+
+    __slots__ = ("b", "frame", "node", "scope", "values")
+
+    def __init__(self, node: CapturedNode, scope: Scope) -> None:
+        """Look up the operands of `node`."""
+        self.node = node
+        self.scope = scope
+        self.frame: Frame = scope.frame
+        self.b: TensorBuilder = scope.frame.builder
+        self.values: list[Value] = [scope.values[ref] for ref in node.inputs]
+
+    # ---- operands
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def tensor(self, number: int) -> Instruction:
+        """Return operand `number` as an instruction."""
+        value = self.values[number]
+        if not isinstance(value, Instruction | Known):
+            raise self.error(f"operand {number} is a {type(value).__name__}, not a tensor")
+        return self.frame.tensor(value)
+
+    def tensors(self, start: int = 0, stop: int | None = None) -> list[Instruction]:
+        """Return operands `start:stop` as instructions."""
+        return [self.tensor(number) for number in range(len(self.values))[start:stop]]
+
+    def dims(self, number: int) -> Sizes:
+        """Return the dimensions of operand `number`."""
+        return dims_of(self.values[number])
+
+    def rank(self, number: int) -> int:
+        """Return the rank of operand `number`."""
+        return len(self.dims(number))
+
+    def dtype(self, number: int) -> DType:
+        """Return the element type of operand `number`."""
+        return dtype_of(self.values[number])
+
+    def variable(self, number: int) -> Variable:
+        """Return operand `number`, a variable's handle."""
+        value = self.values[number]
+        if not isinstance(value, Variable):
+            raise self.error(
+                f"operand {number} is not a variable that the function captured",
+                "resources other than tf.Variable (tables, iterators) stay outside",
+            )
+        return value
+
+    def list(self, number: int) -> TensorList:  # noqa: A003 - TensorFlow's word
+        """Return operand `number`, a TensorList."""
+        value = self.values[number]
+        if not isinstance(value, TensorList):
+            raise self.error(f"operand {number} is not a TensorList made in this function")
+        return value
+
+    # ---- operands known at compile time
+
+    def known(self, number: int) -> Array | None:
+        """Return operand `number` as an array if it is known at compile time."""
+        value = self.values[number]
+        return value.array if isinstance(value, Known) else None
+
+    def array(self, number: int, what: str) -> Array:
+        """Return operand `number`, which must be known at compile time: it is the op's `what`."""
+        found = self.known(number)
+        if found is None:
+            raise self.error(
+                f"the {what} is computed from data, so the size of the result is not known",
+                f"compute the {what} from shapes, attributes and Python numbers only",
+            )
+        return found
+
+    def sizes(self, number: int, what: str) -> Sizes:
+        """Return operand `number` as sizes, possibly symbolic."""
+        return tuple(
+            item if not isinstance(item, np.generic) else int(item)
+            for item in self.array(number, what).ravel()
+        )
+
+    def integers(self, number: int, what: str) -> tuple[int, ...]:
+        """Return operand `number` as plain integers."""
+        found = self.sizes(number, what)
+        if not all(isinstance(item, int) for item in found):
+            raise self.error(f"the {what} depends on a size that is open at compile time")
+        return tuple(int(str(item)) for item in found)
+
+    def axes(self, number: int, rank: int, what: str = "axis") -> tuple[int, ...]:
+        """Return operand `number` as axes of a tensor of `rank`, counted from the front."""
+        return tuple(self.axis_of(item, rank) for item in self.integers(number, what))
+
+    def axis_of(self, axis: int, rank: int) -> int:
+        """Return `axis` counted from the front; an error when it is out of range."""
+        if not -rank <= axis < max(rank, 1):
+            raise self.error(f"axis {axis} of a tensor of rank {rank}")
+        return axis % rank if rank else 0
+
+    # ---- attributes and outputs
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or `default` when the node has none."""
+        found = self.node.attributes.get(name, default)
+        return default if found is None else found
+
+    def element(self, name: str) -> DType:
+        """Return an attribute that is an element type."""
+        found = self.node.attributes[name]
+        if not isinstance(found, TypeName):
+            raise self.error(f"attribute {name} is not an element type")
+        return element_of(found.name)
+
+    def function(self, name: str) -> str:
+        """Return the name of the function that attribute `name` refers to."""
+        found = self.node.attributes[name]
+        if not isinstance(found, FunctionRef):
+            raise self.error(f"attribute {name} is not a function")
+        return found.name
+
+    def result(self, number: int = 0) -> DType:
+        """Return the element type of output `number`."""
+        return element_of(self.node.outputs[number].dtype)
+
+    # ---- errors
+
+    def error(self, message: str, hint: str = "") -> UnsupportedError:
+        """Return the error that says why this node cannot be compiled."""
+        return located(self.node, UnsupportedError(message, code="INGOT0310", hint=hint))
+
+    def mismatch(self, *numbers: int) -> UnsupportedError:
+        """Return the error for operands whose shapes do not fit."""
+        shapes = " and ".join(
+            f"{self.dtype(n).name}[{','.join(map(str, self.dims(n)))}]" for n in numbers
+        )
+        return located(
+            self.node,
+            UnsupportedError(f"shapes {shapes} do not fit {self.node.op}", code="INGOT0312"),
+        )
+
+
+Rule = Callable[[Op], "Value | tuple[Value, ...]"]
+
+
+def located(node: CapturedNode, error: UnsupportedError) -> UnsupportedError:
+    """Return `error` with the op, the node and the user's place, where it lacks them."""
+    found = error.diagnostic
+    return UnsupportedError(
+        found.message,
+        code=found.code,
+        instruction=found.instruction,
+        op_type=found.op_type or node.op,
+        op_name=found.op_name or node.name,
+        location=found.location or node.location,
+        notes=found.notes,
+        hint=found.hint,
+    )

@@ -1,0 +1,124 @@
+"""Scatters and segment reductions: updates combined in at computed places.
+
+An index out of range is dropped, as TensorFlow does on GPU; on CPU, TensorFlow raises instead.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import neutral, wider
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def _combiner(op: Op, opcode: str, element: DType) -> Computation:
+    if opcode != "update":
+        return op.b.program.reducer(opcode, element)
+    key = ("update", element.name)
+    reducers = op.b.program.reducers
+    if key not in reducers:
+        b = Builder(f"update_{element.name}")
+        b.parameter(0, Shape.array(element, ()), "old")
+        reducers[key] = b.build(b.parameter(1, Shape.array(element, ()), "new"))
+    return reducers[key]
+
+
+def scatter_nd(
+    op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
+) -> Instruction:
+    """Combine slices into the places given by index vectors (the last dimension)."""
+    *outer, depth = indices.shape.dims
+    if not isinstance(depth, int):
+        raise op.error("the length of the index vectors is open at compile time")
+    dims: Sizes = (*outer, *operand.shape.dims[depth:])
+    return op.b.emit(
+        "scatter",
+        operand,
+        indices,
+        _fitted(op, updates, dims),
+        update_window_dims=tuple(range(len(outer), len(dims))),
+        inserted_window_dims=tuple(range(depth)),
+        scatter_dims_to_operand_dims=tuple(range(depth)),
+        index_vector_dim=len(outer),
+        to_apply=_combiner(op, opcode, operand.shape.dtype),
+    )
+
+
+def scatter_rows(
+    op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
+) -> Instruction:
+    """Combine rows into the rows numbered by `indices`, of any rank."""
+    dims: Sizes = (*indices.shape.dims, *operand.shape.dims[1:])
+    return op.b.emit(
+        "scatter",
+        operand,
+        indices,
+        _fitted(op, updates, dims),
+        update_window_dims=tuple(range(indices.shape.rank, len(dims))),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=indices.shape.rank,
+        to_apply=_combiner(op, opcode, operand.shape.dtype),
+    )
+
+
+def _fitted(op: Op, updates: Instruction, dims: Sizes) -> Instruction:
+    found = op.b.broadcast_dims(updates.shape.dims, dims)
+    if found is None or len(found) != len(dims):
+        raise op.error(f"updates of shape {updates.shape} do not fit the indices")
+    return op.b.spread(updates, dims)
+
+
+def _new(op: Op) -> Value:
+    """ScatterNd: into zeros; what falls on one place is added."""
+    indices, updates = op.tensor(0), op.tensor(1)
+    shape = updates.shape.with_dims(op.sizes(2, "shape"))
+    return scatter_nd(op, "add", op.b.zeros(shape), indices, updates)
+
+
+def _into(opcode: str) -> Rule:
+    return lambda op: scatter_nd(op, opcode, op.tensor(0), op.tensor(1), op.tensor(2))
+
+
+def segments(op: Op, opcode: str, count: Size, start: int | None = None) -> Instruction:
+    """Combine rows of operand 0 by the segment numbers in operand 1, into `count` rows."""
+    data, numbers = op.tensor(0), op.tensor(1)
+    element = data.shape.dtype
+    wide = wider(element) if opcode == "add" else element
+    rest = data.shape.dims[numbers.shape.rank :]
+    first = neutral(opcode, wide) if start is None else start
+    if element.is_float and opcode in ("maximum", "minimum"):
+        # TensorFlow starts at the least finite number, not at minus infinity.
+        limits = ml_dtypes.finfo(element.numpy)
+        first = limits.min if opcode == "maximum" else limits.max
+    into = op.b.like(first, Shape.array(wide, (count, *rest)))
+    made = scatter_rows(op, opcode, into, numbers, op.b.convert_to(data, wide))
+    return op.b.convert_to(made, element)
+
+
+def _unsorted(opcode: str) -> Rule:
+    def rule(op: Op) -> Value:
+        (count,) = op.sizes(2, "number of segments")
+        return segments(op, opcode, count)
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "ScatterNd": _new,
+    "TensorScatterAdd": _into("add"),
+    "TensorScatterMax": _into("maximum"),
+    "TensorScatterMin": _into("minimum"),
+    "TensorScatterSub": _into("subtract"),
+    "TensorScatterUpdate": _into("update"),
+    "UnsortedSegmentMax": _unsorted("maximum"),
+    "UnsortedSegmentMin": _unsorted("minimum"),
+    "UnsortedSegmentProd": _unsorted("multiply"),
+    "UnsortedSegmentSum": _unsorted("add"),
+}

@@ -1,0 +1,333 @@
+"""Ops that move elements: shapes, joins, splits, fills, tiles, ranges.
+
+Sizes come as known arrays, so every result shape is known at compile time, symbolic or not.
+`Shape`, `Size` and `Rank` give known values and no instruction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot.frontends.tensorflow.captured import TensorRef
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value, object_array
+from ingot.hlo import dim as dim_math
+from ingot.hlo.instruction import Instruction
+
+
+def _identity(op: Op) -> Value:
+    return op.values[0]
+
+
+def _identity_n(op: Op) -> tuple[Value, ...]:
+    return tuple(op.values)
+
+
+def _shape(op: Op) -> Value:
+    return Known.sizes(op.dims(0), op.result())
+
+
+def _shape_n(op: Op) -> tuple[Value, ...]:
+    return tuple(Known.sizes(op.dims(n), op.result(n)) for n in range(len(op)))
+
+
+def _size(op: Op) -> Value:
+    return Known.of(dim_math.product(op.dims(0)), op.result())
+
+
+def _rank(op: Op) -> Value:
+    return Known.of(op.rank(0), op.result())
+
+
+def _const(op: Op) -> Value:
+    return Known(np.asarray(op.attribute("value")), op.result())
+
+
+def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
+    """Return `wanted` with its -1 replaced so that there are `total` elements."""
+    open_places = [place for place, size in enumerate(wanted) if size == -1]
+    if not open_places:
+        if not op.b.same(total, dim_math.product(wanted)):
+            raise op.error(f"a tensor of {total} elements cannot take shape {list(wanted)}")
+        return wanted
+    rest = dim_math.product(size for size in wanted if size != -1)
+    if rest == 0:
+        missing: Size | None = 0
+    else:
+        missing = dim_math.exact_quotient(total, rest)
+    if missing is None:
+        raise op.error(f"a tensor of {total} elements cannot take shape {list(wanted)}")
+    return tuple(missing if size == -1 else size for size in wanted)
+
+
+def _reshape(op: Op) -> Value:
+    wanted = op.sizes(1, "new shape")
+    dims = resolve_reshape(op, dim_math.product(op.dims(0)), wanted)
+    return op.b.reshape_to(op.tensor(0), dims)
+
+
+def _expand_dims(op: Op) -> Value:
+    dims = op.dims(0)
+    (axis,) = op.axes(1, len(dims) + 1)
+    return op.b.reshape_to(op.tensor(0), (*dims[:axis], 1, *dims[axis:]))
+
+
+def _squeeze(op: Op) -> Value:
+    dims = op.dims(0)
+    given = op.attribute("squeeze_dims") or op.attribute("axis") or ()
+    axes = {op.axis_of(int(axis), len(dims)) for axis in given}
+    for axis in axes:
+        if not op.b.same(dims[axis], 1):
+            raise op.error(f"cannot squeeze dimension {axis} of size {dims[axis]}")
+    dropped = axes or {place for place, size in enumerate(dims) if size == 1}
+    kept = tuple(size for place, size in enumerate(dims) if place not in dropped)
+    return op.b.reshape_to(op.tensor(0), kept)
+
+
+def _transpose(op: Op) -> Value:
+    return op.b.transposed(op.tensor(0), op.axes(1, op.rank(0), "permutation"))
+
+
+def _concat(op: Op, parts: list[Instruction], axis: int) -> Value:
+    whole = [part for part in parts if part.shape.dims[axis] != 0] or parts[:1]
+    first = whole[0].shape.dims
+    for part in whole[1:]:
+        for place, (left, right) in enumerate(zip(first, part.shape.dims, strict=True)):
+            if place != axis and not op.b.same(left, right):
+                raise op.error(
+                    f"shapes {whole[0].shape.to_string(with_layout=False)} and "
+                    f"{part.shape.to_string(with_layout=False)} cannot be joined along axis {axis}"
+                )
+    return op.b.concatenated(whole, axis)
+
+
+def _concat_v2(op: Op) -> Value:
+    (axis,) = op.axes(len(op) - 1, op.rank(0))
+    return _concat(op, op.tensors(0, -1), axis)
+
+
+def _concat_v1(op: Op) -> Value:
+    (axis,) = op.axes(0, op.rank(1))
+    return _concat(op, op.tensors(1), axis)
+
+
+def _pack(op: Op) -> Value:
+    op.scope.packed[TensorRef(op.node.name)] = op.values
+    rank = op.rank(0)
+    axis = op.axis_of(int(op.attribute("axis", 0)), rank + 1)
+    parts = [
+        op.b.reshape_to(part, (*part.shape.dims[:axis], 1, *part.shape.dims[axis:]))
+        for part in op.tensors()
+    ]
+    return _concat(op, parts, axis)
+
+
+def _unpack(op: Op) -> tuple[Value, ...]:
+    operand = op.tensor(0)
+    dims = operand.shape.dims
+    axis = op.axis_of(int(op.attribute("axis", 0)), len(dims))
+    count = int(op.attribute("num"))
+    if not op.b.same(dims[axis], count):
+        raise op.error(f"cannot unpack {count} parts from a dimension of size {dims[axis]}")
+    rest = (*dims[:axis], *dims[axis + 1 :])
+    return tuple(
+        op.b.reshape_to(op.b.sliced(operand, axis, n, n + 1), rest) for n in range(count)
+    )
+
+
+def _split(op: Op) -> tuple[Value, ...]:
+    operand = op.tensor(1)
+    (axis,) = op.axes(0, operand.shape.rank)
+    count = int(op.attribute("num_split"))
+    whole = operand.shape.dims[axis]
+    part = dim_math.exact_quotient(whole, count)
+    if part is None:
+        raise op.error(f"a dimension of size {whole} cannot be split into {count} equal parts")
+    return tuple(op.b.sliced(operand, axis, part * n, part * (n + 1)) for n in range(count))
+
+
+def _split_v(op: Op) -> tuple[Value, ...]:
+    operand = op.tensor(0)
+    (axis,) = op.axes(2, operand.shape.rank)
+    sizes = list(op.sizes(1, "split sizes"))
+    whole = operand.shape.dims[axis]
+    if -1 in sizes:
+        rest: Size = whole
+        for size in sizes:
+            rest = rest - size if size != -1 else rest
+        sizes[sizes.index(-1)] = rest
+    parts: list[Value] = []
+    start: Size = 0
+    for size in sizes:
+        parts.append(op.b.sliced(operand, axis, start, start + size))
+        start = start + size
+    if not op.b.same(start, whole):
+        raise op.error(f"split sizes {sizes} do not add up to {whole}")
+    return tuple(parts)
+
+
+def _tile(op: Op) -> Value:
+    operand = op.tensor(0)
+    dims, repeats = operand.shape.dims, op.sizes(1, "multiples")
+    middle: list[Size] = []
+    places: list[int] = []
+    for size, repeat in zip(dims, repeats, strict=True):
+        middle.append(repeat)
+        places.append(len(middle))
+        middle.append(size)
+    spread = op.b.broadcast_to(operand, tuple(middle), tuple(places))
+    return op.b.reshape_to(
+        spread, tuple(size * repeat for size, repeat in zip(dims, repeats, strict=True))
+    )
+
+
+def _broadcast_to(op: Op) -> Value:
+    wanted = op.sizes(1, "new shape")
+    dims = op.b.broadcast_dims(op.dims(0), wanted)
+    if dims is None or len(dims) != len(wanted):
+        raise op.error(f"a tensor of shape {list(op.dims(0))} cannot take shape {list(wanted)}")
+    return op.b.spread(op.tensor(0), dims)
+
+
+def _fill(op: Op) -> Value:
+    return op.b.spread(op.tensor(1), op.sizes(0, "shape"))
+
+
+def _like(value: int) -> Rule:
+    def rule(op: Op) -> Value:
+        found = op.tensor(0)
+        return op.b.like(value, found.shape)
+
+    return rule
+
+
+def _empty(op: Op) -> Value:
+    return op.b.spread(op.b.scalar(0, op.result()), op.sizes(0, "shape"))
+
+
+def _range(op: Op) -> Value:
+    """start, start + delta, …; bounds of integers may be symbolic, those of floats may not."""
+    element = op.result()
+    start, limit, delta = (op.array(n, "range's bounds").ravel()[0] for n in range(3))
+    if element.is_float:
+        count: Size = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
+    else:
+        step = int(delta)
+        low = start if not isinstance(start, np.generic) else int(start)
+        high = limit if not isinstance(limit, np.generic) else int(limit)
+        gap: Size = high - low if step > 0 else low - high
+        count = dim_math.floordiv(gap + abs(step) - 1, abs(step))
+        count = max(count, 0) if isinstance(count, int) else count
+    index = op.b.iota_of(element, (count,), 0)
+    return op.b.binary(
+        "add", op.b.binary("multiply", index, op.tensor(2)), op.tensor(0)
+    )
+
+
+def _lin_space(op: Op) -> Value:
+    (count,) = op.integers(2, "number of points")
+    element = op.result()
+    start, stop = op.tensor(0), op.tensor(1)
+    if count == 1:
+        return op.b.reshape_to(start, (1,))
+    step = op.b.divide(op.b.subtract(stop, start), op.b.scalar(count - 1, element))
+    index = op.b.iota_of(element, (count,), 0)
+    line = op.b.binary("add", op.b.binary("multiply", index, step), start)
+    last = op.b.compared("EQ", index, count - 1)
+    return op.b.select(last, op.b.spread(stop, (count,)), line)
+
+
+def _reverse(op: Op) -> Value:
+    flags = op.array(1, "dimensions").ravel()
+    return _reversed(op, tuple(place for place, flag in enumerate(flags) if flag))
+
+
+def _reverse_v2(op: Op) -> Value:
+    return _reversed(op, op.axes(1, op.rank(0)))
+
+
+def _reversed(op: Op, axes: tuple[int, ...]) -> Value:
+    return op.b.reverse(op.tensor(0), dimensions=axes) if axes else op.tensor(0)
+
+
+def _roll(op: Op) -> Value:
+    operand = op.tensor(0)
+    shifts, axes = op.integers(1, "shift"), op.axes(2, op.rank(0))
+    for shift, axis in zip(shifts, axes, strict=True):
+        size = operand.shape.dims[axis]
+        if isinstance(size, int):
+            cut: Size = -shift % size if size else 0
+        else:
+            cut = size - shift if shift > 0 else -shift
+        tail = op.b.sliced(operand, axis, cut, size)
+        operand = op.b.concatenated([tail, op.b.sliced(operand, axis, 0, cut)], axis)
+    return operand
+
+
+def _ensure_shape(op: Op) -> Value:
+    wanted = op.attribute("shape").shape
+    dims = op.dims(0)
+    if wanted is None:
+        return op.values[0]
+    if len(wanted) != len(dims) or not all(
+        size is None or op.b.same(have, size) for have, size in zip(dims, wanted, strict=True)
+    ):
+        raise op.error(f"shape {list(dims)} is not compatible with {list(wanted)}")
+    return op.values[0]
+
+
+def _invert_permutation(op: Op) -> Value:
+    size = op.dims(0)[0]
+    order = op.integers(0, "permutation")
+    found = object_array([0] * len(order))
+    for place, target in enumerate(order):
+        found[target] = place
+    assert isinstance(size, int)
+    return Known.of(found, op.result())
+
+
+def _must_be_known(op: Op) -> Value:
+    raise op.error(
+        f"{op.node.op} is computed from data, and shapes follow from its result",
+        "compute shapes from shapes, attributes and Python numbers only",
+    )
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        ("Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault",
+         "DebugIdentityV2", "DebugIdentityV3"),
+        _identity,
+    ),
+    **dict.fromkeys(("BroadcastArgs", "BroadcastGradientArgs", "ListDiff"), _must_be_known),
+    "BroadcastTo": _broadcast_to,
+    "Concat": _concat_v1,
+    "ConcatV2": _concat_v2,
+    "Const": _const,
+    "Empty": _empty,
+    "EnsureShape": _ensure_shape,
+    "ExpandDims": _expand_dims,
+    "Fill": _fill,
+    "IdentityN": _identity_n,
+    "InvertPermutation": _invert_permutation,
+    "LinSpace": _lin_space,
+    "NoOp": lambda op: (),
+    "OnesLike": _like(1),
+    "Pack": _pack,
+    "Range": _range,
+    "Rank": _rank,
+    "Reshape": _reshape,
+    "Reverse": _reverse,
+    "ReverseV2": _reverse_v2,
+    "Roll": _roll,
+    "Shape": _shape,
+    "ShapeN": _shape_n,
+    "Size": _size,
+    "Split": _split,
+    "SplitV": _split_v,
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Unpack": _unpack,
+    "ZerosLike": _like(0),
+}

@@ -1,0 +1,81 @@
+"""Sizes that must be equal: how symbolic sizes of different inputs turn out to be one.
+
+Inputs `x[n0, 8]` and `y[n1]` start with a symbol per unknown dimension. An op that needs
+`n0 == n1` (an addition, a matrix product) teaches it to `Equalities`, by raising `SizeLearned`;
+the lowering then starts again with the simpler parameter shapes, so the finished module holds one
+symbol where the program has one size. The runtime checks the parameters against those shapes.
+
+Invariant: every symbol that is left is the whole size of some dimension of some parameter, since
+a solved symbol is replaced and the others keep their own dimension.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import Dim
+
+
+class SizeLearnedError(Exception):
+    """Two sizes were found to be one: start again."""
+
+
+class Equalities:
+    """What is known of the symbols: each solved one and what it is."""
+
+    def __init__(self) -> None:
+        self._solved: dict[str, Size] = {}
+
+    def __len__(self) -> int:
+        return len(self._solved)
+
+    def simplify(self, dims: Sizes) -> Sizes:
+        """Return `dims` with the solved symbols replaced."""
+        return tuple(dim_math.substitute(size, self._solved) for size in dims)
+
+    def learn(self, left: Size, right: Size) -> bool:
+        """Make two sizes equal.
+
+        Returns:
+            True when they are the same expression, False when they cannot be made so.
+
+        Raises:
+            SizeLearnedError: they can; the equality has been noted.
+        """
+        if left == right:
+            return True
+        difference = left - right
+        if not isinstance(difference, Dim):
+            return False
+        solution = _solve(difference)
+        if solution is None:
+            return False
+        name, size = solution
+        replaced = {name: size}
+        for known, value in self._solved.items():
+            self._solved[known] = dim_math.substitute(value, replaced)
+        self._solved[name] = size
+        raise SizeLearnedError
+
+
+def _solve(difference: Dim) -> tuple[str, Size] | None:
+    """Return (symbol, what it is) that makes `difference` zero."""
+    divisor = 0
+    for _, factor in difference.terms:
+        divisor = gcd(divisor, factor)
+    # The symbol made last is replaced: earlier inputs keep their own names.
+    for key, factor in sorted(difference.terms, key=lambda term: str(term[0]), reverse=True):
+        if len(key) != 1 or key[0].function or abs(factor) != divisor:
+            continue
+        name = key[0].text
+        symbol = Dim.symbol(name)
+        rest = difference - symbol * factor
+        if name in dim_math.symbols_of((rest,)):
+            continue
+        size = dim_math.floordiv(-rest, factor) if factor > 0 else dim_math.floordiv(rest, -factor)
+        if isinstance(size, int) and size < 0:
+            return None
+        return name, size
+    return None

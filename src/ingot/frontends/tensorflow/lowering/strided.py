@@ -1,0 +1,168 @@
+"""What a StridedSlice means: its masks resolved against the operand's dimensions.
+
+Shared by the fold of known arrays, the lowering of StridedSlice, of its gradient, and of updates
+through it. Source: TensorFlow's `util/strided_slice_op.cc`.
+
+Invariant: `entries` has one entry per operand dimension or new axis, in the order of the spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot.frontends.tensorflow.lowering.op import Op
+from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One dimension of the spec.
+
+    `kind` is "slice", "index" (the dimension is dropped) or "new" (a dimension of 1 is added);
+    None for `begin` or `end` means from the very start or to the very end. An index that is only
+    known at run time is an instruction.
+    """
+
+    kind: str
+    begin: Size | Instruction | None = None
+    end: Size | None = None
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """A whole spec."""
+
+    entries: tuple[Entry, ...]
+
+    @staticmethod
+    def of(op: Op, first: int = 1, rank: int | None = None) -> Strides:
+        """Read the spec of `op`, whose begin, end and strides are operands `first` and on."""
+        return _Reader(op, first, op.rank(0) if rank is None else rank).read()
+
+    def as_index(self) -> tuple[Any, ...]:
+        """Return the spec as a NumPy index, when no part of it is symbolic."""
+        kinds: dict[str, Any] = {"new": lambda e: None, "index": lambda e: e.begin}
+        return tuple(
+            kinds[e.kind](e) if e.kind in kinds else slice(e.begin, e.end, e.stride)
+            for e in self.entries
+        )
+
+
+@dataclass(slots=True)
+class _Reader:
+    op: Op
+    first: int
+    rank: int
+
+    def read(self) -> Strides:
+        strides = self.op.integers(self.first + 2, "strides")
+        masks = {
+            name: int(self.op.attribute(f"{name}_mask", 0))
+            for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+        }
+        count = len(strides)
+        ellipsis = masks["ellipsis"]
+        new = sum(
+            1 for n in range(count) if masks["new_axis"] >> n & 1 and not ellipsis >> n & 1
+        )
+        named = count - new - (1 if ellipsis else 0)
+        entries: list[Entry] = []
+        for place, stride in enumerate(strides):
+            if ellipsis >> place & 1:
+                entries.extend(Entry("slice") for _ in range(self.rank - named))
+            elif masks["new_axis"] >> place & 1:
+                entries.append(Entry("new"))
+            elif masks["shrink_axis"] >> place & 1:
+                entries.append(Entry("index", self._bound(self.first, place, True)))
+            else:
+                begin = None if masks["begin"] >> place & 1 else self._size(self.first, place)
+                end = None if masks["end"] >> place & 1 else self._size(self.first + 1, place)
+                entries.append(Entry("slice", begin, end, stride))
+        if not ellipsis:
+            entries.extend(Entry("slice") for _ in range(self.rank - named))
+        return Strides(tuple(entries))
+
+    def _size(self, operand: int, place: int) -> Size:
+        found = self._bound(operand, place, False)
+        assert not isinstance(found, Instruction)
+        return found
+
+    def _bound(self, operand: int, place: int, dynamic: bool) -> Size | Instruction:
+        value = self.op.values[operand]
+        if isinstance(value, Known):
+            return _item(value.array, place)
+        packed = _packed_item(self.op, operand, place)
+        if packed is not None:
+            return packed
+        if not dynamic:
+            self.op.array(operand, "slice's bounds")
+        vector = self.op.tensor(operand)
+        return self.op.b.reshape_to(self.op.b.sliced(vector, 0, place, place + 1), ())
+
+
+def _item(array: Array, place: int) -> Size:
+    item = array.ravel()[place]
+    return item if isinstance(item, Dim) else int(item)
+
+
+def _packed_item(op: Op, operand: int, place: int) -> Size | None:
+    """Return element `place` of a vector packed from scalars of which that one is known.
+
+    `x[i, :k]` packs the run-time `i` with the known bounds of other dimensions.
+    """
+    made = op.scope.packed.get(op.node.inputs[operand])
+    if made is None or place >= len(made):
+        return None
+    value = made[place]
+    return _item(value.array, 0) if isinstance(value, Known) else None
+
+
+def bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
+    """Return (start, limit) of a forward slice of a dimension of `size`, held inside it."""
+    start = 0 if entry.begin is None else entry.begin
+    limit = size if entry.end is None else entry.end
+    assert not isinstance(start, Instruction)
+    return clamp(start, size), clamp(limit, size)
+
+
+def clamp(place: Size, size: Size) -> Size:
+    """Return a slice bound, negative ones counted from the end, held inside 0..size.
+
+    A symbolic size is at least 1 (callers specialise a function for empty arrays), so -1, 0 and 1
+    need no clamp.
+    """
+    if isinstance(place, int) and isinstance(size, int):
+        return min(max(place + size if place < 0 else place, 0), size)
+    if isinstance(place, int):
+        if place in (0, 1):
+            return place
+        if place == -1:
+            return size - 1
+        if place >= 2**31 - 1:
+            return size
+        if place < 0:
+            return dim_math.maximum(size + place, 0)
+        return dim_math.minimum(place, size)
+    return place if place == size or _inside(place, size) else dim_math.minimum(place, size)
+
+
+def _inside(place: Size, size: Size) -> bool:
+    """Whether a symbolic bound is provably at most `size`: size minus a number."""
+    gap = size - place
+    return isinstance(gap, int) and gap >= 0
+
+
+def numpy_slice(entry: Entry, size: int) -> slice:
+    """Return a slice entry as Python's slice, resolved for a dimension of `size`."""
+    return slice(*slice(_plain(entry.begin), _plain(entry.end), entry.stride).indices(size))
+
+
+def _plain(bound: Size | Instruction | None) -> int | None:
+    return int(np.asarray(bound)) if bound is not None else None

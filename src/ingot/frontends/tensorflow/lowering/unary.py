@@ -1,0 +1,188 @@
+"""Elementwise ops of one operand, and the gradients of those that have an op of their own.
+
+Most rows are an HLO opcode; the rest are a few instructions, written as TensorFlow's kernels
+compute them. Gradient ops take (y, dy) or, where noted, (x, dy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.dtype import F64, PRED
+from ingot.hlo.instruction import Instruction
+
+OPCODES = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
+    "Atanh": "atanh", "Ceil": "ceil", "ComplexAbs": "abs", "Cos": "cosine", "Cosh": "cosh",
+    "Erf": "erf", "Exp": "exponential", "Expm1": "exponential-minus-one", "Floor": "floor",
+    "Imag": "imag", "Invert": "not", "Log": "log", "Log1p": "log-plus-one", "LogicalNot": "not",
+    "Neg": "negate", "PopulationCount": "popcnt", "Real": "real", "Rint": "round-nearest-even",
+    "Rsqrt": "rsqrt", "Sigmoid": "logistic", "Sign": "sign", "Sin": "sine", "Sinh": "sinh",
+    "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+}  # fmt: skip
+
+Compute = Callable[[TensorBuilder, Instruction], Instruction]
+Gradient = Callable[[TensorBuilder, Instruction, Instruction], Instruction]
+
+
+def _opcode(opcode: str) -> Rule:
+    return lambda op: op.b.emit(opcode, op.tensor(0))
+
+
+def _composed(compute: Compute) -> Rule:
+    return lambda op: compute(op.b, op.tensor(0))
+
+
+def _gradient(compute: Gradient) -> Rule:
+    return lambda op: compute(op.b, op.tensor(0), op.tensor(1))
+
+
+def _population_count(op: Op) -> Value:
+    return op.b.convert_to(op.b.popcnt(op.tensor(0)), op.result())
+
+
+def _round(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.round_nearest_even(x) if x.shape.dtype.is_float else x
+
+
+def _reciprocal(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.divide(b.like(1, x.shape), x)
+
+
+def _conjugate(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.complex(b.real(x), b.negate(b.imag(x))) if x.shape.dtype.is_complex else x
+
+
+def _angle(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.atan2(b.imag(x), b.real(x))
+
+
+def _atan(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.atan2(x, b.like(1, x.shape))
+
+
+def _is_nan(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.compare(x, x, direction="NE")
+
+
+def _is_inf(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.compared("EQ", b.abs(x), float("inf"))
+
+
+def softplus(b: TensorBuilder, x: Instruction) -> Instruction:
+    """log(1 + exp(x)), without overflow and exact at both ends."""
+    zero = b.zeros(x.shape)
+    return b.add(b.maximum(x, zero), b.log_plus_one(b.exponential(b.negate(b.abs(x)))))
+
+
+def _softsign(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.divide(x, b.binary("add", b.abs(x), 1))
+
+
+def _erfc(b: TensorBuilder, x: Instruction) -> Instruction:
+    """1 - erf(x); in f64 inside, since the difference cancels for large x."""
+    wide = b.convert_to(x, F64)
+    return b.convert_to(b.binary("add", b.negate(b.erf(wide)), 1), x.shape.dtype)
+
+
+def _inverse_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    return b.negate(b.multiply(b.multiply(dy, y), y))
+
+
+def _sqrt_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    return b.divide(b.binary("multiply", dy, 0.5), y)
+
+
+def _rsqrt_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    cube = b.multiply(b.multiply(y, y), y)
+    return b.multiply(b.binary("multiply", dy, -0.5), cube)
+
+
+def _sigmoid_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    return b.multiply(b.multiply(dy, y), b.subtract(b.like(1, y.shape), y))
+
+
+def _tanh_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    return b.multiply(dy, b.subtract(b.like(1, y.shape), b.multiply(y, y)))
+
+
+def _softplus_gradient(b: TensorBuilder, dy: Instruction, x: Instruction) -> Instruction:
+    return b.multiply(dy, b.logistic(x))
+
+
+def _softsign_gradient(b: TensorBuilder, dy: Instruction, x: Instruction) -> Instruction:
+    bottom = b.binary("add", b.abs(x), 1)
+    return b.divide(dy, b.multiply(bottom, bottom))
+
+
+def _reinterpret(op: Op) -> Value:
+    """Bitcast: to a narrower type adds a last dimension, to a wider one takes it away."""
+    operand, target = op.tensor(0), op.element("type")
+    source = operand.shape.dtype
+    dims = operand.shape.dims
+    if source.bits > target.bits:
+        dims = (*dims, source.bits // target.bits)
+    elif source.bits < target.bits:
+        dims = dims[:-1]
+    shape = operand.shape.with_dtype(target).with_dims(dims)
+    return operand if source is target else op.b.emit("bitcast-convert", operand, shape=shape)
+
+
+def convert(b: TensorBuilder, operand: Instruction, op: Op) -> Instruction:
+    """Cast to the output type: complex to real takes the real part, to bool compares with 0."""
+    target = op.result()
+    source = operand.shape.dtype
+    if source.is_complex and not target.is_complex and target is not PRED:
+        operand = b.real(operand)
+    if target is PRED and source is not PRED:
+        return b.compared("NE", operand, 0)
+    return b.convert_to(operand, target)
+
+
+def _cast(op: Op) -> Value:
+    return convert(op.b, op.tensor(0), op)
+
+
+def _complex(op: Op) -> Value:
+    return op.b.complex(*op.b.together(op.tensor(0), op.tensor(1)))
+
+
+def _check_numerics(op: Op) -> Value:
+    raise op.error(
+        "CheckNumerics stops the program when it meets a NaN, which compiled code cannot do",
+        "check the result outside the function with jit_compile=True",
+    )
+
+
+RULES: dict[str, Rule] = {
+    **{name: _opcode(opcode) for name, opcode in OPCODES.items() if name != "PopulationCount"},
+    "PopulationCount": _population_count,
+    "Angle": _composed(_angle),
+    "Atan": _composed(_atan),
+    "Bitcast": _reinterpret,
+    "Cast": _cast,
+    "CheckNumerics": _check_numerics,
+    "Complex": _complex,
+    "Conj": _composed(_conjugate),
+    "Erfc": _composed(_erfc),
+    "Inv": _composed(_reciprocal),
+    "InvGrad": _gradient(_inverse_gradient),
+    "IsFinite": _opcode("is-finite"),
+    "IsInf": _composed(_is_inf),
+    "IsNan": _composed(_is_nan),
+    "Reciprocal": _composed(_reciprocal),
+    "ReciprocalGrad": _gradient(_inverse_gradient),
+    "Round": _composed(_round),
+    "RsqrtGrad": _gradient(_rsqrt_gradient),
+    "SigmoidGrad": _gradient(_sigmoid_gradient),
+    "Softplus": _composed(softplus),
+    "SoftplusGrad": _gradient(_softplus_gradient),
+    "Softsign": _composed(_softsign),
+    "SoftsignGrad": _gradient(_softsign_gradient),
+    "SqrtGrad": _gradient(_sqrt_gradient),
+    "Square": _composed(lambda b, x: b.multiply(x, x)),
+    "TanhGrad": _gradient(_tanh_gradient),
+}

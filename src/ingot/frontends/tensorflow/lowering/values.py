@@ -1,0 +1,126 @@
+"""What a tensor of the captured function is while it is lowered.
+
+A value is an HLO instruction, or an array known at compile time (`Known`), or a handle: a variable
+or a TensorList. Shapes, axes and paddings are `Known`; their elements may be symbolic sizes
+(`Dim`), so `tf.shape(x)[0]` of an open batch is known too, and stays known through arithmetic.
+
+Invariant: `Known.array` has NumPy type `object` exactly when some element is a `Dim`; a bool,
+integer or float array otherwise, of the storage type of `Known.element`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DTYPES, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import UnsupportedError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Size = int | Dim
+Sizes = tuple[Size, ...]
+
+_ELEMENTS = {
+    "bool": "pred", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "complex64": "c64", "complex128": "c128", "float8_e5m2": "f8e5m2",
+    "float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz",
+    "float8_e4m3b11fnuz": "f8e4m3b11fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
+    **{f"int{bits}": f"s{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+}  # fmt: skip
+
+
+def element_of(name: str) -> DType:
+    """Return the HLO element type of TensorFlow's type `name`; UnsupportedError for no number."""
+    found = _ELEMENTS.get(name)
+    if found is None:
+        raise UnsupportedError(
+            f"tensors of type {name} cannot be compiled",
+            code="INGOT0311",
+            hint="keep them outside the function with jit_compile=True",
+        )
+    return DTYPES[found]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """An array that is known at compile time."""
+
+    array: Array
+    element: DType
+
+    @staticmethod
+    def of(values: Any, element: DType) -> Known:
+        """Return the known array of a number, size, list or array."""
+        raw = np.asarray(values, dtype=object)
+        if any(isinstance(item, Dim) for item in raw.ravel()):
+            return Known(raw, element)
+        return Known(np.asarray(values).astype(element.numpy), element)
+
+    @staticmethod
+    def sizes(values: Iterable[Size], element: DType) -> Known:
+        """Return a known vector of sizes."""
+        return Known.of(object_array(list(values)), element)
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether some element is a symbolic size."""
+        return self.array.dtype == object
+
+    @property
+    def shape(self) -> Shape:
+        """The HLO shape."""
+        return Shape.array(self.element, self.array.shape)
+
+
+def object_array(values: list[Size]) -> Array:
+    """Return a vector of objects (NumPy would look for a shape inside them)."""
+    made = np.empty(len(values), dtype=object)
+    made[:] = values
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A resource: the variable that is input `index` of the lowered function."""
+
+    index: int
+    element: DType
+    dims: Sizes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorList:
+    """A TensorList: its elements stacked in one buffer, and how many there are.
+
+    `buffer` is `[capacity, *element]`; None before the shape of an element is known.
+    `length` is a size, or an `s32[]` instruction for lists that grow.
+    """
+
+    buffer: Instruction | None
+    length: Size | Instruction
+    element: DType
+    dims: Sizes | None = None
+
+
+Value = Instruction | Known | Variable | TensorList
+
+
+def dims_of(value: Value) -> Sizes:
+    """Return the dimensions of a tensor value."""
+    if isinstance(value, Known):
+        return value.array.shape
+    if isinstance(value, Instruction):
+        return value.shape.dims
+    raise UnsupportedError(f"a {type(value).__name__} is used as a tensor", code="INGOT0311")
+
+
+def dtype_of(value: Value) -> DType:
+    """Return the element type of a value."""
+    return value.shape.dtype if isinstance(value, Instruction) else value.element

@@ -1,0 +1,104 @@
+"""Variables: reads and writes become values threaded through the walk in `Frame.state`.
+
+Also the scatter and gather ops that work on a variable. A variable is written back at the end, by
+the entry, once.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows
+from ingot.frontends.tensorflow.lowering.values import Known, Value
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+
+
+def read(op: Op, number: int = 0) -> Instruction:
+    """Return the present value of the variable that is operand `number`."""
+    variable = op.variable(number)
+    value = op.frame.state.get(variable)
+    if value is None:
+        raise op.error(
+            "the variable is read before it has a value",
+            "initialise the variable before the function runs",
+        )
+    return op.frame.tensor(value)
+
+
+def write(op: Op, value: Value, number: int = 0) -> tuple[Value, ...]:
+    """Give the variable that is operand `number` a new value."""
+    op.frame.state[op.variable(number)] = value
+    return ()
+
+
+def _read(op: Op) -> Value:
+    return read(op)
+
+
+def _assign(op: Op) -> tuple[Value, ...]:
+    return write(op, op.values[1])
+
+
+def _update(opcode: str) -> Rule:
+    def rule(op: Op) -> tuple[Value, ...]:
+        old, change = read(op), op.tensor(1)
+        if not op.b.broadcast_dims(old.shape.dims, change.shape.dims) == old.shape.dims:
+            raise op.error(f"the variable has shape {old.shape}, its change {change.shape}")
+        return write(op, op.b.emit(opcode, *op.b.together(old, change)))
+
+    return rule
+
+
+def _is_initialized(op: Op) -> Value:
+    return Known.of(op.variable(0) in op.frame.state, PRED)
+
+
+def _variable_shape(op: Op) -> Value:
+    return Known.sizes(read(op).shape.dims, op.result())
+
+
+def _gather(op: Op) -> Value:
+    return gather(op, read(op), op.tensor(1), 0, int(op.attribute("batch_dims", 0)))
+
+
+def _gather_nd(op: Op) -> Value:
+    return gather_nd(op, read(op), op.tensor(1))
+
+
+def _scatter(opcode: str) -> Rule:
+    def rule(op: Op) -> tuple[Value, ...]:
+        return write(op, scatter_rows(op, opcode, read(op), op.tensor(1), op.tensor(2)))
+
+    return rule
+
+
+def _scatter_nd(opcode: str) -> Rule:
+    def rule(op: Op) -> tuple[Value, ...]:
+        return write(op, scatter_nd(op, opcode, read(op), op.tensor(1), op.tensor(2)))
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "AssignAddVariableOp": _update("add"),
+    "AssignSubVariableOp": _update("subtract"),
+    "AssignVariableOp": _assign,
+    "ReadVariableOp": _read,
+    "ResourceGather": _gather,
+    "ResourceGatherNd": _gather_nd,
+    "ResourceScatterAdd": _scatter("add"),
+    "ResourceScatterDiv": _scatter("divide"),
+    "ResourceScatterMax": _scatter("maximum"),
+    "ResourceScatterMin": _scatter("minimum"),
+    "ResourceScatterMul": _scatter("multiply"),
+    "ResourceScatterNdAdd": _scatter_nd("add"),
+    "ResourceScatterNdMax": _scatter_nd("maximum"),
+    "ResourceScatterNdMin": _scatter_nd("minimum"),
+    "ResourceScatterNdSub": _scatter_nd("subtract"),
+    "ResourceScatterNdUpdate": _scatter_nd("update"),
+    "ResourceScatterSub": _scatter("subtract"),
+    "ResourceScatterUpdate": _scatter("update"),
+    "VarIsInitializedOp": _is_initialized,
+    "VariableShape": _variable_shape,
+}

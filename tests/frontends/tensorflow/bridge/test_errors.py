@@ -1,0 +1,74 @@
+"""What cannot be compiled: TensorFlow's exception, with the op, the user's line and a way out."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context, execute
+
+from ingot.frontends.tensorflow.capture import capture, snapshot
+from ingot.frontends.tensorflow.launch_op import LAUNCH_OP
+
+
+def test_an_unsupported_op_names_node_and_line(compiled):
+    @tf.function(jit_compile=True)
+    def bad(x):
+        return tf.linalg.logm(tf.cast(x, tf.complex64), name="the_log")
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        bad(tf.ones([2, 2]))
+    text = str(caught.value)
+    line = bad.python_function.__code__.co_firstlineno + 2
+    for part in ("'Cast'", f"test_errors.py:{line}", "INGOT0300", "hint:"):
+        assert part in text
+
+
+def test_the_error_comes_again_and_is_not_compiled_again(compiled):
+    @tf.function(jit_compile=True)
+    def bad(x):
+        return tf.strings.as_string(x)
+
+    for _ in range(2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="string"):
+            bad(tf.ones([2]))
+
+
+def test_a_shape_that_the_function_was_not_traced_for(compiled):
+    v = tf.Variable(tf.ones([3]))
+
+    @tf.function
+    def outer(x):
+        return double(x)
+
+    @tf.function(jit_compile=True)
+    def double(x):
+        return x + v
+
+    concrete = double.get_concrete_function(tf.TensorSpec([3]))
+    assert concrete(tf.ones([3])).shape == (3,)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[4\].*traced for \[3\]"):
+        concrete._inference_function.call_flat(tf.ones([4]), v.handle)
+    assert concrete(tf.ones([3])).shape == (3,)
+
+
+def test_a_launch_of_another_process_is_refused(compiled):
+    attributes = ("Tin", [1], "Tout", [1], "process", 1, "launch", 64)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="another process"):
+        execute.execute(LAUNCH_OP.encode(), 1, [tf.ones([1])], attributes, context.context())
+
+
+def test_capture_reads_constants_and_attributes(compiled):
+    @tf.function
+    def f(x):
+        y = tf.reshape(x, [2, -1]) @ tf.constant([[1.0], [2.0]])
+        return tf.cond(tf.reduce_sum(y) > 0.0, lambda: y, lambda: -y)
+
+    graph = f.get_concrete_function(tf.TensorSpec([None])).graph
+    captured = capture(snapshot("f", graph))
+    by_op = {node.op: node for node in captured.nodes}
+    assert by_op["MatMul"].attributes["transpose_a"] is False
+    assert by_op["Reshape"].outputs[0].shape == (2, None)
+    shape = next(node for node in captured.nodes if node.op == "Const")
+    np.testing.assert_array_equal(shape.attributes["value"], [2, -1])
+    branch = by_op["StatelessIf"].attributes["else_branch"].name
+    assert "Neg" in [node.op for node in captured.library[branch].nodes]
+    assert by_op["MatMul"].location.file == __file__
