@@ -38,9 +38,7 @@ def kernel(name: str, element_text: str, lanes: int, level: str | None) -> Libra
     return link_object([compile_object(module.text(), target)])
 
 
-def evaluate(
-    name: str, *args: np.ndarray, lanes: int = 16, level: str | None = None
-) -> np.ndarray:
+def evaluate(name: str, *args: np.ndarray, lanes: int = 16, level: str | None = None) -> np.ndarray:
     """Return the compiled function of arrays of any length."""
     count = args[0].size
     padded = -(-count // 64) * 64

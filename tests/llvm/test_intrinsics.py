@@ -12,8 +12,23 @@ from ingot.llvm.builder import ModuleBuilder, Value
 from ingot.llvm.intrinsics import INTRINSICS
 from ingot.llvm.jit import SHORT_PASSES, assembly
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, PTR, VOID, Type
-from ingot.llvm.types import pointer, struct, vector
+from ingot.llvm.types import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    Type,
+    pointer,
+    struct,
+    vector,
+)
 from ingot.support.diagnostics import InternalError
 
 V = vector(F32, 16)
@@ -26,13 +41,13 @@ FLOATS = [F32, F64, V, D]
 INTEGERS = [I8, I16, I32, I64, W, Q]
 
 SAME: dict[str, tuple[int, list[Type]]] = {
-    **dict.fromkeys("fma fmuladd".split(), (3, FLOATS)),
-    **dict.fromkeys("fabs sqrt floor ceil trunc rint nearbyint".split(), (1, FLOATS)),
-    **dict.fromkeys("roundeven canonicalize".split(), (1, FLOATS)),
-    **dict.fromkeys("copysign minnum maxnum minimum maximum".split(), (2, FLOATS)),
-    **dict.fromkeys("smax smin umax umin".split(), (2, INTEGERS)),
-    **dict.fromkeys("uadd.sat sadd.sat usub.sat ssub.sat".split(), (2, INTEGERS)),
-    **dict.fromkeys("ctpop bitreverse".split(), (1, INTEGERS)),
+    **dict.fromkeys(["fma", "fmuladd"], (3, FLOATS)),
+    **dict.fromkeys(["fabs", "sqrt", "floor", "ceil", "trunc", "rint", "nearbyint"], (1, FLOATS)),
+    **dict.fromkeys(["roundeven", "canonicalize"], (1, FLOATS)),
+    **dict.fromkeys(["copysign", "minnum", "maxnum", "minimum", "maximum"], (2, FLOATS)),
+    **dict.fromkeys(["smax", "smin", "umax", "umin"], (2, INTEGERS)),
+    **dict.fromkeys(["uadd.sat", "sadd.sat", "usub.sat", "ssub.sat"], (2, INTEGERS)),
+    **dict.fromkeys(["ctpop", "bitreverse"], (1, INTEGERS)),
     "bswap": (1, [I16, I32, I64, W]),
     "fshl": (3, INTEGERS),
     "fshr": (3, INTEGERS),
@@ -47,16 +62,19 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
     "abs": [(type, [type, (I1, 0)]) for type in INTEGERS],
     "ctlz": [(type, [type, (I1, 0)]) for type in INTEGERS],
     "cttz": [(type, [type, (I1, 0)]) for type in INTEGERS],
-    **{f"{name}.with.overflow": [(struct(I64, I1), [I64, I64])] for name in ("sadd", "umul", "smul")},
+    **{
+        f"{name}.with.overflow": [(struct(I64, I1), [I64, I64])]
+        for name in ("sadd", "umul", "smul")
+    },
     "fptosi.sat": [(W, [V]), (I64, [F64]), (I8, [F32])],
     "fptoui.sat": [(W, [V]), (I64, [F64]), (I8, [F32])],
     **{
         f"vector.reduce.{name}": [(I32, [W]), (I64, [Q])]
-        for name in "add mul and or xor smax smin umax umin".split()
+        for name in ["add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin"]
     },
     **{
         f"vector.reduce.{name}": [(F32, [V]), (F64, [vector(F64, 4)])]
-        for name in "fmax fmin fmaximum fminimum".split()
+        for name in ["fmax", "fmin", "fmaximum", "fminimum"]
     },
     "vector.reduce.fadd": [(F32, [F32, V])],
     "vector.reduce.fmul": [(F32, [F32, V])],

@@ -172,6 +172,19 @@ class MathEmitter:
         error = self.add(error, self.mul(a_low, b_high))
         return product, self.add(error, self.mul(a_low, b_low))
 
+    def quotient(
+        self, numerator: tuple[Value, Value | None], denominator: tuple[Value, Value]
+    ) -> Value:
+        """Return the quotient of two unevaluated sums (high, low): one division, one correction."""
+        (high, low), (total, lost) = numerator, denominator
+        inverse = self.div(self.c(1.0), total)
+        first = self.mul(high, inverse)
+        product, error = self.two_product(first, total)
+        rest = self.sub(self.sub(high, product), self.fma(first, lost, error))
+        if low is not None:
+            rest = self.add(rest, low)
+        return self.fma(rest, inverse, first)
+
     def _split(self, a: Value) -> tuple[Value, Value]:
         scaled = self.mul(a, self.pick(4097.0, 134217729.0))
         high = self.sub(scaled, self.sub(scaled, a))

@@ -73,7 +73,7 @@ def exponential(m: MathEmitter, x: Value) -> Value:
 
 def exponential_minus_one(m: MathEmitter, x: Value) -> Value:
     """Return e^x - 1, accurate near zero."""
-    limited = m.clamp(x, -50.0, 90.0) if m.is_f32 else m.clamp(x, -60.0, 711.0)
+    limited = m.clamp(x, -50.0, 89.0) if m.is_f32 else m.clamp(x, -60.0, 710.0)
     k, r, c = reduce(m, limited)
     rest = m.add(_expm1_rest(m, r), m.fma(c, r, c))
     # All at half size, so that the largest finite results do not overflow on the way.
@@ -91,7 +91,7 @@ def logistic(m: MathEmitter, x: Value) -> Value:
     """Return 1 / (1 + e^-x), by e^-|x| so that no side loses digits or overflows."""
     e = scaled_exp(m, m.neg(m.abs(x)))
     numerator = m.select(m.compare("olt", x, 0.0), e, 1.0)
-    return m.div(numerator, m.add(e, m.c(1.0)))
+    return m.quotient((numerator, None), m.fast_two_sum(m.c(1.0), e))
 
 
 def tanh(m: MathEmitter, x: Value) -> Value:
@@ -99,16 +99,15 @@ def tanh(m: MathEmitter, x: Value) -> Value:
     a = m.abs(x)
     if not m.is_f32:
         t = exponential_minus_one(m, m.mul(m.at_most(a, 22.0), m.c(2.0)))
-        denominator = m.add(t, m.c(2.0))
-        small = m.div(t, denominator)
-        large = m.sub(m.c(1.0), m.div(m.c(2.0), denominator))
+        small = m.quotient((t, None), m.fast_two_sum(m.c(2.0), t))
+        large = m.sub(m.c(1.0), m.div(m.c(2.0), m.add(t, m.c(2.0))))
         return m.copysign(m.select(m.compare("olt", a, 1.0), small, large), x)
     z = m.mul(x, x)
     small = m.fma(m.mul(m.polynomial(z, rows.TANH_F32), z), x, x)
     limited = m.at_most(a, 10.0)
     e = short_exp(m, m.add(limited, limited))
     large = m.sub(m.c(1.0), m.div(m.c(2.0), m.add(e, m.c(1.0))))
-    return m.select(m.compare("ult", a, 0.625), small, m.copysign(large, x))
+    return m.copysign(m.select(m.compare("ult", a, 0.625), small, large), x)
 
 
 def sinh(m: MathEmitter, x: Value) -> Value:

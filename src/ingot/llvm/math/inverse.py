@@ -77,4 +77,3 @@ def acos(m: MathEmitter, x: Value) -> Value:
     s, tail = m.select(flip, m.neg(s), s), m.select(flip, m.neg(tail), tail)
     main, error = m.two_sum(base, s)
     return m.add(main, m.add(tail, m.add(error, low)))
-

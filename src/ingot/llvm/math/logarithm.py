@@ -2,7 +2,7 @@
 
 log: x = 2^k (1 + f) with 1 + f in [1/sqrt2, sqrt2]; f64 uses the series of log((1+s)/(1-s)),
 f32 a polynomial in f, which saves the division. log1p feeds the rounding error of 1 + x back.
-Source: P. Tang, "Table-driven implementation of the logarithm" (error terms); fdlibm's assembly order.
+Source: P. Tang, "Table-driven implementation of the logarithm" (the error terms).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ingot.llvm.math import coefficients as rows
 from ingot.llvm.math.emitter import INFINITY, NAN, MathEmitter
 from ingot.llvm.math.exponential import LN2_HIGH_F64, LN2_LOW_F64
-from ingot.llvm.values import Value, const
+from ingot.llvm.values import Value
 
 # Bits of the start of the mantissa's interval: 2/3 (f32), 1/sqrt2 (f64).
 _START_F32, _START_F64 = 0x3F2AAAAB, 0x3FE6A09E667F3BCD
@@ -60,13 +60,20 @@ def log(m: MathEmitter, x: Value) -> Value:
 
 def log_plus_one(m: MathEmitter, x: Value) -> Value:
     """Return log(1 + x), accurate near zero."""
-    total, error = m.two_sum(m.c(1.0), x)
-    k, f = split_exponent(m, total)
-    result = assemble(m, k, f, m.div(error, total))
+    result = _log_plus_one_finite(m, x, None)
     result = m.select(m.compare("oeq", x, INFINITY), INFINITY, result)
     result = m.select(m.compare("oeq", x, -1.0), -INFINITY, result)
     result = m.select(m.compare("ult", x, -1.0), NAN, result)
     return m.select(m.compare("oeq", x, 0.0), x, result)
+
+
+def _log_plus_one_finite(m: MathEmitter, high: Value, low: Value | None) -> Value:
+    """Return log(1 + high + low) for a positive finite sum."""
+    total, error = m.two_sum(m.c(1.0), high)
+    if low is not None:
+        error = m.add(error, low)
+    k, f = split_exponent(m, total)
+    return assemble(m, k, f, m.div(error, total))
 
 
 def asinh(m: MathEmitter, x: Value) -> Value:
@@ -76,15 +83,23 @@ def asinh(m: MathEmitter, x: Value) -> Value:
     small = m.fma(m.mul(m.polynomial(z, rows.ASINH_F64), z), x, x)
     root = m.sqrt(m.add(z, m.c(1.0)))
     argument = m.add(a, m.div(z, m.add(root, m.c(1.0))))
-    large = _log_plus_one_doubled(m, a, argument)
-    return m.select(m.compare("olt", a, 0.5), small, m.copysign(large, x))
+    large = _log_plus_one_doubled(m, a, argument, m.c(0.0))
+    return m.copysign(m.select(m.compare("olt", a, 0.5), small, large), x)
 
 
 def acosh(m: MathEmitter, x: Value) -> Value:
     """Return the inverse hyperbolic cosine, NaN below one (f64)."""
     t = m.sub(x, m.c(1.0))
-    root = m.sqrt(m.mul(t, m.add(t, m.c(2.0))))
-    result = _log_plus_one_doubled(m, x, m.add(t, root))
+    # log1p(t + sqrt(t (t + 2))), the sum and the root with their rounding errors: near one
+    # three roundings would add up to more than two ulps.
+    factor, factor_low = m.two_sum(t, m.c(2.0))
+    product, product_low = m.two_product(t, factor)
+    root = m.sqrt(product)
+    square, square_low = m.two_product(root, root)
+    defect = m.add(m.sub(product, square), m.sub(m.fma(t, factor_low, product_low), square_low))
+    root_low = m.div(defect, m.select(m.compare("oeq", root, 0.0), 1.0, m.add(root, root)))
+    high, low = m.fast_two_sum(root, t)
+    result = _log_plus_one_doubled(m, x, high, m.add(low, root_low))
     return m.select(m.compare("ult", x, 1.0), NAN, result)
 
 
@@ -95,8 +110,9 @@ def atanh(m: MathEmitter, x: Value) -> Value:
     return m.copysign(m.mul(log_plus_one(m, argument), m.c(0.5)), x)
 
 
-def _log_plus_one_doubled(m: MathEmitter, a: Value, argument: Value) -> Value:
-    """Return log1p(argument), or log(2 a) where a is so large that its square overflows."""
-    large = m.compare("ogt", a, 2.0**28)
-    result = log_plus_one(m, m.select(large, a, argument))
-    return m.add(result, m.builder.select(large, const(m.type, 0.6931471805599453), m.c(0.0)))
+def _log_plus_one_doubled(m: MathEmitter, a: Value, high: Value, low: Value) -> Value:
+    """Return log(1 + high + low), or log(2 a) where a is so large that its square overflows."""
+    large = m.compare("ogt", a, 2.0**60)
+    high, low = m.select(large, a, high), m.select(large, 0.0, low)
+    result = m.add(_log_plus_one_finite(m, high, low), m.select(large, 0.6931471805599453, 0.0))
+    return m.select(m.compare("oeq", a, INFINITY), INFINITY, result)

@@ -31,6 +31,8 @@ def _power_f32(m: MathEmitter, a: Value, y: Value) -> Value:
     base, exponent = m.builder.fpext(a, wide.type), m.builder.fpext(y, wide.type)
     k, f = split_exponent(wide, base)
     log2 = wide.fma(wide.polynomial(f, rows.POWER_LOG2), f, k)
+    # A finite exponent, so that log2 1 = 0 times it is 0; no f32 but 1 has a smaller logarithm.
+    exponent = wide.clamp(exponent, -1e30, 1e30)
     t = wide.clamp(wide.mul(log2, exponent), -180.0, 160.0)
     n, integer = wide.round_product(t, 1.0)
     p = wide.polynomial(wide.sub(t, n), rows.POWER_EXP2)

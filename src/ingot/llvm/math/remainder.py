@@ -12,7 +12,7 @@ from ingot.llvm.types import F64
 from ingot.llvm.values import Value
 
 # Bits of the quotient per step, so that quotient * divisor is exact with one correction.
-_STEP_BITS = {True: 28, False: 50}
+_STEP_BITS = {True: 28, False: 52}
 
 
 def remainder(m: MathEmitter, x: Value, y: Value) -> Value:

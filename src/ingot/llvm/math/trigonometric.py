@@ -35,7 +35,8 @@ TWO_OVER_PI_WORDS = (
 
 def sine(m: MathEmitter, x: Value) -> Value:
     """Return the sine; NaN at infinity."""
-    return _sine_or_cosine(m, x, 0)
+    # The kernel loses the sign of a zero.
+    return m.select(m.compare("oeq", x, 0.0), x, _sine_or_cosine(m, x, 0))
 
 
 def cosine(m: MathEmitter, x: Value) -> Value:
@@ -47,9 +48,13 @@ def tan(m: MathEmitter, x: Value) -> Value:
     """Return the tangent (f64); NaN at infinity."""
     k, r, rest = _reduce(m, x)
     odd = _bit(m, k, 0)
-    sine_r, cosine_r = _kernel_sine(m, r, rest), _kernel_cosine(m, r, rest)
-    numerator = m.select(odd, m.neg(cosine_r), sine_r)
-    result = m.div(numerator, m.select(odd, sine_r, cosine_r))
+    assert rest is not None
+    sines = m.fast_two_sum(*_sine_parts(m, r, rest))
+    cosines = m.fast_two_sum(*_cosine_parts(m, r, rest))
+    pairs = list(zip(sines, cosines, strict=True))
+    high, low = (m.select(odd, m.neg(cosine_r), sine_r) for sine_r, cosine_r in pairs)
+    below, below_low = (m.select(odd, sine_r, cosine_r) for sine_r, cosine_r in pairs)
+    result = m.quotient((high, low), (below, below_low))
     return m.select(m.compare("oeq", x, 0.0), x, result)
 
 
@@ -70,12 +75,18 @@ def _kernel_sine(m: MathEmitter, r: Value, rest: Value | None) -> Value:
     z = m.mul(r, r)
     if rest is None:
         return m.fma(m.mul(m.polynomial(z, rows.SINE_F32), z), r, r)
+    return m.add(*_sine_parts(m, r, rest))
+
+
+def _sine_parts(m: MathEmitter, r: Value, rest: Value) -> tuple[Value, Value]:
+    """Return the sine of r + rest in f64 as a sum that is not yet rounded."""
+    z = m.mul(r, r)
     cube = m.mul(z, r)
     inner = m.polynomial(z, rows.SINE_F64[1:])
     # sin(r + rest) = sin r + rest (1 - r^2/2)
     low = m.sub(m.mul(z, m.sub(m.mul(rest, m.c(0.5)), m.mul(cube, inner))), rest)
     low = m.sub(low, m.mul(cube, m.c(rows.SINE_F64[0])))
-    return m.sub(r, low)
+    return r, m.neg(low)
 
 
 def _kernel_cosine(m: MathEmitter, r: Value, rest: Value | None) -> Value:
@@ -83,11 +94,17 @@ def _kernel_cosine(m: MathEmitter, r: Value, rest: Value | None) -> Value:
     if rest is None:
         tail = m.polynomial(z, rows.COSINE_F32)
         return m.fma(m.mul(z, z), tail, m.fma(z, m.c(-0.5), m.c(1.0)))
+    return m.add(*_cosine_parts(m, r, rest))
+
+
+def _cosine_parts(m: MathEmitter, r: Value, rest: Value) -> tuple[Value, Value]:
+    """Return the cosine of r + rest in f64 as a sum that is not yet rounded."""
+    z = m.mul(r, r)
     tail = m.mul(m.mul(z, z), m.polynomial(z, rows.COSINE_F64))
     half = m.mul(z, m.c(0.5))
     main = m.sub(m.c(1.0), half)
     lost = m.sub(m.sub(m.c(1.0), main), half)
-    return m.add(main, m.add(lost, m.sub(tail, m.mul(r, rest))))
+    return main, m.add(lost, m.sub(tail, m.mul(r, rest)))
 
 
 def _reduce(m: MathEmitter, x: Value) -> tuple[Value, Value, Value | None]:
@@ -177,22 +194,19 @@ def _define_reduce_large(module: ModuleBuilder) -> FunctionRef:
 
 def _reduce_lane(f: FunctionBuilder, table: Value, x: Value) -> tuple[Value, Value, Value]:
     """Payne and Hanek for one f64: x = m 2^e; the bits of m 2^e 2/pi that count modulo 4."""
-    i = lambda value: const(I64, value)  # noqa: E731
     bits = f.bitcast(x, I64)
-    biased = f.and_(f.lshr(bits, i(52)), i(0x7FF))
-    mantissa = f.or_(f.and_(bits, i((1 << 52) - 1)), i(1 << 52))
+    biased = f.and_(f.lshr(bits, const(I64, 52)), const(I64, 0x7FF))
+    mantissa = f.or_(f.and_(bits, const(I64, (1 << 52) - 1)), const(I64, 1 << 52))
     # Earlier bits contribute multiples of 4. The table starts with 64 zeros: small e stay in it.
     # Lanes that are not large pass too; their result is not used, but they must not read outside.
-    start = f.imax(f.add(biased, i(64 - 2 - 1075)), 0)
+    start = f.imax(f.add(biased, const(I64, 64 - 2 - 1075)), 0)
     assert isinstance(start, Value)
-    word, shift = f.lshr(start, i(6)), f.and_(start, i(63))
+    word, shift = f.lshr(start, const(I64, 6)), f.and_(start, const(I64, 63))
     loaded = [
         f.load(I64, f.gep(f.gep(table, word, I64), offset, I64), invariant=True)
         for offset in range(4)
     ]
-    window = [
-        f.intrinsic("llvm.fshl", I64, [loaded[at], loaded[at + 1], shift]) for at in range(3)
-    ]
+    window = [f.intrinsic("llvm.fshl", I64, [loaded[at], loaded[at + 1], shift]) for at in range(3)]
     wide = [f.zext(item, I128) for item in window]
     factor = f.zext(mantissa, I128)
     shift_word = const(I128, 64)
@@ -206,8 +220,8 @@ def _reduce_lane(f: FunctionBuilder, table: Value, x: Value) -> tuple[Value, Val
     r, error = m.two_product(high, m.c(PI_HALF))
     rest = m.add(error, m.add(m.mul(high, m.c(PI_HALF_LOW)), m.mul(low, m.c(PI_HALF))))
     r, rest = m.fast_two_sum(r, rest)
-    negative = f.icmp("slt", bits, i(0))
-    infinite = f.icmp("eq", biased, i(0x7FF))
+    negative = f.icmp("slt", bits, const(I64, 0))
+    infinite = f.icmp("eq", biased, const(I64, 0x7FF))
     r = m.select(infinite, NAN, m.select(negative, m.neg(r), r))
     rest = m.select(negative, m.neg(rest), rest)
     return f.select(negative, f.neg(quadrant), quadrant), r, rest
@@ -215,13 +229,12 @@ def _reduce_lane(f: FunctionBuilder, table: Value, x: Value) -> tuple[Value, Val
 
 def _fraction(f: FunctionBuilder, signed: Value) -> tuple[Value, Value]:
     """Return a signed 128-bit fraction (units of 2^-128) as an unevaluated sum of two f64."""
-    wide = lambda value: const(I128, value)  # noqa: E731
-    negative = f.icmp("slt", signed, wide(0))
+    negative = f.icmp("slt", signed, const(I128, 0))
     size = f.select(negative, f.neg(signed), signed)
     zeros = f.intrinsic("llvm.ctlz", I128, [size, const(I1, False)])
     size = f.shl(size, zeros)
-    first = f.trunc(f.lshr(size, wide(75)), I64)
-    second = f.trunc(f.lshr(f.shl(size, wide(53)), wide(75)), I64)
+    first = f.trunc(f.lshr(size, const(I128, 75)), I64)
+    second = f.trunc(f.lshr(f.shl(size, const(I128, 53)), const(I128, 75)), I64)
     m = MathEmitter(f, F64, has_fma=False)
     exponent = f.sub(const(I64, -53), f.trunc(zeros, I64))
     scale = m.power_of_two(exponent)
