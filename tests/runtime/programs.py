@@ -10,6 +10,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder, Value
 from ingot.llvm.jit import TargetSpec, compile_object, link_object
 from ingot.llvm.types import F32, I8, I32, I64, PTR, VOID
 from ingot.runtime.program import Program
+from ingot.runtime.sync import discard
 
 CHUNK = 256
 RUN_PARAMS = ("rt", "inputs", "outputs", "temp", "sizes", "constants")
@@ -85,7 +86,7 @@ def add_and_multiply(parallel: bool = True) -> tuple[ProgramInfo, ModuleBuilder]
         args = [f.load(PTR, rt), Value(PTR, k.reference.text), env, chunks]
         f.call_indirect(_pointer(f, rt, 1), VOID, [PTR, PTR, PTR, I64], args)
     else:
-        f.loop(0, chunks, 1, [], lambda c, _: [] if f.call(k.reference, [env, c]) else [])
+        f.loop(0, chunks, 1, [], lambda c, _: discard(f.call(k.reference, [env, c])))
     f.ret(f.const(I32, 0))
     return info, module
 
@@ -178,5 +179,19 @@ def wait_for_flag() -> tuple[ProgramInfo, ModuleBuilder]:
 
     f.while_([f.const(I64, 0)], unset, wait)
     f.store(f.trunc(f.atomic_load(I64, flag, "seq_cst"), I8), out)
+    f.ret(f.const(I32, 0))
+    return info, module
+
+
+def small_and_large() -> tuple[ProgramInfo, ModuleBuilder]:
+    """u8[n,0] -> u8[4] and u8[n], both uninitialized."""
+    outputs = (OutputInfo("u8", (4,)), OutputInfo("u8", (None,)))
+    info = ProgramInfo("grow", (ParamInfo("u8", (None, 0)),), outputs, num_symbols=1)
+    module = ModuleBuilder("grow")
+    f, put = _sizes(module, "grow")
+    n = f.load(I64, _pointer(f, f.params[0], 0))
+    put(0, n, 4, n, 4, n)
+    f.ret(f.const(I32, 0))
+    f = _run(module, "grow")
     f.ret(f.const(I32, 0))
     return info, module

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from ingot.runtime.native import default_num_threads, native_runtime, num_thread
 from ingot.runtime.pool import MAX_TICKETS
 from ingot.runtime.records import RUNTIME
 from ingot.support.flags import NUM_THREADS, override
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -139,17 +142,31 @@ def test_concurrent_callers(kernels, threads):
     assert wrong == []
 
 
-def test_a_forked_child_makes_its_own_workers(kernels, threads):
-    threads(3)
-    run(kernels, "count", 100)
-    assert native_runtime().num_workers >= 2
-    child = os.fork()
-    if child == 0:
-        fresh = native_runtime().num_workers == 0
-        right = all((run(kernels, "count", 100) == 1).all() for _ in range(50))
-        os._exit(0 if fresh and right and native_runtime().num_workers == 2 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert (run(kernels, "count", 100) == 1).all()
+FORK = """
+import os, numpy as np
+from ingot.runtime.native import native_runtime
+from tests.runtime import programs
+runtime = native_runtime()
+runtime.set_num_threads(3)
+pair = programs.link(*programs.add_and_multiply())
+x = np.ones(10_000, np.float32)
+def works():
+    return all((pair.call(x, x)[0] == 2).all() for _ in range(50))
+assert works() and runtime.num_workers == 2
+child = os.fork()
+if child == 0:
+    fresh = runtime.num_workers == 0
+    os._exit(0 if fresh and works() and runtime.num_workers == 2 else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(status, works(), runtime.num_workers)
+"""
+
+
+def test_a_forked_child_makes_its_own_workers():
+    # In a process of its own, because forking pytest would fork the threads of every framework.
+    command = [sys.executable, "-c", FORK]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.split() == ["0", "True", "2"]
 
 
 def test_thread_count_comes_from_the_switch_or_the_affinity():
