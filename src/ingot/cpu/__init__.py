@@ -1,0 +1,1 @@
+"""The CPU backend: pipeline, emitters from kernel IR to LLVM IR, the host program, the artifact."""

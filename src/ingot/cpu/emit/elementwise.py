@@ -1,0 +1,419 @@
+"""Elementwise ops on register values: one table row per opcode, any lane count.
+
+Semantics follow the StableHLO specification where LLVM leaves things undefined: division by zero,
+shifts out of range, conversions out of range. Float add and multiply may contract to fma.
+Transcendental functions come from `llvm.math`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ingot.cpu.emit.types import is_narrow, register_type, round_to
+from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.expr import Expr
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.math import MATH
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+from ingot.support.diagnostics import UnsupportedError
+
+Row = Callable[["Op"], Value]
+CONTRACT = "contract"
+
+
+class Op:
+    """One elementwise op being emitted: builder, operand values, element types, attributes."""
+
+    __slots__ = ("args", "attributes", "dtype", "f", "fma", "source")
+
+    def __init__(
+        self,
+        f: FunctionBuilder,
+        args: tuple[Value, ...],
+        expr: Expr,
+        fma: bool,
+    ) -> None:
+        """Gather what a row needs of `expr`."""
+        self.f = f
+        self.args = args
+        self.attributes: Any = expr.payload
+        self.dtype: DType = expr.dtype
+        self.source: DType = expr.args[0].dtype if expr.args else expr.dtype
+        self.fma = fma
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.args[0]
+
+    @property
+    def y(self) -> Value:
+        """The second operand."""
+        return self.args[1]
+
+    def const(self, value: Any) -> Value:
+        """Return a constant of the first operand's type."""
+        return self.f.const(self.x.type, value)
+
+
+def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) -> Value:
+    """Emit an elementwise expression on operand values of equal lane counts.
+
+    Raises:
+        UnsupportedError: no row for the opcode.
+    """
+    op = Op(f, args, expr, fma)
+    row = ROWS.get(expr.op)
+    if row is not None:
+        value = row(op)
+    elif expr.op in MATH:
+        value = MATH[expr.op](f, *args, fma=fma)
+    else:
+        raise UnsupportedError(f"the CPU backend has no code for {expr.op}", code="INGOT0321")
+    return round_to(f, value, expr.dtype) if is_narrow(expr.dtype) else value
+
+
+def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
+    def row(op: Op) -> Value:
+        if op.dtype is PRED:
+            return getattr(op.f, pred_name)(op.x, op.y)
+        if op.dtype.is_float:
+            return getattr(op.f, float_name)(op.x, op.y, CONTRACT)
+        return getattr(op.f, int_name)(op.x, op.y)
+
+    return row
+
+
+def _divide(op: Op) -> Value:
+    f = op.f
+    if op.dtype.is_float:
+        return f.div(op.x, op.y)
+    zero, minus_one = op.const(0), op.const(-1)
+    by_zero = f.icmp("eq", op.y, zero)
+    if not op.dtype.is_signed:
+        safe = f.select(by_zero, op.const(1), op.y)
+        return f.select(by_zero, minus_one, f.udiv(op.x, safe))
+    # min / -1 overflows: dividing by -1 is negation, which wraps to min.
+    negates = f.icmp("eq", op.y, minus_one)
+    safe = f.select(f.or_(by_zero, negates), op.const(1), op.y)
+    quotient = f.select(negates, f.sub(zero, op.x), f.sdiv(op.x, safe))
+    return f.select(by_zero, minus_one, quotient)
+
+
+def _remainder(op: Op) -> Value:
+    f = op.f
+    if op.dtype.is_float:
+        return MATH["remainder"](f, op.x, op.y, fma=op.fma)
+    by_zero = f.icmp("eq", op.y, op.const(0))
+    if not op.dtype.is_signed:
+        safe = f.select(by_zero, op.const(1), op.y)
+        return f.select(by_zero, op.x, f.urem(op.x, safe))
+    negates = f.icmp("eq", op.y, op.const(-1))
+    safe = f.select(f.or_(by_zero, negates), op.const(1), op.y)
+    return f.select(by_zero, op.x, f.select(negates, op.const(0), f.srem(op.x, safe)))
+
+
+def _power(op: Op) -> Value:
+    if op.dtype.is_float:
+        return MATH["power"](op.f, op.x, op.y, fma=op.fma)
+    return _integer_power(op)
+
+
+def _integer_power(op: Op) -> Value:
+    """Square and multiply over the exponent's bits; negative exponents give 1/x truncated."""
+    f = op.f
+    one, zero = op.const(1), op.const(0)
+    result, base, exponent = one, op.x, op.y
+    for _ in range(op.dtype.bits):
+        odd = f.icmp("ne", f.and_(exponent, one), zero)
+        result = f.select(odd, f.mul(result, base), result)
+        base = f.mul(base, base)
+        exponent = f.lshr(exponent, one)
+    if not op.dtype.is_signed:
+        return result
+    minus_one = op.const(-1)
+    odd = f.icmp("ne", f.and_(op.y, one), zero)
+    of_minus_one = f.select(odd, minus_one, one)
+    inverse = f.select(f.icmp("eq", op.x, minus_one), of_minus_one, zero)
+    inverse = f.select(f.icmp("eq", op.x, one), one, inverse)
+    return f.select(f.icmp("slt", op.y, zero), inverse, result)
+
+
+def _extremum(float_predicate: str, word: str) -> Row:
+    def row(op: Op) -> Value:
+        f = op.f
+        if op.dtype is PRED:
+            return f.or_(op.x, op.y) if word == "max" else f.and_(op.x, op.y)
+        if op.dtype.is_float:
+            # The select is one vmaxps: it gives y when either is NaN.
+            chosen = f.select(f.fcmp(float_predicate, op.x, op.y), op.x, op.y)
+            return f.select(f.fcmp("uno", op.x, op.x), op.x, chosen)
+        sign = "s" if op.dtype.is_signed else "u"
+        return f.intrinsic(f"llvm.{sign}{word}", op.x.type, [op.x, op.y])
+
+    return row
+
+
+def _bitwise(name: str) -> Row:
+    return lambda op: getattr(op.f, name)(op.x, op.y)
+
+
+def _shift(name: str) -> Row:
+    def row(op: Op) -> Value:
+        f = op.f
+        bits = op.const(op.dtype.bits)
+        inside = f.icmp("ult", op.y, bits)
+        if name == "ashr":
+            return f.ashr(op.x, f.select(inside, op.y, op.const(op.dtype.bits - 1)))
+        shifted = getattr(f, name)(op.x, f.select(inside, op.y, op.const(0)))
+        return f.select(inside, shifted, op.const(0))
+
+    return row
+
+
+_FLOAT_PREDICATES = {"EQ": "oeq", "NE": "une", "GE": "oge", "GT": "ogt", "LE": "ole", "LT": "olt"}
+
+
+def _compare(op: Op) -> Value:
+    direction = op.attributes.direction
+    if op.source.is_float and op.attributes.type != "TOTALORDER":
+        return op.f.fcmp(_FLOAT_PREDICATES[direction], op.x, op.y)
+    x, y = op.x, op.y
+    signed = op.source.is_signed
+    if op.source.is_float:
+        x, y, signed = _total_order(op, x), _total_order(op, y), True
+    word = direction.lower()
+    if word not in ("eq", "ne"):
+        word = ("s" if signed else "u") + word
+    return op.f.icmp(word, x, y)
+
+
+def _total_order(op: Op, value: Value) -> Value:
+    """Return integers ordered as IEEE totalOrder orders the floats."""
+    f = op.f
+    bits = f.bitcast(value, vector(lt.I64 if op.source.bits == 64 else lt.I32, value.type.lanes))
+    width = bits.type.element.bits
+    sign = f.ashr(bits, f.const(bits.type, width - 1))
+    return f.xor(bits, f.lshr(sign, f.const(bits.type, 1)))
+
+
+def _select(op: Op) -> Value:
+    return op.f.select(op.args[0], op.args[1], op.args[2])
+
+
+def _clamp(op: Op) -> Value:
+    low, value, high = op.args
+    f = op.f
+    if op.dtype.is_float:
+        raised = f.select(f.fcmp("olt", value, low), low, value)
+        held = f.select(f.fcmp("ogt", raised, high), high, raised)
+        # A NaN bound makes the result NaN, as min and max would.
+        held = f.select(f.fcmp("uno", low, low), low, held)
+        return f.select(f.fcmp("uno", high, high), high, held)
+    if op.dtype is PRED:
+        return f.and_(f.or_(low, value), high)
+    sign = "s" if op.dtype.is_signed else "u"
+    raised = f.intrinsic(f"llvm.{sign}max", value.type, [low, value])
+    return f.intrinsic(f"llvm.{sign}min", value.type, [raised, high])
+
+
+def _negate(op: Op) -> Value:
+    return op.f.neg(op.x)
+
+
+def _abs(op: Op) -> Value:
+    if op.dtype.is_float:
+        return op.f.intrinsic("llvm.fabs", op.x.type, [op.x])
+    return op.f.abs(op.x) if op.dtype.is_signed else op.x
+
+
+def _sign(op: Op) -> Value:
+    f = op.f
+    if op.dtype.is_float:
+        one = f.intrinsic("llvm.copysign", op.x.type, [op.const(1.0), op.x])
+        passes = f.fcmp("ueq", op.x, op.const(0.0))
+        return f.select(passes, op.x, one)
+    zero, one = op.const(0), op.const(1)
+    if not op.dtype.is_signed:
+        return f.select(f.icmp("eq", op.x, zero), zero, one)
+    negative = f.select(f.icmp("slt", op.x, zero), op.const(-1), one)
+    return f.select(f.icmp("eq", op.x, zero), zero, negative)
+
+
+def _intrinsic(name: str) -> Row:
+    return lambda op: op.f.intrinsic(f"llvm.{name}", op.x.type, [op.x])
+
+
+def _round_away(op: Op) -> Value:
+    """Nearest, halves away from zero: truncate after adding the float just below one half."""
+    f = op.f
+    below_half = 0.49999999999999994 if op.x.type.element is lt.F64 else 0.4999999701976776
+    half = f.intrinsic("llvm.copysign", op.x.type, [op.const(below_half), op.x])
+    return f.intrinsic("llvm.trunc", op.x.type, [f.add(op.x, half)])
+
+
+def _not(op: Op) -> Value:
+    return op.f.not_(op.x)
+
+
+def _popcnt(op: Op) -> Value:
+    return op.f.intrinsic("llvm.ctpop", op.x.type, [op.x])
+
+
+def _leading_zeros(op: Op) -> Value:
+    return op.f.intrinsic("llvm.ctlz", op.x.type, [op.x, op.f.const(lt.I1, False)])
+
+
+def _is_finite(op: Op) -> Value:
+    magnitude = op.f.intrinsic("llvm.fabs", op.x.type, [op.x])
+    return op.f.fcmp("olt", magnitude, op.const(float("inf")))
+
+
+def _rsqrt(op: Op) -> Value:
+    root = op.f.intrinsic("llvm.sqrt", op.x.type, [op.x])
+    return op.f.div(op.const(1.0), root)
+
+
+def _identity(op: Op) -> Value:
+    return op.x
+
+
+def _imag(op: Op) -> Value:
+    return op.const(0.0)
+
+
+def _convert(op: Op) -> Value:
+    return convert(op.f, op.x, op.source, op.dtype)
+
+
+def convert(f: FunctionBuilder, value: Value, source: DType, target: DType) -> Value:
+    """Return `value` of element type `source` as `target`.
+
+    Floats go to integers by truncation, held within range, NaN to 0; anything goes to pred by
+    comparison with zero.
+    """
+    if source is target:
+        return value
+    lanes = value.type.lanes
+    to = vector(register_type(target), lanes)
+    if target is PRED:
+        if source.is_float:
+            return f.fcmp("une", value, f.zero(value.type))
+        return f.icmp("ne", value, f.zero(value.type))
+    if source is PRED:
+        if target.is_float:
+            return f.select(value, f.const(to, 1.0), f.zero(to))
+        return f.zext(value, to)
+    if source.is_float:
+        return _from_float(f, value, target, to)
+    if target.is_float:
+        converted = f.sitofp(value, to) if source.is_signed else f.uitofp(value, to)
+        return round_to(f, converted, target)
+    return _between_integers(f, value, source, to)
+
+
+def _from_float(f: FunctionBuilder, value: Value, target: DType, to: lt.Type) -> Value:
+    if target.is_float:
+        if value.type.element.bits < to.element.bits:
+            return f.fpext(value, to)
+        narrowed = value if value.type is to else f.fptrunc(value, to)
+        return round_to(f, narrowed, target)
+    return f.fptosi_sat(value, to) if target.is_signed else f.fptoui_sat(value, to)
+
+
+def _between_integers(f: FunctionBuilder, value: Value, source: DType, to: lt.Type) -> Value:
+    have, want = value.type.element.bits, to.element.bits
+    if have == want:
+        return value
+    if have > want:
+        return f.trunc(value, to)
+    return f.sext(value, to) if source.is_signed else f.zext(value, to)
+
+
+def _bitcast_convert(op: Op) -> Value:
+    f = op.f
+    lanes = op.x.type.lanes
+    value = op.x
+    if is_narrow(op.source) or is_narrow(op.dtype):
+        raise UnsupportedError(
+            f"the CPU backend has no code for bitcast-convert of {op.source} to {op.dtype}",
+            code="INGOT0322",
+        )
+    if op.source is PRED:
+        value = f.zext(value, vector(lt.I8, lanes))
+    if op.dtype is PRED:
+        return f.icmp("ne", value, f.zero(value.type))
+    to = vector(register_type(op.dtype), lanes)
+    return value if value.type is to else f.bitcast(value, to)
+
+
+def _reduce_precision(op: Op) -> Value:
+    """Round to fewer exponent and mantissa bits. Source: XLA's EmitReducePrecisionIR."""
+    f = op.f
+    wide = op.x.type.element is lt.F64
+    bits_type = vector(lt.I64 if wide else lt.I32, op.x.type.lanes)
+    mantissa, exponent = (52, 11) if wide else (23, 8)
+    keep, keep_exponent = op.attributes.mantissa_bits, op.attributes.exponent_bits
+
+    def number(value: int) -> Value:
+        return f.const(bits_type, value)
+
+    bits = f.bitcast(op.x, bits_type)
+    if keep < mantissa:
+        dropped = mantissa - keep
+        lowest = f.and_(f.lshr(bits, number(dropped)), number(1))
+        bits = f.add(bits, f.add(lowest, number((1 << (dropped - 1)) - 1)))
+        bits = f.and_(bits, number(-(1 << dropped)))
+    if keep_exponent < exponent:
+        mask = ((1 << exponent) - 1) << mantissa
+        bias, small_bias = (1 << (exponent - 1)) - 1, (1 << (keep_exponent - 1)) - 1
+        most, least = (bias + small_bias) << mantissa, (bias - small_bias) << mantissa
+        sign = f.and_(bits, number(-(1 << (mantissa + exponent))))
+        field = f.and_(bits, number(mask))
+        bits = f.select(f.icmp("ugt", field, number(most)), f.or_(sign, number(mask)), bits)
+        bits = f.select(f.icmp("ule", field, number(least)), sign, bits)
+    result = f.bitcast(bits, op.x.type)
+    return f.select(f.fcmp("uno", op.x, op.x), op.x, result)
+
+
+ROWS: dict[str, Row] = {
+    "abs": _abs,
+    "add": _float_or_int("add", "add", "or_"),
+    "and": _bitwise("and_"),
+    "bitcast-convert": _bitcast_convert,
+    "ceil": _intrinsic("ceil"),
+    "clamp": _clamp,
+    "compare": _compare,
+    "convert": _convert,
+    "copy": _identity,
+    "count-leading-zeros": _leading_zeros,
+    "divide": _divide,
+    "floor": _intrinsic("floor"),
+    "imag": _imag,
+    "is-finite": _is_finite,
+    "maximum": _extremum("ogt", "max"),
+    "minimum": _extremum("olt", "min"),
+    "multiply": _float_or_int("mul", "mul", "and_"),
+    "negate": _negate,
+    "not": _not,
+    "or": _bitwise("or_"),
+    "popcnt": _popcnt,
+    "power": _power,
+    "real": _identity,
+    "reduce-precision": _reduce_precision,
+    "remainder": _remainder,
+    "round-nearest-afz": _round_away,
+    "round-nearest-even": _intrinsic("roundeven"),
+    "rsqrt": _rsqrt,
+    "select": _select,
+    "shift-left": _shift("shl"),
+    "shift-right-arithmetic": _shift("ashr"),
+    "shift-right-logical": _shift("lshr"),
+    "sign": _sign,
+    "sqrt": _intrinsic("sqrt"),
+    "subtract": _float_or_int("sub", "sub", "xor"),
+    "xor": _bitwise("xor"),
+}

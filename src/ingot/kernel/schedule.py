@@ -1,0 +1,260 @@
+"""Schedules of loop kernels: vector axis, lanes, units of parallel work, split reductions.
+
+A *unit* is what one thread does without interruption: one grid point, or one block of a vector grid
+axis at one point of the others. Units are dealt out in chunks of `grain`. All sizes depend on the
+kernel and its extents alone, never on the number of threads, so results do not either.
+
+The vector axis is a pass axis (`by_pass`: rows are reduced across lanes, then folded) or a grid
+axis (lanes are independent points), whichever the kernel's loads walk with stride one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.opdef import Trait, find
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+
+CHUNK_WORK = 400_000
+"""Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
+
+EXPENSIVE_WEIGHT = 12
+MAX_SPLITS = 256
+LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+"""Combiners with an identity: lanes may start from it and be folded at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """What a target's vectors hold: bits of a register, registers to work with."""
+
+    bits: int
+    registers: int
+
+    def lanes(self, element_bits: int, registers: int) -> int:
+        """Return the lanes of `registers` vector registers of an element type."""
+        return max(1, self.bits * registers // max(element_bits, 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A reduction cut into `count` parts of `length` along the outermost axis of the first pass."""
+
+    length: int | Dim
+    count: int | Dim
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSchedule:
+    """How a loop kernel runs.
+
+    Attributes:
+        vector_axis: the grid axis that lanes run along, or None: each pass has its own.
+        lanes: lanes per pass (all equal when there is a vector grid axis).
+        block: elements of the vector grid axis per unit.
+        units: number of units.
+        grain: units per chunk.
+        chunks: number of chunks.
+        split: how a large reduction of few units is cut, or None.
+    """
+
+    vector_axis: Axis | None
+    lanes: tuple[int, ...]
+    block: int
+    units: int | Dim
+    grain: int | Dim
+    chunks: int | Dim
+    split: Split | None = None
+
+
+def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
+    """Return the schedule of a kernel for a target's vectors."""
+    axis = None if kernel.serial and kernel.grid == () else _grid_vector_axis(kernel)
+    if axis is not None:
+        lanes = _lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
+        per_pass = (lanes,) * len(kernel.passes)
+    else:
+        per_pass = tuple(_pass_lanes(kernel, item, vectors) for item in kernel.passes)
+        lanes = 1
+    weights = sum(_pass_work(item) for item in kernel.passes) if kernel.passes else 1
+    block = lanes
+    if axis is not None:
+        has_inner = any(item.axes for item in kernel.passes)
+        per_element = _unit_work(kernel)
+        if not has_inner and isinstance(per_element, int):
+            block = max(lanes, CHUNK_WORK // max(per_element, 1) // lanes * lanes)
+    units = dim.product(
+        _ceil(item.extent, block) if item == axis else item.extent for item in kernel.grid
+    )
+    work = _unit_work(kernel) * (_block_work(axis, block) if axis is not None else 1)
+    grain = 1 if not work else dim.maximum(dim.floordiv(CHUNK_WORK, dim.maximum(work, 1)), 1)
+    if kernel.serial:
+        grain = units
+    split = _split(kernel, units, weights)
+    chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
+    return LoopSchedule(axis, per_pass, block, units, grain, chunks, split)
+
+
+def _block_work(axis: Axis, block: int) -> int:
+    return min(block, axis.extent) if isinstance(axis.extent, int) else block
+
+
+def _ceil(value: int | Dim, divisor: int | Dim) -> int | Dim:
+    return dim.floordiv(value + divisor - 1, divisor)
+
+
+# ---- which axis
+
+
+def _grid_vector_axis(kernel: LoopKernel) -> Axis | None:
+    """Return the grid axis for lanes, or None when passes vectorize their own axes."""
+    if not kernel.grid:
+        return None
+    inner = [item for item in kernel.passes if item.axes]
+    if not inner:
+        return _best_store_axis(kernel)
+    along_pass = sum(_unit_strides(item.exprs, item.axes[-1].name) for item in inner)
+    along_grid = Counter(
+        {
+            axis: sum(_unit_strides(item.exprs, axis.name) for item in inner)
+            for axis in kernel.grid
+            if axis.extent != 1
+        }
+    )
+    if not along_grid:
+        return None
+    axis, count = along_grid.most_common(1)[0]
+    small = isinstance(axis.extent, int) and axis.extent < 8
+    needs_order = any(not _folds_lanes(item) for item in inner)
+    if count > along_pass or (needs_order and not small and count == along_pass):
+        return axis
+    return None
+
+
+def _best_store_axis(kernel: LoopKernel) -> Axis:
+    stores = [store for item in kernel.passes for store in item.stores]
+    scores = {
+        axis: sum(1 for store in stores if coefficient(store.index, axis.name) == 1)
+        for axis in kernel.grid
+    }
+    return max(reversed(kernel.grid), key=lambda axis: scores[axis])
+
+
+def _unit_strides(exprs: tuple[Expr, ...], name: str) -> int:
+    return sum(
+        1
+        for item in walk(exprs)
+        if item.op == "load" and coefficient(item.payload.index, name) == 1
+    )
+
+
+def _is_column_reduction(kernel: LoopKernel) -> bool:
+    return any(item.axes and item.reductions for item in kernel.passes)
+
+
+def _folds_lanes(item: Pass) -> bool:
+    """Whether every reduction of the pass may be kept in lanes and folded at the end."""
+    return all(reduction.combiner.opcode in LANE_COMBINERS for reduction in item.reductions)
+
+
+# ---- how many lanes
+
+
+def _pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:
+    if not item.axes or not _folds_lanes(item) or kernel.serial:
+        return 1
+    return _lanes(kernel, vectors, item.axes[-1].extent, False, item)
+
+
+def _lanes(
+    kernel: LoopKernel,
+    vectors: Vectors,
+    extent: int | Dim,
+    wide: bool,
+    item: Pass | None = None,
+) -> int:
+    exprs = item.exprs if item is not None else kernel.exprs
+    nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
+    widest = max((node.dtype.bits for node in nodes if node.op != "index"), default=32)
+    live = len(nodes) + sum(2 for node in nodes if _is_expensive(node))
+    registers = 4 if live <= 60 else 2 if live <= 160 else 1
+    if wide and live <= 24 and vectors.registers >= 32:
+        registers = 8
+    lanes = vectors.lanes(max(widest, 32), registers)
+    if isinstance(extent, int):
+        while lanes > 1 and lanes // 2 >= extent:
+            lanes //= 2
+    return lanes
+
+
+# ---- how much work
+
+
+def _is_expensive(node: Expr) -> bool:
+    return node.op not in _LEAVES and find(node.op).has(Trait.EXPENSIVE)
+
+
+_LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
+
+
+def _weight(exprs: tuple[Expr, ...]) -> int:
+    return 1 + sum(
+        EXPENSIVE_WEIGHT if _is_expensive(node) else 1
+        for node in walk(exprs)
+        if node.op not in ("constant", "index")
+    )
+
+
+def _pass_work(item: Pass) -> int | Dim:
+    return dim.product(axis.extent for axis in item.axes) * _weight(item.exprs)
+
+
+def _unit_work(kernel: LoopKernel) -> int | Dim:
+    """Return the weighted ops at one grid point."""
+    total: int | Dim = 0
+    for item in kernel.passes:
+        total = total + _pass_work(item)
+    return total
+
+
+def _split(kernel: LoopKernel, units: int | Dim, weights: int | Dim) -> Split | None:
+    """Cut a reduction when there are too few units to share it out.
+
+    Only kernels whose first pass is the only one with axes: then the parts are combined and the
+    rest runs once.
+    """
+    del weights
+    if kernel.serial or not kernel.passes or not isinstance(units, int) or units >= 16:
+        return None
+    first, *rest = kernel.passes
+    if not first.axes or not first.reductions or first.stores or any(i.axes for i in rest):
+        return None
+    if not _folds_lanes(first):
+        return None
+    outer = first.axes[0].extent
+    per_step = _pass_work(first)
+    if isinstance(per_step, int) and isinstance(outer, int):
+        if per_step * units < 2 * CHUNK_WORK or outer < 2:
+            return None
+        step_work = max(1, per_step * units // outer)
+        length = max(1, CHUNK_WORK // step_work, -(-outer // MAX_SPLITS))
+        length = _aligned(length, first)
+        return Split(length, -(-outer // length)) if length < outer else None
+    if isinstance(outer, int):
+        return None
+    inner = dim.product(axis.extent for axis in first.axes[1:])
+    step_work = dim.maximum(inner * _weight(first.exprs) * units, 1)
+    by_work = dim.maximum(dim.floordiv(CHUNK_WORK, step_work), 1)
+    length = dim.maximum(by_work, _ceil(outer, MAX_SPLITS))
+    if len(first.axes) == 1:
+        length = _ceil(length, 64) * 64
+    return Split(length, _ceil(outer, length))
+
+
+def _aligned(length: int, first: Pass) -> int:
+    return -(-length // 64) * 64 if len(first.axes) == 1 else length
