@@ -47,7 +47,7 @@ def fusion(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     return context.call(op.attributes.calls, operands, context)
 
 
-@evaluates("optimization-barrier", "add-dependency")
+@evaluates("opt-barrier", "add-dependency")
 def first_operand(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The first operand."""
     return operands[0]

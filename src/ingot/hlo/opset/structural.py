@@ -114,7 +114,7 @@ define("fusion", family=FAMILY, arity=(0, None), infer=_infer_fusion, attributes
 define("custom-call", family=FAMILY, arity=(0, None), infer=_given,
        attributes=CustomCallAttributes, traits={_SHAPE, Trait.SIDE_EFFECT},
        doc="a call of code registered under a name")  # fmt: skip
-define("optimization-barrier", family=FAMILY, arity=1, infer=_infer_identity,
+define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity,
        doc="its operand; nothing moves across")  # fmt: skip
 define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token,
        traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
