@@ -21,9 +21,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from types import EllipsisType
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -234,16 +235,28 @@ def splat_of(instruction: Instruction) -> Any:
     return array.reshape(-1)[0] if array.size == 1 or literal.is_splat else None
 
 
+class MakeOp(Protocol):
+    """The signature of `m.opcode`."""
+
+    def __call__(
+        self,
+        *operands: Pattern | EllipsisType,
+        name: str = "",
+        where: Condition | None = None,
+        once: bool = False,
+        ordered: bool = False,
+        **attributes: Any,
+    ) -> Op:
+        """Return the pattern of an instruction of this opcode."""
+        ...
+
+
 class _Maker:
     """`m.opcode(...)`: patterns, as the builder makes instructions."""
 
-    def __getattr__(self, method: str) -> Callable[..., Op]:
+    def __getattr__(self, method: str) -> MakeOp:
         opcode = method.rstrip("_").replace("_", "-")
-
-        def make(*operands: Pattern | EllipsisType, **keywords: Any) -> Op:
-            return one_of((opcode,), *operands, **keywords)
-
-        return make
+        return cast("MakeOp", partial(one_of, (opcode,)))
 
 
 m = _Maker()

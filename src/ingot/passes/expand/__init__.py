@@ -1,0 +1,1 @@
+"""Expansion: ops that no emitter knows, written as ops that they do know."""

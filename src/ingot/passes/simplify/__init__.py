@@ -1,0 +1,1 @@
+"""Simplification: the same program with less in it. `pipeline.py` says in which order."""

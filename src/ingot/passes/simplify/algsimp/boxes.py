@@ -1,0 +1,274 @@
+"""Slice, dynamic-slice, dynamic-update-slice, reverse: boxes cut out of arrays."""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import m, splat_of
+from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
+
+
+@rule(
+    m.slice(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
+    example="x = f32[4,5] parameter(0)\nROOT a = f32[4,5] slice(x), slice={[0:4], [0:5]}",
+)
+def slice_identity(x: Instruction) -> Instruction:
+    """slice(x) => x where nothing is cut off"""
+    return x
+
+
+@rule(
+    m.slice(m.slice(x, name="inner")),
+    example="""
+        x = f32[40] parameter(0)
+        a = f32[12] slice(x), slice={[2:38:3]}
+        ROOT b = f32[4] slice(a), slice={[1:9:2]}""",
+)
+def slice_slice(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """slice(slice(x)) => slice(x)"""
+    box: list[tuple[int | Dim, int | Dim, int]] = []
+    for size, outer, first in zip(
+        root.shape.dims, root.attributes.slice, inner.attributes.slice, strict=True
+    ):
+        begin = first[0] + outer[0] * first[2]
+        stride = outer[2] * first[2]
+        # The last element taken, plus one; nothing taken leaves an empty box.
+        limit = begin + (size - 1) * stride + 1 if size != 0 else begin
+        box.append((begin, limit, stride))
+    return build.slice(x, slice=tuple(box))
+
+
+@rule(
+    m.slice(m.broadcast(x, name="inner")),
+    example="""
+        x = f32[8] parameter(0)
+        a = f32[5,8] broadcast(x), dimensions={1}
+        ROOT b = f32[2,3] slice(a), slice={[1:3], [2:5]}""",
+)
+def slice_of_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """slice(broadcast(x)) => broadcast(slice(x))"""
+    places = dimensions_of(inner)
+    box = tuple(root.attributes.slice[place] for place in places)
+    dims = tuple(root.shape.dims[place] for place in places)
+    cut = x if dims == x.shape.dims else build.slice(x, slice=box)
+    return build.broadcast(cut, shape=root.shape, dimensions=places)
+
+
+@rule(
+    m.slice(m.pad(x, y, name="inner")),
+    example="""
+        x = f32[4,6] parameter(0)
+        y = f32[] parameter(1)
+        a = f32[7,9] pad(x, y), padding=1_2x3_0
+        ROOT b = f32[2,6] slice(a), slice={[2:4], [3:9]}""",
+)
+def slice_of_pad(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """slice(pad(x)) => slice(x) where only elements of x are taken"""
+    box: list[tuple[int | Dim, int | Dim, int]] = []
+    for bounds, (low, _, interior), size in zip(
+        root.attributes.slice, inner.attributes.padding, x.shape.dims, strict=True
+    ):
+        begin, limit = bounds[0] - low, bounds[1] - low
+        room = size - limit
+        inside = isinstance(begin, int) and begin >= 0 and isinstance(room, int) and room >= 0
+        if interior or not inside:
+            return None
+        box.append((begin, limit, bounds[2]))
+    return build.slice(x, slice=tuple(box))
+
+
+def _part(start: int, limit: int, parts: list[tuple[int, int]]) -> int | None:
+    """Return the number of the part [begin, end) that holds [start, limit)."""
+    for number, (begin, end) in enumerate(parts):
+        if begin <= start and limit <= end:
+            return number
+    return None
+
+
+@rule(
+    m.slice(m.concatenate(..., name="inner")),
+    example="""
+        x = f32[4,2] parameter(0)
+        y = f32[4,3] parameter(1)
+        a = f32[4,5] concatenate(x, y), dimensions={1}
+        ROOT b = f32[4,2] slice(a), slice={[0:4], [3:5]}""",
+)
+def slice_of_concatenate(
+    root: Instruction, inner: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """slice(concatenate(x, y)) => slice(y) where only elements of y are taken"""
+    (place,) = dimensions_of(inner)
+    start, limit, stride = root.attributes.slice[place]
+    parts: list[tuple[int, int]] = []
+    end = 0
+    for operand in inner.operands:
+        size = operand.shape.dims[place]
+        if not isinstance(size, int):
+            break
+        parts.append((end, end + size))
+        end += size
+    if not isinstance(start, int) or not isinstance(limit, int):
+        return None
+    number = _part(start, limit, parts)
+    if number is None:
+        return None
+    box = list(root.attributes.slice)
+    box[place] = (start - parts[number][0], limit - parts[number][0], stride)
+    return build.slice(inner.operands[number], slice=tuple(box))
+
+
+@rule(
+    m.dynamic_slice(..., where=lambda i: i.shape.dims == i.operands[0].shape.dims),
+    example="""
+        x = f32[4] parameter(0)
+        i = s32[] parameter(1)
+        ROOT a = f32[4] dynamic-slice(x, i), dynamic_slice_sizes={4}""",
+)
+def dynamic_slice_whole(root: Instruction) -> Instruction:
+    """dynamic-slice(x) => x where all of x is taken: every index is clamped to 0"""
+    return root.operands[0]
+
+
+def _clamped(index: Instruction, size: int | Dim, whole: int | Dim) -> int | None:
+    """Return the start that a constant index is clamped to, or None if it is not known."""
+    value = splat_of(index)
+    if value is None or size == whole:
+        return 0 if size == whole else None
+    if isinstance(size, int) and isinstance(whole, int):
+        return min(max(int(value), 0), whole - size)
+    return 0 if int(value) <= 0 else None
+
+
+@rule(
+    m.dynamic_slice(...),
+    example="""
+        x = f32[4,6] parameter(0)
+        i = s32[] constant(3)
+        j = s32[] constant(-1)
+        ROOT a = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3}""",
+)
+def dynamic_slice_constant(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """dynamic-slice(x, constants) => slice(x)"""
+    operand, *indices = root.operands
+    box: list[tuple[int | Dim, int | Dim, int]] = []
+    for index, size, whole in zip(indices, root.shape.dims, operand.shape.dims, strict=True):
+        start = _clamped(index, size, whole)
+        if start is None:
+            return None
+        box.append((start, start + size, 1))
+    return build.slice(operand, slice=tuple(box))
+
+
+@rule(
+    m.dynamic_slice(...),
+    example="""
+        x = f32[] parameter(0)
+        a = f32[6] broadcast(x), dimensions={}
+        i = s32[] parameter(1)
+        ROOT b = f32[3] dynamic-slice(a, i), dynamic_slice_sizes={3}""",
+)
+def dynamic_slice_of_splat(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """dynamic-slice(broadcast(scalar)) => broadcast(scalar)"""
+    operand = root.operands[0]
+    if operand.opcode != "broadcast" or operand.operands[0].shape.rank:
+        return None
+    return build.broadcast_to(operand.operands[0], root.shape.dims)
+
+
+@rule(
+    m.dynamic_slice(...),
+    example="""
+        x = f32[6] parameter(0)
+        u = f32[2] parameter(1)
+        i = s32[] parameter(2)
+        a = f32[6] dynamic-update-slice(x, u, i)
+        ROOT b = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}""",
+)
+def dynamic_slice_of_update(root: Instruction) -> Instruction | None:
+    """dynamic-slice(dynamic-update-slice(x, u, i), i) => u"""
+    updated, *indices = root.operands
+    if updated.opcode != "dynamic-update-slice":
+        return None
+    _, update, *places = updated.operands
+    return update if update.shape.dims == root.shape.dims and indices == places else None
+
+
+@rule(
+    m.dynamic_update_slice(..., where=lambda i: i.operands[1].shape.dims == i.shape.dims),
+    example="""
+        x = f32[4] parameter(0)
+        u = f32[4] parameter(1)
+        i = s32[] parameter(2)
+        ROOT a = f32[4] dynamic-update-slice(x, u, i)""",
+)
+def dynamic_update_slice_whole(root: Instruction) -> Instruction:
+    """dynamic-update-slice(x, u) => u where all of x is replaced"""
+    return root.operands[1]
+
+
+@rule(
+    m.dynamic_update_slice(...),
+    example="""
+        x = f32[6] parameter(0)
+        i = s32[] parameter(1)
+        u = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2}
+        ROOT a = f32[6] dynamic-update-slice(x, u, i)""",
+)
+def dynamic_update_slice_of_slice(root: Instruction) -> Instruction | None:
+    """dynamic-update-slice(x, dynamic-slice(x, i), i) => x"""
+    operand, update, *places = root.operands
+    if update.opcode != "dynamic-slice" or update.operands[0] is not operand:
+        return None
+    return operand if list(update.operands[1:]) == places else None
+
+
+@rule(
+    m.reverse(x),
+    example="x = f32[1,4] parameter(0)\nROOT a = f32[1,4] reverse(x), dimensions={0}",
+)
+def reverse_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
+    """reverse of a dimension of size 1, or of none => x"""
+    places = dimensions_of(root)
+    real = tuple(place for place in places if x.shape.dims[place] != 1)
+    if real == places and real:
+        return None
+    return build.reverse(x, dimensions=real) if real else x
+
+
+@rule(
+    m.reverse(m.reverse(x, name="inner")),
+    example="""
+        x = f32[2,4] parameter(0)
+        a = f32[2,4] reverse(x), dimensions={0}
+        ROOT b = f32[2,4] reverse(a), dimensions={0,1}""",
+)
+def reverse_reverse(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """reverse(reverse(x)) => reverse of the dimensions that one of them reverses"""
+    once = set(dimensions_of(root)) ^ set(dimensions_of(inner))
+    return build.reverse(x, dimensions=tuple(sorted(once))) if once else x
+
+
+@rule(
+    m.reverse(m.broadcast(x, name="inner")),
+    example="""
+        x = f32[4] parameter(0)
+        a = f32[2,4] broadcast(x), dimensions={1}
+        ROOT b = f32[2,4] reverse(a), dimensions={0,1}""",
+)
+def reverse_of_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """reverse(broadcast(x)) => broadcast(reverse(x))"""
+    places = dimensions_of(inner)
+    real = tuple(n for n, place in enumerate(places) if place in dimensions_of(root))
+    turned = build.reverse(x, dimensions=real) if real else x
+    return build.broadcast(turned, shape=root.shape, dimensions=places)

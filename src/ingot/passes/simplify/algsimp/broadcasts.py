@@ -1,0 +1,136 @@
+"""Broadcast: composed, moved behind elementwise ops so that they work on fewer elements."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait, table
+from ingot.hlo.rewrite.pattern import m, one_of
+from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.passes.simplify.algsimp.helpers import x
+
+_ELEMENTWISE = tuple(
+    name for name, definition in table().items() if definition.has(Trait.ELEMENTWISE)
+)
+
+
+@rule(
+    m.broadcast(x),
+    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,3] broadcast(x), dimensions={0,1}",
+)
+def broadcast_identity(root: Instruction, x: Instruction) -> Instruction | None:
+    """broadcast(x) => x where no dimension is new and the order is kept"""
+    same = root.attributes.dimensions == tuple(range(root.shape.rank))
+    return x if same else None
+
+
+@rule(
+    m.broadcast(m.broadcast(x, name="inner")),
+    example="""
+        x = f32[3] parameter(0)
+        a = f32[2,3] broadcast(x), dimensions={1}
+        ROOT b = f32[2,5,3] broadcast(a), dimensions={0,2}""",
+)
+def broadcast_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """broadcast(broadcast(x)) => broadcast(x)"""
+    outer = root.attributes.dimensions
+    places = tuple(outer[place] for place in inner.attributes.dimensions)
+    return build.broadcast(x, shape=root.shape, dimensions=places)
+
+
+def _is_increasing(places: tuple[int, ...]) -> bool:
+    return all(a < b for a, b in pairwise(places))
+
+
+@rule(
+    m.broadcast(x, where=lambda i: i.operands[0].shape.rank > 0),
+    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,1,3] broadcast(x), dimensions={0,2}",
+)
+def broadcast_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
+    """broadcast(x) => reshape(x) where every new dimension has size 1"""
+    places = root.attributes.dimensions
+    new = (size for place, size in enumerate(root.shape.dims) if place not in places)
+    if not _is_increasing(places) or any(size != 1 for size in new):
+        return None
+    return build.reshape_to(x, root.shape.dims)
+
+
+def inserted_ones(before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]) -> list[int] | None:
+    """Return where the dimensions `before` stand in `after`, if all else there are ones."""
+    places: list[int] = []
+    next_place = 0
+    for place, size in enumerate(after):
+        if next_place < len(before) and before[next_place] == size:
+            places.append(place)
+            next_place += 1
+        elif size != 1:
+            return None
+    return places if next_place == len(before) else None
+
+
+@rule(
+    m.broadcast(m.reshape(x)),
+    example="""
+        x = f32[3] parameter(0)
+        a = f32[1,3] reshape(x)
+        ROOT b = f32[2,1,3] broadcast(a), dimensions={1,2}""",
+)
+def broadcast_of_reshape(
+    root: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """broadcast(reshape(x)) => broadcast(x) where the reshape only adds dimensions of size 1"""
+    middle = root.operands[0].shape.dims
+    places = inserted_ones(x.shape.dims, middle)
+    if places is None:
+        return None
+    outer = root.attributes.dimensions
+    return build.broadcast(x, shape=root.shape, dimensions=tuple(outer[p] for p in places))
+
+
+@rule(
+    one_of(_ELEMENTWISE, ..., where=lambda i: i.shape.rank > 0 and bool(i.operands)),
+    example=(
+        """
+        x = f32[] parameter(0)
+        a = f32[4] broadcast(x), dimensions={}
+        ROOT b = f32[4] exponential(a)""",
+        """
+        x = f32[3] parameter(0)
+        y = f32[3] parameter(1)
+        a = f32[2,3] broadcast(x), dimensions={1}
+        b = f32[2,3] broadcast(y), dimensions={1}
+        ROOT c = pred[2,3] compare(a, b), direction=LT""",
+        """
+        x = f32[3] parameter(0)
+        y = f32[] constant(2)
+        a = f32[2,3] broadcast(x), dimensions={1}
+        b = f32[2,3] broadcast(y), dimensions={}
+        ROOT c = f32[2,3] multiply(a, b)""",
+    ),
+)
+def elementwise_of_broadcasts(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """f(broadcast(x), broadcast(y)) => broadcast(f(x, y)); scalars are broadcast to x's size"""
+    if not all(
+        operand.opcode == "broadcast" or operand.shape.is_scalar for operand in root.operands
+    ):
+        return None
+    sources = [o.operands[0] if o.opcode == "broadcast" else o for o in root.operands]
+    widest = max(range(len(sources)), key=lambda number: sources[number].shape.rank)
+    wide = root.operands[widest]
+    if wide.opcode != "broadcast":
+        return None
+    dims, places = sources[widest].shape.dims, wide.attributes.dimensions
+    for source, operand in zip(sources, root.operands, strict=True):
+        if source.shape.rank and (
+            source.shape.dims != dims or operand.attributes.dimensions != places
+        ):
+            return None
+    if dims == root.shape.dims:
+        return None
+    inner = [build.broadcast_to(source, dims) for source in sources]
+    small = build.like(root, *inner, shape=root.shape.with_dims(dims))
+    return build.broadcast(small, shape=root.shape, dimensions=places)

@@ -1,0 +1,110 @@
+"""What the rules share: captures, conditions on element types, arithmetic on splat values.
+
+Invariant: arithmetic here gives bit for bit what the op gives at run time (wrapping integers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.dtype import PRED, DType, Kind, from_numpy
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import capture, splat_of
+
+x, y, z = capture("x"), capture("y"), capture("z")
+
+
+def dimensions_of(instruction: Instruction) -> tuple[int, ...]:
+    """Return the dimension numbers that `instruction` has as attribute."""
+    found: tuple[int, ...] = instruction.attributes.dimensions
+    return found
+
+
+def is_real(instruction: Instruction) -> bool:
+    """Whether elements are floats or integers."""
+    return instruction.shape.dtype.kind in (Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED)
+
+
+def is_float(instruction: Instruction) -> bool:
+    """Whether elements are floats."""
+    return instruction.shape.dtype.is_float
+
+
+def is_integer(instruction: Instruction) -> bool:
+    """Whether elements are integers."""
+    return instruction.shape.dtype.is_integer
+
+
+def is_unsigned(instruction: Instruction) -> bool:
+    """Whether elements are unsigned integers."""
+    return instruction.shape.dtype.kind is Kind.UNSIGNED
+
+
+def is_bits(instruction: Instruction) -> bool:
+    """Whether elements are integers or pred."""
+    return instruction.shape.dtype.is_integer or instruction.shape.dtype is PRED
+
+
+def is_pred(instruction: Instruction) -> bool:
+    """Whether elements are pred."""
+    return instruction.shape.dtype is PRED
+
+
+# NumPy's function for each op on splat values.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negate": np.negative,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def compute(opcode: str, *instructions: Instruction) -> Any:
+    """Return the value of `opcode` on splat constants, as a NumPy scalar of their type."""
+    values = [np.asarray(splat_of(instruction)) for instruction in instructions]
+    with np.errstate(all="ignore"):
+        result = np.asarray(_FUNCTIONS[opcode](*values))
+    return result.astype(values[0].dtype)[()]
+
+
+def least(element: DType) -> Any:
+    """Return the least value of a real element type: -inf, or the least integer."""
+    if element.is_float:
+        return -np.inf
+    return -(1 << (element.bits - 1)) if element.is_signed else 0
+
+
+def greatest(element: DType) -> Any:
+    """Return the greatest value of a real element type: inf, or the greatest integer."""
+    if element.is_float:
+        return np.inf
+    return (1 << (element.bits - element.is_signed)) - 1
+
+
+def is_least(value: Any) -> bool:
+    """Whether a NumPy scalar is the least of its type."""
+    element = from_numpy(value.dtype)
+    return (element.is_float or element.is_integer) and bool(value == least(element))
+
+
+def is_greatest(value: Any) -> bool:
+    """Whether a NumPy scalar is the greatest of its type."""
+    element = from_numpy(value.dtype)
+    return (element.is_float or element.is_integer) and bool(value == greatest(element))
+
+
+def is_all_ones(value: Any) -> bool:
+    """Whether every bit of a NumPy integer (or pred) is one."""
+    element = from_numpy(value.dtype)
+    if element is PRED:
+        return bool(value)
+    return element.is_integer and int(value) in (-1, (1 << element.bits) - 1)

@@ -1,0 +1,192 @@
+"""Pad and concatenate: arrays put together."""
+
+from __future__ import annotations
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import m
+from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
+
+
+@rule(
+    m.pad(x, y),
+    example="""
+        x = f32[4] parameter(0)
+        y = f32[] parameter(1)
+        ROOT a = f32[4] pad(x, y), padding=0_0""",
+)
+def pad_zero(root: Instruction, x: Instruction) -> Instruction | None:
+    """pad(x) => x where nothing is added"""
+    widths = root.attributes.padding
+    nothing = all(
+        low == 0 and high == 0 and (interior == 0 or size == 1)
+        for (low, high, interior), size in zip(widths, x.shape.dims, strict=True)
+    )
+    return x if nothing else None
+
+
+def _only_adds(instruction: Instruction) -> bool:
+    return all(
+        low >= 0 and high >= 0 and interior == 0
+        for low, high, interior in instruction.attributes.padding
+    )
+
+
+@rule(
+    m.pad(m.pad(x, y, name="inner", where=_only_adds), y, where=_only_adds),
+    example="""
+        x = f32[4] parameter(0)
+        y = f32[] parameter(1)
+        a = f32[7] pad(x, y), padding=1_2
+        ROOT b = f32[10] pad(a, y), padding=3_0""",
+)
+def pad_pad(
+    root: Instruction, inner: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
+) -> Instruction:
+    """pad(pad(x, v), v) => pad(x, v)"""
+    both = zip(root.attributes.padding, inner.attributes.padding, strict=True)
+    return build.pad(x, y, padding=tuple((a[0] + b[0], a[1] + b[1], 0) for a, b in both))
+
+
+@rule(
+    m.pad(x, y, where=lambda i: any(low < 0 or high < 0 for low, high, _ in i.attributes.padding)),
+    example="""
+        x = f32[4,5] parameter(0)
+        y = f32[] parameter(1)
+        ROOT a = f32[2,4] pad(x, y), padding=-1_-1x0_-1""",
+)
+def pad_negative(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
+    """pad(x) => slice(x) where elements are only taken away"""
+    widths = root.attributes.padding
+    if any(low > 0 or high > 0 or interior for low, high, interior in widths):
+        return None
+    box = tuple(
+        (-low, size + high, 1) for (low, high, _), size in zip(widths, x.shape.dims, strict=True)
+    )
+    return build.slice(x, slice=box)
+
+
+@rule(
+    m.pad(m.broadcast(y, where=lambda i: i.operands[0].shape.is_scalar), y),
+    example="""
+        y = f32[] parameter(0)
+        a = f32[4] broadcast(y), dimensions={}
+        ROOT b = f32[7] pad(a, y), padding=1_2""",
+)
+def pad_splat(root: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
+    """pad(broadcast(v), v) => broadcast(v)"""
+    return build.broadcast_to(y, root.shape.dims)
+
+
+@rule(
+    m.concatenate(x),
+    example="x = f32[4] parameter(0)\nROOT a = f32[4] concatenate(x), dimensions={0}",
+)
+def concatenate_one(x: Instruction) -> Instruction:
+    """concatenate(x) => x"""
+    return x
+
+
+def _place(concatenation: Instruction) -> int:
+    return dimensions_of(concatenation)[0]
+
+
+@rule(
+    m.concatenate(..., where=lambda i: any(o.shape.dims[_place(i)] == 0 for o in i.operands)),
+    example="""
+        x = f32[4] parameter(0)
+        y = f32[0] parameter(1)
+        z = f32[2] parameter(2)
+        ROOT a = f32[6] concatenate(x, y, z), dimensions={0}""",
+)
+def concatenate_empty(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """concatenate(x, empty, y) => concatenate(x, y)"""
+    place = _place(root)
+    kept = [operand for operand in root.operands if operand.shape.dims[place] != 0]
+    return build.concatenate(*kept, dimensions=(place,)) if kept else root.operands[0]
+
+
+@rule(
+    m.concatenate(..., where=lambda i: any(o.opcode == "concatenate" for o in i.operands)),
+    example="""
+        x = f32[4] parameter(0)
+        y = f32[3] parameter(1)
+        z = f32[2] parameter(2)
+        a = f32[7] concatenate(x, y), dimensions={0}
+        ROOT b = f32[9] concatenate(a, z), dimensions={0}""",
+)
+def concatenate_concatenate(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """concatenate(concatenate(x, y), z) => concatenate(x, y, z)"""
+    flat: list[Instruction] = []
+    for operand in root.operands:
+        dies = operand.opcode == "concatenate" and operand.use_count == 1 and not operand.is_root
+        if dies and _place(operand) == _place(root):
+            flat.extend(operand.operands)
+        else:
+            flat.append(operand)
+    if len(flat) == len(root.operands):
+        return None
+    return build.concatenate(*flat, dimensions=(_place(root),))
+
+
+@rule(
+    m.concatenate(..., where=lambda i: i.operands[0].opcode == "broadcast"),
+    example="""
+        x = f32[] parameter(0)
+        a = f32[3] broadcast(x), dimensions={}
+        b = f32[2] broadcast(x), dimensions={}
+        ROOT c = f32[5] concatenate(a, b), dimensions={0}""",
+)
+def concatenate_splats(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """concatenate(broadcast(x), broadcast(x)) => broadcast(x) where x does not vary along it"""
+    first = root.operands[0]
+    places = first.attributes.dimensions
+    source = first.operands[0]
+    same = all(
+        operand.opcode == "broadcast"
+        and operand.operands[0] is source
+        and operand.attributes.dimensions == places
+        for operand in root.operands
+    )
+    if not same or _place(root) in places:
+        return None
+    return build.broadcast(source, shape=root.shape, dimensions=places)
+
+
+def _is_next(left: Instruction, right: Instruction, place: int) -> bool:
+    """Whether slice `right` goes on in the same array where slice `left` ends."""
+    if right.opcode != "slice" or left.operands[0] is not right.operands[0]:
+        return False
+    for number, (a, b) in enumerate(
+        zip(left.attributes.slice, right.attributes.slice, strict=True)
+    ):
+        if a[2] != 1 or b[2] != 1:
+            return False
+        if (a[1] != b[0]) if number == place else (a != b):
+            return False
+    return True
+
+
+@rule(
+    m.concatenate(..., where=lambda i: any(o.opcode == "slice" for o in i.operands)),
+    example="""
+        x = f32[9] parameter(0)
+        a = f32[3] slice(x), slice={[1:4]}
+        b = f32[2] slice(x), slice={[4:6]}
+        ROOT c = f32[5] concatenate(a, b), dimensions={0}""",
+)
+def concatenate_slices(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """concatenate(x[a:b], x[b:c]) => x[a:c]"""
+    place = _place(root)
+    merged: list[Instruction] = [root.operands[0]]
+    for operand in root.operands[1:]:
+        last = merged[-1]
+        if last.opcode == "slice" and _is_next(last, operand, place):
+            box = list(last.attributes.slice)
+            box[place] = (box[place][0], operand.attributes.slice[place][1], 1)
+            merged[-1] = build.slice(last.operands[0], slice=tuple(box))
+        else:
+            merged.append(operand)
+    if len(merged) == len(root.operands):
+        return None
+    return build.concatenate(*merged, dimensions=(place,)) if len(merged) > 1 else merged[0]

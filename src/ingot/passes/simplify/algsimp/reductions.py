@@ -1,0 +1,219 @@
+"""Reduce, sort and dot over dimensions that are trivial, repeated or merely permuted."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.pattern import capture, m
+from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
+from ingot.passes.simplify.reducers import is_identity, reducer_opcode
+
+start = capture("start")
+_IDEMPOTENT = ("maximum", "minimum", "and", "or")
+
+
+def _reduce_again(
+    build: RuleBuilder,
+    source: Instruction,
+    x: Instruction,
+    start: Instruction,
+    places: tuple[int, ...],
+) -> Instruction:
+    """Return the reduction of `source` applied to other operands and dimensions."""
+    reducer = source.attributes.to_apply
+    return build.reduce(x, start, dimensions=places, to_apply=reducer)
+
+
+@rule(
+    m.reduce(x, start, where=lambda i: bool(i.operands[0].shape.dims)),
+    fp=Fp.SIGNED_ZERO,
+    example=(
+        """
+        x = f32[4,1] parameter(0)
+        zero = f32[] constant(0)
+        ROOT a = f32[4] reduce(x, zero), dimensions={1}, to_apply=add_f32""",
+        """
+        x = f32[4,1] parameter(0)
+        y = f32[] parameter(1)
+        ROOT a = f32[4] reduce(x, y), dimensions={1}, to_apply=max_f32""",
+    ),
+)
+def reduce_of_ones(
+    root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """reduce(x, init) over dimensions of size 1 => init op reshape(x)"""
+    opcode = reducer_opcode(root.attributes.to_apply)
+    if not opcode or any(x.shape.dims[place] != 1 for place in dimensions_of(root)):
+        return None
+    if x.shape.dtype is not root.shape.dtype:
+        return None
+    value = build.reshape_to(x, root.shape.dims)
+    if is_identity(start, opcode):
+        return value
+    return build.emit(opcode, build.broadcast_to(start, root.shape.dims), value)
+
+
+@rule(
+    m.reduce(x, start),
+    example="""
+        x = f32[4,0] parameter(0)
+        y = f32[] parameter(1)
+        ROOT a = f32[4] reduce(x, y), dimensions={1}, to_apply=add_f32""",
+)
+def reduce_of_nothing(
+    root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """reduce(x, init) over a dimension of size 0 => broadcast(init)"""
+    if all(x.shape.dims[place] != 0 for place in dimensions_of(root)):
+        return None
+    return build.broadcast_to(start, root.shape.dims)
+
+
+@rule(
+    m.reduce(m.reduce(x, capture("inner_start"), name="inner", once=True), start),
+    fp=Fp.CONTRACT,
+    example="""
+        x = f32[4,3,5] parameter(0)
+        zero = f32[] constant(0)
+        y = f32[] parameter(1)
+        a = f32[4,5] reduce(x, zero), dimensions={1}, to_apply=add_f32
+        ROOT b = f32[5] reduce(a, y), dimensions={0}, to_apply=add_f32""",
+)
+def reduce_reduce(
+    root: Instruction,
+    inner: Instruction,
+    x: Instruction,
+    inner_start: Instruction,
+    start: Instruction,
+    build: RuleBuilder,
+) -> Instruction | None:
+    """reduce(reduce(x)) => reduce(x) over the dimensions of both"""
+    opcode = reducer_opcode(root.attributes.to_apply)
+    same = opcode and opcode == reducer_opcode(inner.attributes.to_apply)
+    if not same or not is_identity(inner_start, opcode):
+        return None
+    first = dimensions_of(inner)
+    kept = [place for place in range(x.shape.rank) if place not in first]
+    second = tuple(kept[place] for place in dimensions_of(root))
+    return _reduce_again(build, root, x, start, tuple(sorted((*first, *second))))
+
+
+@rule(
+    m.reduce(m.transpose(x, name="inner"), start),
+    fp=Fp.CONTRACT,
+    example="""
+        x = f32[4,3,5] parameter(0)
+        zero = f32[] constant(0)
+        a = f32[5,3,4] transpose(x), dimensions={2,1,0}
+        ROOT b = f32[3] reduce(a, zero), dimensions={0,2}, to_apply=add_f32""",
+)
+def reduce_of_transpose(
+    root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """reduce(transpose(x)) => reduce(x) where the dimensions that stay keep their order"""
+    order = dimensions_of(inner)
+    reduced = dimensions_of(root)
+    kept = [place for number, place in enumerate(order) if number not in reduced]
+    if kept != sorted(kept) or not reducer_opcode(root.attributes.to_apply):
+        return None
+    return _reduce_again(build, root, x, start, tuple(sorted(order[n] for n in reduced)))
+
+
+_BROADCAST_EXAMPLE = """
+    x = {t}[4] parameter(0)
+    y = {t}[] {y}
+    a = {t}[3,4,5] broadcast(x), dimensions={{1}}
+    ROOT b = {t}[{r}] reduce(a, y), dimensions={{{d}}}, to_apply={f}"""
+
+
+@rule(
+    m.reduce(m.broadcast(x, name="inner"), start),
+    example=_BROADCAST_EXAMPLE.format(t="f32", y="parameter(1)", r="5", d="0,1", f="max_f32"),
+)
+def reduce_idempotent_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """max-reduce(broadcast(x)) => broadcast(max-reduce(x)), likewise min, and, or"""
+    if reducer_opcode(root.attributes.to_apply) not in _IDEMPOTENT:
+        return None
+    repeated = _repeats(root, inner)
+    if repeated is None or repeated == 0:
+        return None
+    return _reduce_source(root, inner, x, start, build)
+
+
+@rule(
+    m.reduce(m.broadcast(x, name="inner"), start),
+    fp=Fp.REASSOCIATE,
+    example=_BROADCAST_EXAMPLE.format(t="s32", y="constant(0)", r="5", d="0,1", f="add_s32"),
+)
+def reduce_sum_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """sum(broadcast(x)) => broadcast(sum(x)) * how often it is repeated"""
+    if reducer_opcode(root.attributes.to_apply) != "add" or not is_identity(start, "add"):
+        return None
+    repeated = _repeats(root, inner)
+    if repeated is None or repeated < 2 or root.shape.dtype.kind.value == "pred":
+        return None
+    total = _reduce_source(root, inner, x, start, build)
+    bits = root.shape.dtype.bits if root.shape.dtype.is_integer else 62
+    count = repeated % (1 << bits)
+    if root.shape.dtype.is_signed and count >= 1 << (bits - 1):
+        count -= 1 << bits
+    return build.multiply(total, build.full(count, root.shape))
+
+
+def _repeats(root: Instruction, inner: Instruction) -> int | None:
+    """Return how many equal elements meet in one sum: the reduced dimensions that are new.
+
+    None if there is no new one among them, or the number is not known.
+    """
+    own = dimensions_of(inner)
+    new = [place for place in dimensions_of(root) if place not in own]
+    sizes = [inner.shape.dims[place] for place in new]
+    static = [size for size in sizes if isinstance(size, int)]
+    return prod(static) if new and len(static) == len(sizes) else None
+
+
+def _reduce_source(
+    root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction:
+    """Return `x` reduced over its own reduced dimensions, broadcast to the result."""
+    own, reduced = dimensions_of(inner), dimensions_of(root)
+    places = tuple(number for number, place in enumerate(own) if place in reduced)
+    kept = [place for place in range(inner.shape.rank) if place not in reduced]
+    target = tuple(kept.index(place) for place in own if place not in reduced)
+    total = _reduce_again(build, root, x, start, places)
+    return build.broadcast_to(total, root.shape.dims, target)
+
+
+@rule(
+    m.sort(x, where=lambda i: i.operands[0].shape.dims[dimensions_of(i)[0]] in (0, 1)),
+    example="""
+        x = f32[4,1] parameter(0)
+        ROOT a = f32[4,1] sort(x), dimensions={1}, to_apply=less_f32""",
+)
+def sort_one(x: Instruction) -> Instruction:
+    """sort(x) => x along a dimension of at most one element"""
+    return x
+
+
+def _contracts_nothing(dot: Instruction) -> bool:
+    places: tuple[int, ...] = dot.attributes.lhs_contracting_dims
+    return any(dot.operands[0].shape.dims[place] == 0 for place in places)
+
+
+@rule(
+    m.dot(..., where=_contracts_nothing),
+    example="""
+        x = f32[4,0] parameter(0)
+        y = f32[0,3] parameter(1)
+        ROOT a = f32[4,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+)  # fmt: skip
+def dot_of_nothing(root: Instruction, build: RuleBuilder) -> Instruction:
+    """dot over a contracting dimension of size 0 => 0"""
+    return build.full(0, root.shape)

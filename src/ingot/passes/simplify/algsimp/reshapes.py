@@ -1,0 +1,180 @@
+"""Reshape and transpose: composed, removed, moved where they cost less."""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import m
+from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.passes.simplify.algsimp.broadcasts import inserted_ones
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
+
+
+@rule(
+    m.reshape(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
+    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,3] reshape(x)",
+)
+def reshape_identity(x: Instruction) -> Instruction:
+    """reshape(x) => x where the dimensions stay"""
+    return x
+
+
+@rule(
+    m.reshape(m.reshape(x)),
+    example="""
+        x = f32[2,6] parameter(0)
+        a = f32[3,4] reshape(x)
+        ROOT b = f32[12] reshape(a)""",
+)
+def reshape_reshape(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
+    """reshape(reshape(x)) => reshape(x)"""
+    return build.reshape_to(x, root.shape.dims)
+
+
+@rule(
+    m.reshape(m.broadcast(x, where=lambda i: i.operands[0].shape.rank == 0)),
+    example="""
+        x = f32[] parameter(0)
+        a = f32[2,6] broadcast(x), dimensions={}
+        ROOT b = f32[12] reshape(a)""",
+)
+def reshape_of_splat(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
+    """reshape(broadcast(scalar)) => broadcast(scalar)"""
+    return build.broadcast_to(x, root.shape.dims)
+
+
+def _matched_ones(
+    before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]
+) -> dict[int, int] | None:
+    """Return which dimension of `before` each one becomes in `after`, if only ones come and go."""
+    kept_before = [place for place, size in enumerate(before) if size != 1]
+    kept_after = [place for place, size in enumerate(after) if size != 1]
+    if [before[p] for p in kept_before] != [after[p] for p in kept_after]:
+        return None
+    return dict(zip(kept_before, kept_after, strict=True))
+
+
+@rule(
+    m.reshape(m.broadcast(x, name="inner")),
+    example="""
+        x = f32[3] parameter(0)
+        a = f32[1,2,3] broadcast(x), dimensions={2}
+        ROOT b = f32[2,3] reshape(a)""",
+)
+def reshape_of_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """reshape(broadcast(x)) => broadcast(x) where the reshape only moves dimensions of size 1"""
+    moved = _matched_ones(inner.shape.dims, root.shape.dims)
+    places = inner.attributes.dimensions
+    if moved is None or any(place not in moved for place in places):
+        return None
+    return build.broadcast(x, shape=root.shape, dimensions=tuple(moved[p] for p in places))
+
+
+@rule(
+    m.reshape(m.iota(name="inner")),
+    example="""
+        a = s32[1,4] iota(), iota_dimension=1
+        ROOT b = s32[4] reshape(a)""",
+)
+def reshape_of_iota(
+    root: Instruction, inner: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """reshape(iota) => iota where the reshape only moves dimensions of size 1"""
+    moved = _matched_ones(inner.shape.dims, root.shape.dims)
+    place = inner.attributes.iota_dimension
+    if moved is None or place not in moved:
+        return None
+    return build.iota(shape=root.shape, iota_dimension=moved[place])
+
+
+def _iota_size(iota: Instruction) -> int | Dim:
+    """Return the size of the dimension along which an iota counts."""
+    place: int = iota.attributes.iota_dimension
+    return iota.shape.dims[place]
+
+
+@rule(
+    m.iota(where=lambda i: _iota_size(i) == 1),
+    example="ROOT a = s32[1,4] iota(), iota_dimension=0",
+)
+def iota_of_one(root: Instruction, build: RuleBuilder) -> Instruction:
+    """iota along a dimension of size 1 => 0"""
+    return build.full(0, root.shape)
+
+
+@rule(
+    m.transpose(x),
+    example=(
+        "x = f32[2,3] parameter(0)\nROOT a = f32[2,3] transpose(x), dimensions={0,1}",
+        "x = f32[2,1,3] parameter(0)\nROOT a = f32[1,2,3] transpose(x), dimensions={1,0,2}",
+    ),
+)
+def transpose_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
+    """transpose(x) => reshape(x) where only dimensions of size 1 change places"""
+    real = [place for place in root.attributes.dimensions if x.shape.dims[place] != 1]
+    return build.reshape_to(x, root.shape.dims) if real == sorted(real) else None
+
+
+@rule(
+    m.transpose(m.transpose(x, name="inner")),
+    example="""
+        x = f32[2,3,4] parameter(0)
+        a = f32[3,4,2] transpose(x), dimensions={1,2,0}
+        ROOT b = f32[3,2,4] transpose(a), dimensions={0,2,1}""",
+)
+def transpose_transpose(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """transpose(transpose(x)) => transpose(x)"""
+    order = tuple(inner.attributes.dimensions[place] for place in root.attributes.dimensions)
+    return build.transpose(x, dimensions=order)
+
+
+@rule(
+    m.transpose(m.broadcast(x, name="inner")),
+    example="""
+        x = f32[3] parameter(0)
+        a = f32[2,3] broadcast(x), dimensions={1}
+        ROOT b = f32[3,2] transpose(a), dimensions={1,0}""",
+)
+def transpose_of_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """transpose(broadcast(x)) => broadcast(transpose(x)), its dimension numbers in order"""
+    order = dimensions_of(root)
+    places = [order.index(place) for place in dimensions_of(inner)]
+    turns = tuple(sorted(range(len(places)), key=lambda number: places[number]))
+    source = x if turns == tuple(range(len(turns))) else build.transpose(x, dimensions=turns)
+    return build.broadcast(source, shape=root.shape, dimensions=tuple(sorted(places)))
+
+
+@rule(
+    m.transpose(m.iota(name="inner")),
+    example="""
+        a = s32[2,4] iota(), iota_dimension=1
+        ROOT b = s32[4,2] transpose(a), dimensions={1,0}""",
+)
+def transpose_of_iota(root: Instruction, inner: Instruction, build: RuleBuilder) -> Instruction:
+    """transpose(iota) => iota"""
+    place = root.attributes.dimensions.index(inner.attributes.iota_dimension)
+    return build.iota(shape=root.shape, iota_dimension=place)
+
+
+@rule(
+    m.transpose(m.reshape(x, name="inner")),
+    example="""
+        x = f32[2,3] parameter(0)
+        a = f32[2,1,3] reshape(x)
+        ROOT b = f32[1,3,2] transpose(a), dimensions={1,2,0}""",
+)
+def transpose_of_reshape(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """transpose(reshape(x)) => reshape(transpose(x)) where the reshape only adds ones"""
+    places = inserted_ones(x.shape.dims, inner.shape.dims)
+    if places is None:
+        return None
+    order = tuple(places.index(p) for p in root.attributes.dimensions if p in places)
+    return build.reshape_to(build.transpose(x, dimensions=order), root.shape.dims)

@@ -1,0 +1,40 @@
+"""Every rule of the algebraic simplifier, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from ingot.hlo.rewrite.rule import RuleSet, rules_in
+from ingot.passes.simplify.algsimp import (
+    arithmetic,
+    bits,
+    bounds,
+    boxes,
+    broadcasts,
+    comparisons,
+    constants,
+    conversions,
+    joins,
+    powers,
+    reductions,
+    reshapes,
+    tuples,
+)
+
+# Rules that take something away come first; those that only bring a canonical form (in `constants`)
+# come last, so that they never hide what the others look for.
+RULES = RuleSet(
+    rules_in(
+        tuples,
+        arithmetic,
+        powers,
+        bits,
+        bounds,
+        comparisons,
+        conversions,
+        broadcasts,
+        reshapes,
+        boxes,
+        joins,
+        reductions,
+        constants,
+    )
+)
