@@ -94,7 +94,7 @@ def integer_range(element: DType) -> tuple[int, int]:
 def bits_of(value: Array) -> Array:
     """Return the bits of each element, least significant first, in a new last dimension."""
     element = element_of(value)
-    raw = np.ascontiguousarray(value).reshape(value.shape).view(np.uint8)
+    raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     octets = raw.reshape(*value.shape, value.dtype.itemsize)
     return np.unpackbits(octets, axis=-1, bitorder="little")[..., : element.bits]
 

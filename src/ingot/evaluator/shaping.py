@@ -76,24 +76,19 @@ def pad(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """First gaps between elements, then borders; a negative border cuts elements off."""
     operand, value = operands
     padding: tuple[tuple[int, int, int], ...] = op.attributes.padding
-    spread = [
-        size + max(size - 1, 0) * gap
-        for size, (_, _, gap) in zip(operand.shape, padding, strict=True)
-    ]
-    gapped = np.full(spread, value, operand.dtype)
-    gapped[tuple(slice(None, None, gap + 1) for _, _, gap in padding)] = operand
-    result = np.full(context.dims(op.shape), value, operand.dtype)
-    lows = [low for low, _, _ in padding]
-    target = tuple(
-        slice(max(low, 0), max(low, 0) + max(min(size + min(low, 0), whole - max(low, 0)), 0))
-        for low, size, whole in zip(lows, spread, result.shape, strict=True)
-    )
-    source = tuple(
-        slice(max(-low, 0), max(-low, 0) + (place.stop - place.start))
-        for low, place in zip(lows, target, strict=True)
-    )
-    result[target] = gapped[source]
-    return result
+    inner: list[slice] = []
+    cropped: list[slice] = []
+    sizes: list[int] = []
+    for size, (low, high, gap) in zip(operand.shape, padding, strict=True):
+        spread = size + max(size - 1, 0) * gap
+        begin = max(low, 0)
+        total = begin + spread + max(high, 0)
+        sizes.append(total)
+        inner.append(slice(begin, begin + spread, gap + 1))
+        cropped.append(slice(max(-low, 0), total - max(-high, 0)))
+    bordered = np.full(sizes, value, operand.dtype)
+    bordered[tuple(inner)] = operand
+    return bordered[tuple(cropped)]
 
 
 @evaluates("concatenate")
@@ -105,10 +100,18 @@ def concatenate(op: Instruction, operands: Sequence[Any], context: Context) -> V
 @evaluates("iota")
 def iota(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Each element's own place along the dimension."""
-    dims, place = context.dims(op.shape), op.attributes.iota_dimension
+    dims = context.dims(op.shape)
+    place: int = op.attributes.iota_dimension
     spread = [dims[place] if number == place else 1 for number in range(len(dims))]
     counted = rounded(np.arange(dims[place], dtype=np.int64), op.shape.dtype)
     return np.broadcast_to(counted.reshape(spread), dims)
+
+
+@evaluates("get-dimension-size")
+def get_dimension_size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The size that dimension has."""
+    (place,) = op.attributes.dimensions
+    return np.asarray(operands[0].shape[place], np.int32)
 
 
 def box_at(

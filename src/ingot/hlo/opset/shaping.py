@@ -181,6 +181,14 @@ def _infer_iota(view: OpView) -> Shape:
     return given
 
 
+def _infer_dimension_size(view: OpView) -> Shape:
+    (operand,) = view.operands
+    places = view.attributes.dimensions
+    fits = len(places) == 1 and 0 <= places[0] < operand.rank
+    require(fits, "get_dimension_size_c1", f"dimension {places} of {operand}")
+    return Shape.array("s32", ())
+
+
 def _require_indices(view: OpView, indices: tuple[Shape, ...], rank: int) -> None:
     name = view.opcode.replace("-", "_")
     require(len(indices) == rank, f"{name}_c2", f"{view.opcode} takes {rank} indices, got {len(indices)}")
@@ -236,6 +244,8 @@ define("concatenate", family=FAMILY, arity=(1, None), infer=_infer_concatenate, 
        traits={_S}, doc="operands one after the other along a dimension")  # fmt: skip
 define("iota", family=FAMILY, arity=0, infer=_infer_iota, attributes=IotaAttributes,
        traits={_N}, doc="0, 1, 2 … along a dimension")  # fmt: skip
+define("get-dimension-size", family=FAMILY, arity=1, infer=_infer_dimension_size, attributes=_DIMS,
+       spec="get_dimension_size", doc="the size of one dimension, at run time")  # fmt: skip
 define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
        attributes=SizesAttributes, traits={_S}, doc="a box at a computed place, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,

@@ -101,7 +101,10 @@ def _call(op: Op) -> tuple[Value, ...]:
 
 @dataclass(slots=True)
 class _Branch:
+    """A traced body: its frame, what its state was at the start, and its outputs."""
+
     frame: Frame
+    before: dict[Variable, Value]
     outputs: list[Value]
 
 
@@ -109,7 +112,9 @@ def _trace(op: Op, packing: Packing, callee: CapturedFunction, shape: Shape) -> 
     frame = Frame(callee.name, op.b.program)
     frame.builder.metadata = op.b.metadata
     packed = frame.builder.parameter(0, shape, "state")
-    return _Branch(frame, graph.run(callee, frame, packing.unpack(frame, packed)))
+    inputs = packing.unpack(frame, packed)
+    before = dict(frame.state)
+    return _Branch(frame, before, graph.run(callee, frame, inputs))
 
 
 def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tuple[Value, ...]:
@@ -138,9 +143,7 @@ def _written(op: Op, traced: list[_Branch]) -> list[Variable]:
     touched: dict[Variable, None] = {}
     for branch in traced:
         for variable, value in branch.frame.state.items():
-            if not isinstance(value, Instruction) or value.opcode != "get-tuple-element" or (
-                value.operands[0].opcode != "parameter"
-            ):
+            if branch.before.get(variable) is not value:
                 touched[variable] = None
     for variable in touched:
         if not all(variable in branch.frame.state for branch in traced):

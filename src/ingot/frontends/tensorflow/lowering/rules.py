@@ -13,7 +13,8 @@ from ingot.frontends.tensorflow.lowering.op import Rule, located
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
-    "unary",
+    "activation", "binary", "control_flow", "gather", "matmul", "random", "reduction", "scatter",
+    "shaping", "slicing", "unary", "variables",
 )
 
 _HOST_HINT = "move it out of the function with jit_compile=True"

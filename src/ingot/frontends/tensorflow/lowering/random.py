@@ -1,0 +1,158 @@
+"""Random ops with TensorFlow's own numbers.
+
+Stateless ops take a seed or (key, counter, algorithm); a `tf.random.Generator` is a variable that
+holds its state and is read and moved on here. The older ops that keep state inside the node
+(`RandomUniform` with a seed attribute) are not compiled: they have no place for that state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.frontends.tensorflow.lowering import philox
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.philox import State
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Known, Size, Value
+from ingot.frontends.tensorflow.lowering.variables import read, write
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dtype import S32, S64, U32, U64, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+PHILOX, THREEFRY, AUTO = 1, 2, 3
+GENERATOR_SKIP = 256
+"""A generator moves on by 256 blocks per number that a kernel could have asked for."""
+
+Maker = Callable[[TensorBuilder, State, Size, DType], Instruction]
+
+
+def _check_algorithm(op: Op, number: int) -> None:
+    (algorithm,) = op.integers(number, "random algorithm")
+    if algorithm not in (PHILOX, AUTO):
+        raise op.error(
+            f"random algorithm {algorithm} has no lowering", "use tf.random.Algorithm.PHILOX"
+        )
+
+
+def _bits(b: TensorBuilder, value: Instruction, element: DType) -> Instruction:
+    if value.shape.dtype is element:
+        return value
+    if value.shape.dtype.bits == element.bits:
+        return b.emit("bitcast-convert", value, shape=value.shape.with_dtype(element))
+    return b.convert_to(value, element)
+
+
+def _scalar_at(b: TensorBuilder, vector: Instruction, number: int) -> Instruction:
+    return b.reshape_to(b.sliced(vector, 0, number, number + 1), ())
+
+
+def _explicit_state(op: Op) -> State:
+    """Read operands 1 and 2: key `u64[1]`, counter `u64[2]`; operand 3 is the algorithm."""
+    _check_algorithm(op, 3)
+    key, counter = op.tensor(1), op.tensor(2)
+    return State(_scalar_at(op.b, key, 0), *(_scalar_at(op.b, counter, n) for n in range(2)))
+
+
+def _shaped(op: Op, state: State, maker: Maker) -> Value:
+    dims = op.sizes(0, "shape")
+    element = op.result()
+    count = dim_math.product(dims)
+    if count == 0:
+        return op.b.zeros(Shape.array(element, dims))
+    return op.b.reshape_to(maker(op.b, state, count, element), dims)
+
+
+def _from_seed(maker: Maker) -> Rule:
+    return lambda op: _shaped(op, philox.state_of_seed(op.b, op.tensor(1)), maker)
+
+
+def _from_state(maker: Maker) -> Rule:
+    return lambda op: _shaped(op, _explicit_state(op), maker)
+
+
+def _raw_bits(b: TensorBuilder, state: State, count: Size, element: DType) -> Instruction:
+    made = philox.bits64 if element.bits == 64 else philox.bits32
+    return _bits(b, made(b, state, count), element)
+
+
+def _integers(op: Op, state: State, low: Instruction, high: Instruction) -> Value:
+    """low + bits % (high - low), in the unsigned type of the same width."""
+    b = op.b
+    unsigned = U64 if op.result().bits == 64 else U32
+    first, last = _bits(b, low, unsigned), _bits(b, high, unsigned)
+
+    def maker(b: TensorBuilder, state: State, count: Size, element: DType) -> Instruction:
+        bits = _raw_bits(b, state, count, unsigned)
+        offset = b.remainder(bits, b.spread(b.subtract(last, first), bits.shape.dims))
+        return _bits(b, b.binary("add", offset, first), element)
+
+    return _shaped(op, state, maker)
+
+
+def _integers_from_seed(op: Op) -> Value:
+    return _integers(op, philox.state_of_seed(op.b, op.tensor(1)), op.tensor(2), op.tensor(3))
+
+
+def _integers_from_state(op: Op) -> Value:
+    return _integers(op, _explicit_state(op), op.tensor(4), op.tensor(5))
+
+
+def _key_counter(op: Op) -> tuple[Value, ...]:
+    state = philox.state_of_seed(op.b, op.tensor(0))
+    halves = [op.b.reshape_to(part, (1,)) for part in (state.low, state.high)]
+    return op.b.reshape_to(state.key, (1,)), op.b.concatenated(halves, 0)
+
+
+def _key_counter_algorithm(op: Op) -> tuple[Value, ...]:
+    return (*_key_counter(op), _algorithm(op))
+
+
+def _algorithm(op: Op) -> Value:
+    return Known.of(PHILOX, S32)
+
+
+def _read_and_skip(op: Op) -> Value:
+    """A generator's state before, `s64[3]`; then move it on by `delta` times 256 blocks."""
+    b = op.b
+    _check_algorithm(op, 1)
+    old = read(op)
+    low, high = (_bits(b, _scalar_at(b, old, n), U64) for n in range(2))
+    delta = _bits(b, b.reshape_to(op.tensor(2), ()), U64)
+    moved = b.add(low, b.binary("multiply", delta, GENERATOR_SKIP))
+    carry = b.convert_to(b.compare(moved, low, direction="LT"), U64)
+    parts = [moved, b.add(high, carry)]
+    new = [b.reshape_to(_bits(b, part, S64), (1,)) for part in parts]
+    write(op, b.concatenated([*new, b.sliced(old, 0, 2, 3)], 0))
+    dims = old.shape.dims
+    return old if dims == (3,) else b.sliced(old, 0, 0, 3)
+
+
+def _stateful(op: Op) -> Value:
+    raise op.error(
+        f"{op.node.op} keeps a hidden random state inside the node",
+        "use tf.random.Generator, keras.random with a SeedGenerator, or tf.random.stateless_*",
+    )
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal",
+         "RandomShuffle", "Multinomial", "RandomGamma", "ParameterizedTruncatedNormal"),
+        _stateful,
+    ),
+    "RngReadAndSkip": _read_and_skip,
+    "StatelessRandomGetAlg": _algorithm,
+    "StatelessRandomGetKeyCounter": _key_counter,
+    "StatelessRandomGetKeyCounterAlg": _key_counter_algorithm,
+    "StatelessRandomNormal": _from_seed(philox.normal),
+    "StatelessRandomNormalV2": _from_state(philox.normal),
+    "StatelessRandomUniform": _from_seed(philox.uniform),
+    "StatelessRandomUniformFullInt": _from_seed(_raw_bits),
+    "StatelessRandomUniformFullIntV2": _from_state(_raw_bits),
+    "StatelessRandomUniformInt": _integers_from_seed,
+    "StatelessRandomUniformIntV2": _integers_from_state,
+    "StatelessRandomUniformV2": _from_state(philox.uniform),
+    "StatelessTruncatedNormal": _from_seed(philox.truncated_normal),
+    "StatelessTruncatedNormalV2": _from_state(philox.truncated_normal),
+}

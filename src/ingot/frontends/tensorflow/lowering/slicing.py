@@ -1,0 +1,287 @@
+"""Slices, their gradients and updates, and padding.
+
+A StridedSlice is split into a part for indices known at run time (`dynamic-slice`), a static
+`slice` with `reverse` for negative strides, and a reshape for dropped and new dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.strided import Entry, Strides, bounds, numpy_slice
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_type
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo import dim as dim_math
+from ingot.hlo.instruction import Instruction
+
+
+def _slice(op: Op) -> Value:
+    operand = op.tensor(0)
+    dims = operand.shape.dims
+    wanted = op.sizes(2, "slice sizes")
+    if op.known(1) is None:
+        return _slice_at_runtime(op, operand, wanted)
+    begins = op.sizes(1, "slice begin")
+    for axis, (begin, size) in enumerate(zip(begins, wanted, strict=True)):
+        limit = dims[axis] if isinstance(size, int) and size == -1 else begin + size
+        operand = op.b.sliced(operand, axis, begin, limit)
+    return operand
+
+
+def _slice_at_runtime(op: Op, operand: Instruction, wanted: Sizes) -> Value:
+    if -1 in wanted:
+        raise op.error("a slice of open size begins at a place that is computed from data")
+    begin, b = op.tensor(1), op.b
+    places = [b.reshape_to(b.sliced(begin, 0, n, n + 1), ()) for n in range(len(wanted))]
+    return b.emit("dynamic-slice", operand, *places, dynamic_slice_sizes=wanted)
+
+
+def _axes_of(strides: Strides) -> list[Entry]:
+    """Return the entries that stand for operand dimensions, in order."""
+    return [entry for entry in strides.entries if entry.kind != "new"]
+
+
+def _result_dims(strides: Strides, sizes: Sequence[Size]) -> Sizes:
+    """Return the final dimensions, given the sliced size of each operand dimension."""
+    left = iter(sizes)
+    dims: list[Size] = []
+    for entry in strides.entries:
+        if entry.kind == "new":
+            dims.append(1)
+            continue
+        size = next(left)
+        if entry.kind == "slice":
+            dims.append(size)
+    return tuple(dims)
+
+
+def _start_of(op: Op, entry: Entry, size: Size) -> Size | Instruction:
+    """Return where an index entry lies, counted from the front."""
+    begin = entry.begin
+    if isinstance(begin, Instruction):
+        b = op.b
+        whole = b.scalar(size, begin.shape.dtype)
+        return b.select(b.compared("LT", begin, 0), b.add(begin, whole), begin)
+    if begin is None:
+        return 0
+    if isinstance(begin, int) and begin < 0:
+        begin = begin + size
+    if isinstance(begin, int) and isinstance(size, int) and not 0 <= begin < size:
+        raise op.error(f"index {entry.begin} of a dimension of size {size}")
+    return begin
+
+
+def _runtime_part(op: Op, operand: Instruction, entries: list[Entry]) -> Instruction:
+    """Apply the indices that are only known at run time."""
+    b = op.b
+    dims = operand.shape.dims
+    if not any(isinstance(entry.begin, Instruction) for entry in entries):
+        return operand
+    element = index_type(dims)
+    zero = b.scalar(0, element)
+    starts: list[Instruction] = []
+    for entry, size in zip(entries, dims, strict=True):
+        begin = _start_of(op, entry, size) if isinstance(entry.begin, Instruction) else zero
+        assert isinstance(begin, Instruction)
+        starts.append(b.convert_to(begin, element))
+    sizes = tuple(
+        1 if isinstance(entry.begin, Instruction) else size
+        for entry, size in zip(entries, dims, strict=True)
+    )
+    return b.emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=sizes)
+
+
+def _static_axis(op: Op, operand: Instruction, axis: int, entry: Entry) -> Instruction:
+    b = op.b
+    size = operand.shape.dims[axis]
+    if entry.kind == "index":
+        if isinstance(entry.begin, Instruction):
+            return operand
+        start = _start_of(op, entry, size)
+        assert not isinstance(start, Instruction)
+        return b.sliced(operand, axis, start, start + 1)
+    if entry.stride > 0:
+        start, limit = bounds(entry, size)
+        if isinstance(start, int) and isinstance(limit, int) and limit < start:
+            limit = start
+        return b.sliced(operand, axis, start, limit, entry.stride)
+    if entry.begin is None and entry.end is None:
+        flipped = b.reverse(operand, dimensions=(axis,))
+        return b.sliced(flipped, axis, 0, size, -entry.stride)
+    if not isinstance(size, int):
+        raise op.error("a slice with a negative stride needs bounds of a known size")
+    start, limit, step = _forward(entry, size)
+    return b.reverse(b.sliced(operand, axis, start, limit, step), dimensions=(axis,))
+
+
+def _forward(entry: Entry, size: int) -> tuple[int, int, int]:
+    """Return (start, limit, stride) that takes the same elements from front to back."""
+    found = numpy_slice(entry, size)
+    picked = range(found.start, found.stop, found.step)
+    if len(picked) == 0:
+        return 0, 0, 1
+    return picked[-1], picked[0] + 1, -entry.stride
+
+
+def strided(op: Op, operand: Instruction, strides: Strides) -> Instruction:
+    """Return the strided slice of an operand."""
+    entries = _axes_of(strides)
+    made = _runtime_part(op, operand, entries)
+    for axis, entry in enumerate(entries):
+        made = _static_axis(op, made, axis, entry)
+    return op.b.reshape_to(made, _result_dims(strides, made.shape.dims))
+
+
+def _strided_slice(op: Op) -> Value:
+    return strided(op, op.tensor(0), Strides.of(op))
+
+
+def _strided_slice_gradient(op: Op) -> Value:
+    """Zeros of the operand's shape with the gradient where the slice was."""
+    dims = op.sizes(0, "shape")
+    strides = Strides.of(op, 1, len(dims))
+    gradient = op.tensor(4)
+    return _placed(op, op.b.zeros(gradient.shape.with_dims(dims)), gradient, strides)
+
+
+def _update(op: Op) -> Value:
+    operand = op.tensor(0)
+    return _placed(op, operand, op.tensor(4), Strides.of(op))
+
+
+def _placed(op: Op, into: Instruction, part: Instruction, strides: Strides) -> Instruction:
+    """Return `into` with `part` at the places that the strided slice takes."""
+    b = op.b
+    entries = _axes_of(strides)
+    dims = into.shape.dims
+    lengths = _lengths(op, entries, dims)
+    part = b.reshape_to(b.spread(part, _result_dims(strides, lengths)), lengths)
+    mask = b.like(True, part.shape.with_dtype("pred"))
+    for axis, entry in enumerate(entries):
+        part, mask = _spread_axis(op, part, mask, axis, entry, dims[axis])
+    if all(length is size or length == size for length, size in zip(lengths, dims, strict=True)):
+        return part
+    return b.select(mask, part, into)
+
+
+def _lengths(op: Op, entries: list[Entry], dims: Sizes) -> Sizes:
+    lengths: list[Size] = []
+    for entry, size in zip(entries, dims, strict=True):
+        if entry.kind == "index":
+            lengths.append(1)
+        elif entry.stride > 0:
+            start, limit = bounds(entry, size)
+            length = dim_math.floordiv(limit - start + entry.stride - 1, entry.stride)
+            lengths.append(max(length, 0) if isinstance(length, int) else length)
+        elif entry.begin is None and entry.end is None:
+            lengths.append(dim_math.floordiv(size - entry.stride - 1, -entry.stride))
+        elif isinstance(size, int):
+            start, limit, step = _forward(entry, size)
+            lengths.append(len(range(start, limit, step)))
+        else:
+            raise op.error("a slice with a negative stride needs bounds of a known size")
+    return tuple(lengths)
+
+
+def _spread_axis(
+    op: Op, part: Instruction, mask: Instruction, axis: int, entry: Entry, size: Size
+) -> tuple[Instruction, Instruction]:
+    """Put `part` and `mask` at their places along one axis of `size`."""
+    b = op.b
+    if isinstance(entry.begin, Instruction):
+        start = _start_of(op, entry, size)
+        assert isinstance(start, Instruction)
+        dims = (*part.shape.dims[:axis], size, *part.shape.dims[axis + 1 :])
+        index = b.iota_of(start.shape.dtype, dims, axis)
+        here = b.compare(index, b.spread(start, dims), direction="EQ")
+        return b.spread(part, dims), b.and_(b.spread(mask, dims), here)
+    if entry.kind == "slice" and entry.stride < 0:
+        part, mask = (b.reverse(x, dimensions=(axis,)) for x in (part, mask))
+        entry = _reversed_entry(entry, size)
+    if entry.kind == "index":
+        begin = _start_of(op, entry, size)
+        assert not isinstance(begin, Instruction)
+        entry = Entry("slice", begin, begin + 1)
+    start, _ = bounds(entry, size)
+    zero = b.constant(0, part.shape.dtype)
+    false = b.constant(False, mask.shape.dtype)
+    return (
+        _strided_pad(b, part, axis, start, entry.stride, size, zero),
+        _strided_pad(b, mask, axis, start, entry.stride, size, false),
+    )
+
+
+def _reversed_entry(entry: Entry, size: Size) -> Entry:
+    if isinstance(size, int):
+        start, limit, step = _forward(entry, size)
+        return Entry("slice", start, limit, step)
+    # The whole dimension backwards: the last element taken lies at (size - 1) % stride.
+    first = dim_math.mod(size - 1, -entry.stride)
+    return replace(entry, begin=first, end=None, stride=-entry.stride)
+
+
+def _strided_pad(
+    b: TensorBuilder,
+    part: Instruction,
+    axis: int,
+    start: Size,
+    stride: int,
+    size: Size,
+    value: Instruction,
+) -> Instruction:
+    length = part.shape.dims[axis]
+    if stride > 1:
+        # Gaps after every element, the last one too, so that the size stays a simple product.
+        dims = part.shape.dims
+        gaps = b.reshape_to(part, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+        gaps = b.padded(gaps, axis + 1, 0, stride - 1, value)
+        part = b.reshape_to(gaps, (*dims[:axis], length * stride, *dims[axis + 1 :]))
+        length = length * stride
+    over = start + length - size
+    if isinstance(over, int) and over > 0:
+        part = b.sliced(part, axis, 0, length - over)
+        over = 0
+    return b.padded(part, axis, start, -over, value)
+
+
+def _pairs(op: Op) -> list[tuple[Size, Size]]:
+    flat = op.sizes(1, "paddings")
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _pad(op: Op) -> Value:
+    operand = op.tensor(0)
+    value = op.tensor(2) if len(op) > 2 else op.b.constant(0, operand.shape.dtype)
+    pairs = _pairs(op)
+    if all(isinstance(size, int) for pair in pairs for size in pair):
+        padding = tuple((low, high, 0) for low, high in pairs)
+        return op.b.emit("pad", operand, value, padding=padding) if padding else operand
+    for axis, (low, high) in enumerate(pairs):
+        operand = op.b.padded(operand, axis, low, high, value)
+    return operand
+
+
+def _mirror_pad(op: Op) -> Value:
+    """REFLECT leaves the border element out, SYMMETRIC repeats it."""
+    operand, b = op.tensor(0), op.b
+    skip = 1 if op.attribute("mode") == "REFLECT" else 0
+    for axis, (low, high) in enumerate(_pairs(op)):
+        size = operand.shape.dims[axis]
+        front = b.sliced(operand, axis, skip, low + skip)
+        back = b.sliced(operand, axis, size - high - skip, size - skip)
+        sides = [b.reverse(side, dimensions=(axis,)) for side in (front, back)]
+        operand = b.concatenated([sides[0], operand, sides[1]], axis)
+    return operand
+
+
+RULES: dict[str, Rule] = {
+    "MirrorPad": _mirror_pad,
+    "Pad": _pad,
+    "PadV2": _pad,
+    "Slice": _slice,
+    "StridedSlice": _strided_slice,
+    "StridedSliceGrad": _strided_slice_gradient,
+    "TensorStridedSliceUpdate": _update,
+}
