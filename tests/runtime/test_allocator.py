@@ -58,8 +58,18 @@ def test_blocks_are_aligned_writable_and_know_their_class(runtime, size):
 
 def test_huge_blocks_start_on_huge_pages(runtime):
     address = allocate(HUGE_FROM_BYTES)
-    assert (address - BLOCK_HEADER_BYTES) % (2 << 20) == 0
+    base = BLOCK.read(address - BLOCK_HEADER_BYTES, "base")
+    assert base % (2 << 20) == 0
+    assert 0 < address - base <= 64 + 63 * 64
     free(address)
+
+
+def test_large_blocks_start_at_different_places_of_a_page(runtime):
+    blocks = [allocate(1 << 20) for _ in range(64)]
+    assert len({address % 4096 for address in blocks}) == 64
+    for address in blocks:
+        free(address)
+    runtime.trim()
 
 
 def test_a_freed_block_is_used_again(runtime):

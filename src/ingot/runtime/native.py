@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,6 +25,7 @@ from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
 SPIN = 500
 """Pauses before a worker sleeps. More makes other libraries' pools beside ours slower."""
 
+_lock = threading.Lock()
 _CACHE_SHARE = 4
 """The default cache limit is this part (1/n) of the machine's memory."""
 
@@ -146,9 +148,14 @@ def library_imports() -> dict[str, int]:
     return {name: address for name, address in addresses.items() if address is not None}
 
 
-@cache
 def native_runtime() -> NativeRuntime:
     """Return the process's runtime; the first call compiles (or loads) and links it."""
+    with _lock:
+        return _link()
+
+
+@cache
+def _link() -> NativeRuntime:
     data = compile_object(runtime_module(with_python=True).text(), TargetSpec.host())
     library = link_object([data], library_imports())
     runtime = NativeRuntime(library)

@@ -14,6 +14,7 @@ Example (with a linked library that exports `add_sizes` and `add_run`):
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
 from collections.abc import Callable, Collection
 from functools import cache, partial
@@ -31,6 +32,8 @@ from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
 
 DEFAULT_RELEASE_GIL_BYTES = 64 << 10
 """Calls that touch at least so many bytes (some 2 us of work) run without the GIL."""
+
+_lock = threading.Lock()
 
 
 class CodeLibrary(Protocol):
@@ -67,7 +70,8 @@ class Program:
             release_gil_bytes: calls that touch at least so many bytes run without the GIL; 0 for
                 a program that may wait for other threads of Python.
         """
-        runtime, self._half, method = _calling()
+        with _lock:
+            runtime, self._half, method = _calling()
         self.info = info
         record: Any = PROGRAM.structure()
         block = _constant_block(constants)

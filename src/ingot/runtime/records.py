@@ -58,6 +58,7 @@ BLOCK = Record(
     "IngotBlock",
     Field("capacity", "i64", note="bytes that the user may use"),
     Field("size_class", "i64"),
+    Field("base", "ptr", note="what the system gave; mapped blocks start some lines after it"),
     Field("next", "ptr", note="next header in the free list"),
 )
 

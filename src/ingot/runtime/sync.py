@@ -42,8 +42,9 @@ def discard(_: object) -> None:
 
 
 def emit_pause(f: FunctionBuilder) -> None:
-    """Tell the CPU that this is a waiting loop."""
-    f.intrinsic("llvm.x86.sse2.pause", VOID, [])
+    """Tell the CPU that this is a waiting loop; other CPUs than x86 need no telling."""
+    if platform.machine() in ("x86_64", "AMD64"):
+        f.intrinsic("llvm.x86.sse2.pause", VOID, [])
 
 
 def emit_yield(f: FunctionBuilder) -> None:

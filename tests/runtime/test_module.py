@@ -1,0 +1,74 @@
+"""The runtime's module: what it imports and exports, and that it works without Python."""
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.symbols import read_symbols
+from ingot.runtime.module import (
+    LIBRARY_FUNCTIONS,
+    NATIVE_FUNCTIONS,
+    PYTHON_FUNCTIONS,
+    runtime_module,
+)
+from ingot.runtime.native import allocator_statistics, library_imports, native_runtime
+from ingot.runtime.records import RUNTIME, c_header
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_text_is_the_same_every_time():
+    assert runtime_module(True).text() == runtime_module(True).text()
+
+
+def test_object_exports_what_is_documented_and_imports_the_c_library_only():
+    for with_python in (False, True):
+        module = runtime_module(with_python)
+        symbols = read_symbols(compile_object(module.text(), TargetSpec.host()))
+        expected = {*NATIVE_FUNCTIONS, *(PYTHON_FUNCTIONS if with_python else ())}
+        assert set(symbols.defined) == expected
+        assert set(symbols.undefined) - {"_GLOBAL_OFFSET_TABLE_"} <= set(LIBRARY_FUNCTIONS)
+
+
+def test_header_names_every_native_function():
+    header = c_header()
+    hidden = {"ingot_allocator"}
+    assert all(f"{name}(" in header for name in NATIVE_FUNCTIONS if name not in hidden)
+
+
+def test_a_second_runtime_without_python_has_a_state_of_its_own():
+    data = compile_object(runtime_module(False).text(), TargetSpec.host())
+    library = link_object([data], library_imports())
+    library.function("ingot_initialize", None, *[ctypes.c_int64] * 3)(1, 10, 1 << 20)
+    record = library.function("ingot_runtime", ctypes.c_void_p)()
+    assert RUNTIME.read(record, "num_threads") == 1
+    assert RUNTIME.read(record, "abi_version") == 1
+    assert RUNTIME.read(record, "pool") != RUNTIME.read(native_runtime().record, "pool")
+    before = allocator_statistics()
+    address = library.function("ingot_allocate", ctypes.c_void_p, ctypes.c_int64)(100)
+    ctypes.memmove(address, np.arange(10).ctypes.data, 80)
+    library.function("ingot_free", None, ctypes.c_void_p)(address)
+    library.function("ingot_trim", None)()
+    assert allocator_statistics() == before
+
+
+EXIT = """
+import numpy as np
+from ingot.runtime.native import set_num_threads
+from tests.runtime import programs
+set_num_threads(4)
+pair = programs.link(*programs.add_and_multiply())
+x = np.ones(10_000, np.float32)
+kept = pair.call(x, x)
+"""
+
+
+def test_a_process_with_workers_and_live_outputs_ends_cleanly():
+    for _ in range(3):
+        command = [sys.executable, "-c", EXIT]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert (result.returncode, result.stderr) == (0, "")
