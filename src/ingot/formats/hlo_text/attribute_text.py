@@ -53,6 +53,7 @@ KEPT_OF_OPS = (
 )
 KEPT = frozenset((*KEPT_BEFORE_METADATA, *KEPT_AFTER_METADATA, *KEPT_OF_OPS))
 
+Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
 _INTS = re.compile(SKIP + r"\{([\d,\s\-]*+)\}")
 _FLOAT = re.compile(SKIP + r"(-?[\w.+\-]++)")
@@ -73,10 +74,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """How values of one codec look; `write` gets what stands before names (`%` or nothing)."""
+    """How values of one codec look; `write` gets how computations are called."""
 
     read: Callable[[Place], Any]
-    write: Callable[[Any, str], str]
+    write: Callable[[Any, Naming], str]
 
 
 def _braced(place: Place, item: Callable[[Place], Any]) -> tuple[Any, ...]:
@@ -200,11 +201,11 @@ def _join(values: Any) -> str:
     return "{" + ",".join(str(value) for value in values) + "}"
 
 
-def _write_sizes(values: Sizes, _: str) -> str:
+def _write_sizes(values: Sizes, _: Naming) -> str:
     return "{" + ",".join([size_text(value) for value in values]) + "}"
 
 
-def _write_slice(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -> str:
+def _write_slice(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: Naming) -> str:
     ranges = (
         f"[{size_text(start)}:{size_text(limit)}{f':{stride}' if stride != 1 else ''}]"
         for start, limit, stride in rows
@@ -212,7 +213,7 @@ def _write_slice(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -> 
     return "{" + ", ".join(ranges) + "}"
 
 
-def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -> str:
+def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: Naming) -> str:
     interior = any(row[2] for row in rows)
     # `?n_0x?m` would read as one name: a symbolic size is always in parentheses here.
     return "x".join(
@@ -223,12 +224,12 @@ def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: str) -
     )
 
 
-def _write_groups(groups: tuple[tuple[int, ...], ...], _: str) -> str:
+def _write_groups(groups: tuple[tuple[int, ...], ...], _: Naming) -> str:
     return _join(_join(group) for group in groups)
 
 
-def _write_computations(called: tuple[Computation, ...], prefix: str) -> str:
-    return "{" + ", ".join(prefix + each.name for each in called) + "}"
+def _write_computations(called: tuple[Computation, ...], naming: Naming) -> str:
+    return "{" + ", ".join(naming(each.name) for each in called) + "}"
 
 
 def _float_text(value: float) -> str:
@@ -239,7 +240,7 @@ def _raw(place: Place) -> str:
     return place.reader.raw_value()
 
 
-def _plain(value: Any, _: str) -> str:
+def _plain(value: Any, _: Naming) -> str:
     return str(value)
 
 
@@ -251,7 +252,7 @@ CODECS: dict[Codec, Text] = {
     Codec.NAME: _KEPT_TEXT,
     Codec.STRING: Text(lambda place: place.reader.string(), lambda value, _: f'"{escape(value)}"'),
     Codec.INTS: Text(_read_sizes, _write_sizes),
-    Codec.COMPUTATION: Text(_read_computation, lambda called, prefix: prefix + called.name),
+    Codec.COMPUTATION: Text(_read_computation, lambda called, naming: naming(called.name)),
     Codec.COMPUTATIONS: Text(_read_computations, _write_computations),
     Codec.SLICE: Text(lambda place: _braced(place, _read_range), _write_slice),
     Codec.PADDING: Text(_read_padding, _write_padding),

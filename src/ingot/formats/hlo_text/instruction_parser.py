@@ -298,7 +298,7 @@ class InstructionParser:
         try:
             return definition.infer(view)
         except IngotError as error:
-            raise with_span(error, self.reader, at) from error
+            raise with_span(error, self.reader, at) from None
 
 
 @cache

@@ -154,14 +154,34 @@ def _floats(texts: list[str], storage: Any, element: DType | None = None) -> Arr
             plain.append(math.nan)
         else:
             plain.append(float(text))
-    with np.errstate(over="ignore"):
-        array = np.array(plain, np.float64).astype(storage)
-    if special and (element is None or element.name not in _SINGLE_NAN):
-        mantissa = element.mantissa if element is not None else (23 if array.itemsize == 4 else 52)
-        bits = array.view(f"u{array.itemsize}")
-        for number, found in special:
-            bits[number] = _nan_bits(found, mantissa, 8 * array.itemsize)
+    wide = np.array(plain, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = wide.astype(storage)
+    _check_range(texts, np.isinf(wide), np.isinf(array.astype(np.float64)))
+    for number, found in special:
+        _set_nan(array[number : number + 1], found, element)
     return array
+
+
+def _check_range(texts: list[str], wide: Array, narrow: Array) -> None:
+    """Refuse digits that only became an infinity because they do not fit."""
+    for number in np.flatnonzero(wide | narrow):
+        if "inf" not in texts[number].lower():
+            raise ValueError(f"{texts[number]} is out of range")
+
+
+def _set_nan(place: Array, found: re.Match[str], element: DType | None) -> None:
+    negative, payload = found.groups()
+    width = 8 * place.itemsize
+    bits = place.view(f"u{place.itemsize}")
+    if element is not None and element.name in _SINGLE_NAN:
+        if payload:
+            raise ValueError(f"{element} has no nan payload")
+        if negative and element.name == "f8e4m3fn":
+            bits |= 1 << (width - 1)
+        return
+    mantissa = element.mantissa if element is not None else {32: 23, 64: 52}[width]
+    bits[0] = _nan_bits(found, mantissa, width)
 
 
 def _nan_bits(found: re.Match[str], mantissa: int, width: int) -> int:
@@ -206,10 +226,11 @@ def _nested(texts: list[str], dims: tuple[int, ...]) -> str:
     rows = texts
     for place in range(len(dims) - 1, -1, -1):
         size = dims[place]
-        count = math.prod(dims[:place])
+        # XLA puts no blanks around a single innermost element.
+        blank = "" if place == len(dims) - 1 and size <= 1 else " "
         rows = [
-            "{ " + ", ".join(rows[row * size : (row + 1) * size]) + " }" if size else "{}"
-            for row in range(count)
+            "{" + blank + ", ".join(rows[row * size : (row + 1) * size]) + blank + "}"
+            for row in range(math.prod(dims[:place]))
         ]
     return rows[0]
 
@@ -229,10 +250,11 @@ def float_texts(flat: Array, name: str, mantissa: int = 0) -> list[str]:
     """Return XLA's text of each float of the element type `name`."""
     mantissa = mantissa or {"f32": 23, "f64": 52}.get(name, 0)
     few, enough = _DIGITS.get(name, (0, math.ceil(1 + (mantissa + 1) * math.log10(2))))
-    values = flat.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        values = flat.astype(np.float64)
     texts = [f"%.{few or enough}g" % value for value in values.tolist()]
     if few:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             again = np.array(texts, np.float64).astype(flat.dtype)
         for number in np.flatnonzero((again != flat) & ~np.isnan(values)):
             texts[number] = f"%.{enough}g" % values[number]

@@ -210,4 +210,4 @@ class _ModuleParser:
         try:
             verify_instruction(instruction)
         except IngotError as error:
-            raise with_span(error, self.reader, at) from error
+            raise with_span(error, self.reader, at) from None

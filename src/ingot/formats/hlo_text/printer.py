@@ -18,14 +18,14 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ingot.formats.hlo_text.attribute_text import KEPT_AFTER_METADATA, AttributeText, plan
 from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
 from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import DTYPES, PRED
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -34,37 +34,67 @@ _INLINE: dict[str, Callable[[Instruction], str]] = {
     "parameter": lambda instruction: str(instruction.attributes.number),
     "constant": lambda instruction: write_literal(instruction.attributes.literal),
 }
+# XLA's parser refuses names that are element types.
+_RESERVED = frozenset(DTYPES) - {"tuple"}
+_INVALID_CHARACTER = re.compile(r"[^\w.\-]", re.ASCII)
 # XLA numbers every fifth element of long lists.
 _MARK_EVERY = 5
 
 
-@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names as they are printed: made valid, and still unique, where XLA would not read them."""
+
+    __slots__ = ("_made", "_texts", "prefix")
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self._texts: dict[str, str] = {}
+        self._made: set[str] = set()
+
+    def __call__(self, name: str) -> str:
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = self.prefix + self._valid(name)
+        return text
+
+    def _valid(self, name: str) -> str:
+        made = _INVALID_CHARACTER.sub("_", name)
+        made = made if made and made[0] not in "0123456789.-" else f"_{made}"
+        taken = self._texts.values() if made != name else self._made
+        while made in _RESERVED or self.prefix + made in taken:
+            made += "_"
+            taken = self._texts.values()
+        if made != name:
+            self._made.add(self.prefix + made)
+        return made
+
+
 class _Style:
     """How to print; shapes and metadata are kept by value, as they repeat."""
 
-    metadata: bool = True
-    layouts: bool = True
-    short: bool = False
-    shapes: dict[Shape, str] = field(default_factory=dict[Shape, str])
-    metadata_texts: dict[Metadata, str] = field(default_factory=dict[Metadata, str])
+    __slots__ = ("_metadata", "_shapes", "callees", "layouts", "metadata", "names", "short")
 
-    @property
-    def prefix(self) -> str:
-        """What stands before names."""
-        return "" if self.short else "%"
+    def __init__(self, metadata: bool, layouts: bool, short: bool) -> None:
+        self.metadata = metadata and not short
+        self.layouts = layouts
+        self.short = short
+        self.names = _Names("" if short else "%")
+        self.callees = _Names(self.names.prefix)
+        self._shapes: dict[Shape, str] = {}
+        self._metadata: dict[Metadata, str] = {}
 
     def shape(self, shape: Shape) -> str:
         """Return the text of a shape."""
-        text = self.shapes.get(shape)
+        text = self._shapes.get(shape)
         if text is None:
-            text = self.shapes[shape] = _shape_text(shape, self.layouts)
+            text = self._shapes[shape] = _shape_text(shape, self.layouts)
         return text
 
     def metadata_text(self, metadata: Metadata) -> str:
         """Return the text of metadata."""
-        text = self.metadata_texts.get(metadata)
+        text = self._metadata.get(metadata)
         if text is None:
-            text = self.metadata_texts[metadata] = write_metadata(metadata)
+            text = self._metadata[metadata] = write_metadata(metadata)
         return text
 
 
@@ -79,7 +109,7 @@ def print_module(
         with_layouts: print layouts of shapes.
         short: leave out `%`, signatures, metadata and backend_config.
     """
-    style = _Style(with_metadata and not short, with_layouts, short)
+    style = _Style(with_metadata, with_layouts, short)
     blocks = [_header(module, style), ""]
     for computation in _callees_first(module):
         blocks.append(_computation(computation, style))
@@ -95,7 +125,7 @@ def print_computation(
     short: bool = False,
 ) -> str:
     """Return the text of one computation."""
-    return _computation(computation, _Style(with_metadata and not short, with_layouts, short))
+    return _computation(computation, _Style(with_metadata, with_layouts, short))
 
 
 def print_instruction(
@@ -106,7 +136,7 @@ def print_instruction(
     short: bool = False,
 ) -> str:
     """Return the text of one instruction, without `ROOT`."""
-    return _instruction(instruction, _Style(with_metadata and not short, with_layouts, short))
+    return _instruction(instruction, _Style(with_metadata, with_layouts, short))
 
 
 def _header(module: Module, style: _Style) -> str:
@@ -143,10 +173,12 @@ def _computation(computation: Computation, style: _Style) -> str:
     module = computation.module
     is_entry = module is not None and module.entry is computation
     head = "ENTRY " if is_entry else ""
-    head += style.prefix + computation.name
+    head += style.callees(computation.name)
     if not style.short:
-        plain = _Style(layouts=False)
-        inner = ", ".join(f"{p.name}: {plain.shape(p.shape)}" for p in computation.parameters)
+        plain = _Style(metadata=False, layouts=False, short=True)
+        inner = ", ".join(
+            f"{plain.names(p.name)}: {plain.shape(p.shape)}" for p in computation.parameters
+        )
         head += f" ({inner}) -> {plain.shape(computation.root.shape)}"
     order = module.schedule.get(computation) if module is not None else None
     root = computation.root
@@ -159,30 +191,30 @@ def _computation(computation: Computation, style: _Style) -> str:
 
 
 def _instruction(instruction: Instruction, style: _Style) -> str:
-    prefix = style.prefix
+    names = style.names
     definition = instruction.definition
     inline = _INLINE.get(definition.name)
     inner = (
         inline(instruction)
         if inline is not None
-        else marked([prefix + operand.name for operand in instruction.operands])
+        else marked([names(operand.name) for operand in instruction.operands])
     )
     text = (
-        f"{prefix}{instruction.name} = {style.shape(instruction.shape)} {definition.name}({inner})"
+        f"{names(instruction.name)} = {style.shape(instruction.shape)} {definition.name}({inner})"
     )
     for row in plan(definition):
         value = getattr(instruction.attributes, row.field)
         if value != row.default:
-            text += _attribute(instruction, row, value, prefix)
+            text += _attribute(instruction, row, value, style.callees)
     return text + _common(instruction, style)
 
 
-def _attribute(instruction: Instruction, row: AttributeText, value: object, prefix: str) -> str:
+def _attribute(instruction: Instruction, row: AttributeText, value: object, callees: _Names) -> str:
     if row.field == "branch_computations" and instruction.operands[0].shape.dtype is PRED:
         # XLA names the two branches of a pred one by one.
-        on_true, on_false = (prefix + called.name for called in instruction.called_computations)
+        on_true, on_false = (callees(called.name) for called in instruction.called_computations)
         return f", true_computation={on_true}, false_computation={on_false}"
-    return f", {row.name}={row.codec.write(value, prefix)}"
+    return f", {row.name}={row.codec.write(value, callees)}"
 
 
 def _common(instruction: Instruction, style: _Style) -> str:
@@ -192,7 +224,7 @@ def _common(instruction: Instruction, style: _Style) -> str:
         if name not in KEPT_AFTER_METADATA:
             text += f", {name}={value}"
     if instruction.control_predecessors:
-        names = ", ".join(style.prefix + before.name for before in instruction.control_predecessors)
+        names = ", ".join(style.names(before.name) for before in instruction.control_predecessors)
         text += f", control-predecessors={{{names}}}"
     if style.metadata and instruction.metadata is not NO_METADATA:
         metadata = style.metadata_text(instruction.metadata)

@@ -21,7 +21,7 @@ from ingot.hlo.dtype import DTYPES
 from ingot.hlo.shape import Layout, Shape
 from ingot.support.text import did_you_mean
 
-ARRAY = re.compile(SKIP + r"([a-z]\w*+\[[^\[\]{}=]*+\](?:\{[\d,\s]*+(?::[^{}]*+)?+\})?+)")
+ARRAY = re.compile(SKIP + r"([a-z]\w*+\[[^\[\]{}]*+\](?:\{[\d,\s]*+(?::[^{}]*+)?+\})?+)")
 _PARTS = re.compile(r"(\w+)\[([^\]]*)\](?:\{([\d,\s]*)(?::([^}]*))?\})?$")
 _COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
 _SIZE = re.compile(SKIP + r"(-?\d++|\?[A-Za-z_][\w.]*+|\?(?=\())")
