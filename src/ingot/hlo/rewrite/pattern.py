@@ -18,6 +18,7 @@ Source followed: xla/hlo/ir/pattern_matcher.h for what is asked of instructions.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -104,7 +105,7 @@ class Splat(Pattern):
     def compile(self) -> Match:
         """Return the closure that looks at the scalar value."""
         value, name, where = self.value, self.name, self.where
-        minus = bool(np.signbit(self.value)) if self.signed and self.value is not None else None
+        minus = is_minus(self.value) if self.signed else None
 
         def match(instruction: Instruction, bindings: Bindings) -> bool:
             if instruction.opcode not in _CONSTANT_LIKE:
@@ -112,7 +113,7 @@ class Splat(Pattern):
             found = splat_of(instruction)
             if found is None or (value is not None and found != value):
                 return False
-            if minus is not None and bool(np.signbit(found)) != minus:
+            if minus is not None and is_minus(found) != minus:
                 return False
             if where is not None and not where(found):
                 return False
@@ -249,6 +250,13 @@ class MakeOp(Protocol):
     ) -> Op:
         """Return the pattern of an instruction of this opcode."""
         ...
+
+
+def is_minus(value: Any) -> bool | None:
+    """Whether the sign bit of a number is set; None for complex numbers."""
+    if isinstance(value, complex | np.complexfloating):
+        return None
+    return math.copysign(1.0, float(value)) < 0
 
 
 class _Maker:

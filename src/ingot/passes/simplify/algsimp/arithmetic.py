@@ -16,6 +16,7 @@ from ingot.passes.simplify.algsimp.helpers import (
     is_float,
     is_integer,
     is_real,
+    is_signed,
     is_unsigned,
     x,
     y,
@@ -79,6 +80,8 @@ def divide_one(x: Instruction) -> Instruction:
 
 def has_exact_inverse(value: Any) -> bool:
     """Whether 1 / value is exact: a power of two whose inverse is a normal number."""
+    if value.dtype.kind == "c":
+        return False
     number = float(value)
     if not math.isfinite(number) or abs(math.frexp(number)[0]) != 0.5:
         return False
@@ -202,19 +205,19 @@ def negate_multiply_constant(x: Instruction, c: Instruction, build: RuleBuilder)
     return build.multiply(x, build.full(compute("negate", c), c.shape))
 
 
-@rule(one_of(("abs", "cosine", "cosh"), m.negate(x), where=is_real))
+@rule(one_of(("abs", "cosine", "cosh"), m.negate(x), where=is_signed))
 def even_of_negate(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
     """f(-x) => f(x) where f is even"""
     return build.like(root, x)
 
 
-@rule(m.abs(m.multiply(x, x, name="square"), where=is_float))
+@rule(m.abs(m.multiply(x, x, name="square", where=is_float)))
 def abs_square(square: Instruction) -> Instruction:
     """|x * x| => x * x"""
     return square
 
 
-@rule(m.abs(one_of(("exponential", "logistic", "is-finite"), x, name="inner"), where=is_float))
+@rule(m.abs(one_of(("exponential", "logistic"), x, name="inner", where=is_float)))
 def abs_positive(inner: Instruction) -> Instruction:
     """|f(x)| => f(x) where f is never negative"""
     return inner

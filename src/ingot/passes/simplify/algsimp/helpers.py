@@ -38,6 +38,11 @@ def is_integer(instruction: Instruction) -> bool:
     return instruction.shape.dtype.is_integer
 
 
+def is_signed(instruction: Instruction) -> bool:
+    """Whether elements are floats or signed integers."""
+    return instruction.shape.dtype.kind in (Kind.FLOAT, Kind.SIGNED)
+
+
 def is_unsigned(instruction: Instruction) -> bool:
     """Whether elements are unsigned integers."""
     return instruction.shape.dtype.kind is Kind.UNSIGNED
