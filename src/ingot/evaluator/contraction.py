@@ -5,6 +5,7 @@ Float products are summed in f64 and rounded once; f64 by NumPy's matmul. Intege
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ def dot(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 def _size(value: Array, places: Sequence[int]) -> int:
-    return int(np.prod([value.shape[place] for place in places], dtype=np.int64))
+    return math.prod(value.shape[place] for place in places)
 
 
 def _summed(value: Array, element: DType) -> Array:

@@ -17,7 +17,6 @@ from ingot.evaluator.numbers import (
     computed,
     converted,
     element_of,
-    integer_range,
     rounded,
     total_order_key,
     unsigned_view,
@@ -64,14 +63,14 @@ def _maximum(x: Array, y: Array) -> Array:
     """IEEE maximum: NaN if either is, and +0 is greater than -0."""
     if x.dtype.kind != "f":
         return np.maximum(x, y)
-    return np.where((x == y) & np.signbit(x), y, np.maximum(x, y))
+    return np.where(x == y, np.where(np.signbit(x), y, x), np.maximum(x, y))
 
 
 def _minimum(x: Array, y: Array) -> Array:
     """IEEE minimum: NaN if either is, and -0 is smaller than +0."""
     if x.dtype.kind != "f":
         return np.minimum(x, y)
-    return np.where((x == y) & np.signbit(y), y, np.minimum(x, y))
+    return np.where(x == y, np.where(np.signbit(x), x, y), np.minimum(x, y))
 
 
 def _clamp(low: Array, x: Array, high: Array) -> Array:
@@ -171,14 +170,11 @@ def shift_right_arithmetic(op: Instruction, operands: Sequence[Any], context: Co
 
 
 def _from_unsigned(raw: Array, op: Instruction) -> Array:
+    """Return the low bits of unsigned numbers as elements of the result's type."""
     element = op.shape.dtype
-    low, high = integer_range(element)
-    kept = raw.astype(np.uint64) & np.uint64((1 << element.bits) - 1)
-    if low == 0:
-        return kept.astype(element.numpy)
-    return np.where(
-        kept > np.uint64(high), kept.view(np.int64) - (high - low + 1), kept.view(np.int64)
-    ).astype(element.numpy)
+    if element.bits < 8:
+        return rounded(raw, element)
+    return raw.astype(f"u{element.bytes}").view(element.numpy)
 
 
 @evaluates("popcnt")
@@ -221,7 +217,7 @@ def compare(op: Instruction, operands: Sequence[Any], context: Context) -> Value
 def select(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Chosen bit for bit."""
     predicate, on_true, on_false = operands
-    return np.where(predicate, on_true, on_false)
+    return np.where(np.asarray(predicate), np.asarray(on_true), np.asarray(on_false))
 
 
 @evaluates("copy")
@@ -265,7 +261,6 @@ def reduce_precision(op: Instruction, operands: Sequence[Any], context: Context)
         result = np.where(overflows, sign | exponent_mask, result)
         result = np.where(underflows, sign, result)
     found = result.view(wide.dtype)
-    if mantissa_bits > 0:
-        # Rounding carries a NaN's mantissa into the exponent; a format with mantissa has NaNs.
-        found = np.where(np.isnan(wide), wide, found)
+    # Rounding carries a NaN's mantissa into the exponent and the sign: NaN stays as it is.
+    found = np.where(np.isnan(wide), wide, found)
     return rounded(found, op.shape.dtype)

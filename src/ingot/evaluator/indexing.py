@@ -6,6 +6,7 @@ updates), the coordinates of the operand element that belongs to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -142,7 +143,7 @@ def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The operands in the comparator's order, always stable."""
     (place,) = op.attributes.dimensions
     last = [np.moveaxis(value, place, -1) for value in operands]
-    rows = [value.reshape(-1, value.shape[-1]) for value in last]
+    rows = [value.reshape(math.prod(value.shape[:-1]), value.shape[-1]) for value in last]
     order = _merge_sorted(op.attributes.to_apply, rows, context)
     results = tuple(
         np.moveaxis(np.take_along_axis(row, order, axis=-1).reshape(value.shape), -1, place)
@@ -158,7 +159,7 @@ def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) 
     elements of the other run that come before it, found by bisection.
     """
     count, length = rows[0].shape
-    place: Array = np.arange(length)
+    place: Array = np.arange(length, dtype=np.int64)
     order: Array = np.broadcast_to(place, (count, length)).copy()
 
     def before(left: Array, right: Array) -> Array:

@@ -5,6 +5,7 @@ Source: xla/hlo/builder/lib/prng.cc; Salmon et al., "Parallel random numbers: as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,9 @@ def rng_bit_generator(op: Instruction, operands: Sequence[Any], context: Context
         counter, bits = threefry(int(words[0]), int(words[1]), dims, result.dtype.bits > 32)
         after = [counter]
     else:
-        start = int(words[1]) | (int(words[2]) << 64 if words.size == 3 else 0)
+        # XLA takes the key as the counter's high word of a state that has none.
+        high = words[2] if words.size == 3 else words[0]
+        start = int(words[1]) | int(high) << 64
         counter, bits = philox(int(words[0]), start, dims, result.dtype.bits > 32)
         after = [counter & (2**64 - 1), counter >> 64][: words.size - 1]
     next_words = np.array([int(words[0]), *after], np.uint64)
@@ -45,7 +48,7 @@ def _as_element(bits: Array, element: DType) -> Array:
 
 def philox(key: int, counter: int, dims: tuple[int, ...], wide: bool) -> tuple[int, Array]:
     """Return the counter after, and u32 or (wide) u64 bits of shape `dims`."""
-    size = int(np.prod(dims, dtype=np.int64))
+    size = math.prod(dims)
     blocks = -(-size * (2 if wide else 1) // 4)
     low, high = counter & (2**64 - 1), counter >> 64
     offsets = np.arange(blocks, dtype=np.uint64)
@@ -97,7 +100,7 @@ def _split_place(dims: tuple[int, ...]) -> int:
 
 
 def _threefry_blocks(key: int, counter: int, dims: tuple[int, ...]) -> tuple[Array, Array, int]:
-    size = int(np.prod(dims, dtype=np.int64))
+    size = math.prod(dims)
     counters = np.arange(size, dtype=np.uint64).reshape(dims) + np.uint64(counter)
     keys = [key & 0xFFFFFFFF, key >> 32]
     keys.append(keys[0] ^ keys[1] ^ 0x1BD11BDA)

@@ -7,6 +7,7 @@ and rounded once: the value that every order of summation approximates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def _reduced_last(value: Array, places: tuple[int, ...]) -> Array:
     """Return `value` with the reduced dimensions as one last dimension, in row-major order."""
     kept = [place for place in range(value.ndim) if place not in places]
     moved = value.transpose(*kept, *sorted(places))
-    size = int(np.prod([value.shape[place] for place in places], dtype=np.int64))
+    size = math.prod(value.shape[place] for place in places)
     return moved.reshape(*(value.shape[place] for place in kept), size)
 
 

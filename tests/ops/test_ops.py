@@ -1,0 +1,58 @@
+"""One file per op, `<op>.hlo`: its meaning as programs, held on the evaluator, backends and XLA."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.op_cases import Case, difference, read_cases
+from support.real_xla import run_hlo_text
+
+from ingot.evaluator import evaluate, evaluated_opcodes
+from ingot.formats.hlo_text import parse
+from ingot.hlo.opdef import table
+
+FILES = sorted(Path(__file__).parent.glob("*.hlo"))
+CASES = [case for path in FILES for case in read_cases(path)]
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [np.asarray(value)]
+
+
+def _check(case: Case, outputs: list[Any], wanted: list[Any], ulps: int) -> None:
+    assert len(outputs) == len(wanted)
+    for number, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+        found = difference(got, want, ulps)
+        assert not found, f"{case.name}: output {number} {found}"
+
+
+def test_every_op_has_a_file() -> None:
+    assert {path.stem for path in FILES} == set(table())
+
+
+def test_every_op_has_a_rule() -> None:
+    assert evaluated_opcodes() == set(table())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_evaluator(case: Case) -> None:
+    assert case.runs, f"{case.name} has no EXPECT"
+    module = parse(case.text)
+    for run in case.runs:
+        _check(case, _flat(evaluate(module, run.inputs)), run.outputs, case.ulps)
+
+
+_ON_XLA = [case for case in CASES if not case.differs_from_xla and "?" not in case.text]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", _ON_XLA, ids=lambda case: case.name)
+def test_real_xla(case: Case) -> None:
+    for run in case.runs:
+        # Twice the ulps: XLA's own functions are not rounded correctly either.
+        _check(case, run_hlo_text(case.text, run.inputs), run.outputs, 2 * case.ulps)
