@@ -146,6 +146,17 @@ def test_donation_of_read_only_or_other_arguments_copies(scale, pair):
     assert not any(np.shares_memory(x, item) for item in pair(x, x, donate=[0, 1]))
 
 
+def test_new_outputs_beside_donated_ones_come_from_the_allocator(pair):
+    before = allocator_statistics()
+    total, product = pair(vector(1000), vector(1000), donate=[0])
+    assert total.ctypes.data % 64 == 0
+    assert allocator_statistics().bytes_in_use - before.bytes_in_use >= 8000
+    del total, product
+    assert allocator_statistics().bytes_in_use == before.bytes_in_use
+    with pytest.raises(ResourceError, match="INGOT0401"):
+        programs.link(*programs.small_and_large())(np.zeros((1 << 45, 0), np.uint8), donate=[0])
+
+
 def test_errors_name_program_reason_and_shapes(pair, scale):
     with pytest.raises(ExecutionError, match=r"(?s)INGOT0504.*'pair'.*f32\[3\], f32\[4\]"):
         pair.call(vector(3), vector(4))

@@ -8,6 +8,7 @@ an exception that names the program, the reason and the shapes that were given.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -56,6 +57,8 @@ class PythonHalf:
         pointer, status = ctypes.c_void_p, ctypes.c_int32
         self._prepare = runtime.function("ingot_prepare", status, *[pointer] * 3)
         self._execute = runtime.function("ingot_execute", status, *[pointer] * 4)
+        self._allocate = runtime.function("ingot_allocate", pointer, ctypes.c_int64)
+        self._free = runtime.function("ingot_free", None, pointer)
         call_type = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, pointer, ctypes.c_ssize_t)
         self._call: Callable[..., Any] = call_type(runtime.address("ingot_python_call"))
 
@@ -117,12 +120,38 @@ class PythonHalf:
         alias = output.alias_param
         if alias is not None and alias in donate and arrays[alias].flags.writeable:
             return arrays[alias].reshape(shape)
-        return aligned_empty(shape, dtype(output.dtype).numpy)
+        array = self._new_array(shape, dtype(output.dtype).numpy)
+        if array is None:
+            raise status_error(info, OUT_OF_MEMORY, arrays)
+        return array
+
+    def _new_array(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Array | None:
+        """Return an uninitialized array over a block of the allocator, or None."""
+        size = math.prod(shape) * storage.itemsize
+        address = self._allocate(size)
+        if address is None:
+            return None
+        buffer: Any = (ctypes.c_uint8 * size).from_address(address)
+        buffer.owner = _Block(address, self._free)
+        return np.ndarray(shape, storage, buffer=buffer)
+
+
+class _Block:
+    """Gives a block of the allocator back when the array over it is gone."""
+
+    __slots__ = ("_address", "_free")
+
+    def __init__(self, address: int, free: Callable[[int], None]) -> None:
+        self._address = address
+        self._free = free
+
+    def __del__(self) -> None:
+        self._free(self._address)
 
 
 def aligned_empty(shape: tuple[int, ...], storage: np.dtype[Any]) -> Array:
     """Return an uninitialized array whose data is aligned as compiled programs like it."""
-    size = int(np.prod(shape, dtype=np.int64)) * storage.itemsize
+    size = math.prod(shape) * storage.itemsize
     memory = np.empty(size + DATA_ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % DATA_ALIGNMENT
     return memory[start : start + size].view(storage).reshape(shape)
