@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.op_cases import Case, difference, read_cases
-from support.real_xla import run_hlo_text
+from tests.support.op_cases import Case, difference, read_cases
+from tests.support.real_xla import run_hlo_text
 
 from ingot.evaluator import evaluate, evaluated_opcodes
 from ingot.formats.hlo_text import parse
