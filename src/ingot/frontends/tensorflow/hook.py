@@ -16,8 +16,15 @@ from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
 from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot
+from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.launch_op import register
-from ingot.frontends.tensorflow.modules import atomic_function, attributes, saved_model_save
+from ingot.frontends.tensorflow.modules import (
+    atomic_function,
+    attributes,
+    concrete_function,
+    polymorphic_function,
+    saved_model_save,
+)
 from ingot.frontends.tensorflow.replacement import (
     live_replacements,
     original_bodies,
@@ -43,6 +50,9 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         _patch(
             atomic_function, "from_func_graph", lambda original: _registration(original, compiler)
         )
+        calls = FastCalls()
+        _patch(concrete_function.ConcreteFunction, "_call_flat", calls.concrete_call)
+        _patch(polymorphic_function.Function, "__call__", calls.function_call)
         _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
 
 

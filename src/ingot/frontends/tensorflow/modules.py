@@ -21,6 +21,7 @@ def _load(name: str) -> Any:
 tensorflow: Any = _load("tensorflow")
 pywrap_tfe: Any = _load(_INTERNAL + "pywrap_tfe")
 context: Any = _load(_INTERNAL + "eager.context")
+execute: Any = _load(_INTERNAL + "eager.execute")
 record: Any = _load(_INTERNAL + "eager.record")
 atomic_function: Any = _load(_INTERNAL + "eager.polymorphic_function.atomic_function")
 attributes: Any = _load(_INTERNAL + "eager.polymorphic_function.attributes")

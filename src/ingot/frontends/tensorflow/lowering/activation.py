@@ -127,7 +127,9 @@ def _sparse_cross_entropy(op: Op) -> tuple[Value, ...]:
     shifted, powers, total = _shifted(b, logits)
     target = b.summed(b.select(chosen, shifted, b.zeros(logits.shape)), (1,))
     low = b.compared("LT", labels, 0)
-    high = b.compared("GE", labels, b.spread(b.scalar(dims[1], labels.shape.dtype), labels.shape.dims))
+    high = b.compared(
+        "GE", labels, b.spread(b.scalar(dims[1], labels.shape.dtype), labels.shape.dims)
+    )
     wrong = b.or_(low, high)
     loss = b.subtract(b.log(b.reshape_to(total, dims[:1])), target)
     one = b.select(chosen, b.like(1, logits.shape), b.zeros(logits.shape))

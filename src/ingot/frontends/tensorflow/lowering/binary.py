@@ -50,7 +50,7 @@ def _signs_differ(b: TensorBuilder, x: Instruction, y: Instruction) -> Instructi
 
 
 def floor_divide(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """x / y rounded down."""
+    """X / y rounded down."""
     element = x.shape.dtype
     if element.is_float:
         return b.floor(b.divide(x, y))
@@ -109,8 +109,6 @@ def _right_shift(op: Op) -> Value:
     return _shift(op, "shift-right-arithmetic" if signed else "shift-right-logical")
 
 
-
-
 def _approximate_equal(op: Op) -> Value:
     x, y = _operands(op)
     gap = op.b.abs(op.b.subtract(x, y))
@@ -128,7 +126,9 @@ def _select(op: Op) -> Value:
     """Select: a vector condition chooses whole rows; otherwise as SelectV2."""
     condition, on_true, on_false = op.tensors()
     if condition.shape.rank == 1 and on_true.shape.rank > 1:
-        condition = op.b.spread(condition, (condition.shape.dims[0],) + on_true.shape.dims[1:], (0,))
+        condition = op.b.spread(
+            condition, (condition.shape.dims[0],) + on_true.shape.dims[1:], (0,)
+        )
     return op.b.select(condition, on_true, on_false)
 
 
@@ -157,8 +157,6 @@ RULES: dict[str, Rule] = {
     "SelectV2": _select_v2,
     "SquaredDifference": _composed(_squared_difference),
     "Xdivy": _composed(_zero_where(0, "divide")),
-    "Xlog1py": _composed(
-        _zero_where_left(lambda b, x, y: b.multiply(x, b.log_plus_one(y)))
-    ),
+    "Xlog1py": _composed(_zero_where_left(lambda b, x, y: b.multiply(x, b.log_plus_one(y)))),
     "Xlogy": _composed(_zero_where_left(lambda b, x, y: b.multiply(x, b.log(y)))),
 }

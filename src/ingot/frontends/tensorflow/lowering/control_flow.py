@@ -122,7 +122,9 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
     operand = packing.pack(op.frame, packing.values)
     traced = [_trace(op, packing, callee, operand.shape) for callee in callees]
     written = _written(op, traced)
-    templates = [_common(op, list(items)) for items in zip(*(t.outputs for t in traced), strict=True)]
+    templates = [
+        _common(op, list(items)) for items in zip(*(t.outputs for t in traced), strict=True)
+    ]
     computations = [_finished(op, branch, written) for branch in traced]
     made = op.b.emit(
         "conditional",

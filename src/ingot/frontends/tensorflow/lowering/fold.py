@@ -25,6 +25,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Value,
     element_of,
     object_array,
+    plain_size,
 )
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
@@ -50,9 +51,7 @@ def fold(op: Op) -> Value | tuple[Value, ...] | None:
     parts = made if isinstance(made, tuple) else (made,)
     if not all(_is_small(part) for part in parts):
         return None
-    results = tuple(
-        _known(op, number, part) for number, part in enumerate(parts)
-    )
+    results = tuple(_known(op, number, part) for number, part in enumerate(parts))
     return results if isinstance(made, tuple) else results[0]
 
 
@@ -122,7 +121,9 @@ def _cast(op: Op, arrays: list[Array]) -> Array | None:
     if _symbolic(array):
         return array if target.is_integer else None
     if source.is_float and not target.is_float:
-        return None if not np.isfinite(array.astype(np.float64)).all() else array.astype(target.numpy)
+        return (
+            None if not np.isfinite(array.astype(np.float64)).all() else array.astype(target.numpy)
+        )
     return array.astype(target.numpy)
 
 
@@ -131,18 +132,16 @@ def _reduction(function: Callable[[list[Any]], Any]) -> Fold:
         array, axes = arrays
         if array.dtype.kind == "f" or _symbolic(axes):
             return None
-        places = {int(axis) % max(array.ndim, 1) for axis in axes.ravel()} if array.ndim else set()
+        places: set[int] = (
+            {int(axis) % array.ndim for axis in axes.ravel()} if array.ndim else set()
+        )
         if places != set(range(array.ndim)):
             return None
         keep = bool(op.attribute("keep_dims", False))
-        total: Any = function([_item(item) for item in array.ravel()])
+        total: Any = function([plain_size(item) for item in array.ravel()])
         return np.asarray(total, dtype=object).reshape((1,) * array.ndim if keep else ())
 
     return folded
-
-
-def _item(item: Any) -> Any:
-    return item.item() if isinstance(item, np.generic) else item
 
 
 def _extreme(pick: Callable[[Size, Size], Size]) -> Callable[[list[Any]], Any]:
@@ -207,7 +206,8 @@ def _slice(op: Op, arrays: list[Array]) -> Array | None:
     if _symbolic(begin, size):
         return None
     bounds = tuple(
-        slice(int(b), None if s == -1 else int(b) + int(s)) for b, s in zip(begin, size, strict=True)
+        slice(int(b), None if s == -1 else int(b) + int(s))
+        for b, s in zip(begin, size, strict=True)
     )
     return array[bounds]
 
@@ -235,6 +235,16 @@ def _tile(op: Op, arrays: list[Array]) -> Array | None:
     return np.tile(array, [int(n) for n in repeats])
 
 
+def _transpose(op: Op, arrays: list[Array]) -> Array | None:
+    array, order = arrays
+    return None if _symbolic(order) else np.transpose(array, [int(n) for n in order])
+
+
+def _reverse(op: Op, arrays: list[Array]) -> Array | None:
+    array, axes = arrays
+    return None if _symbolic(axes) else np.flip(array, tuple(int(axis) for axis in axes))
+
+
 def _list_diff(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
     if _symbolic(*arrays):
         return None
@@ -243,13 +253,13 @@ def _list_diff(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
 
 
 def _broadcast_args(op: Op, arrays: list[Array]) -> Array | None:
-    dims = op.b.broadcast_dims(tuple(map(_item, arrays[0])), tuple(map(_item, arrays[1])))
+    dims = op.b.broadcast_dims(tuple(map(plain_size, arrays[0])), tuple(map(plain_size, arrays[1])))
     return None if dims is None else object_array(list(dims))
 
 
 def _broadcast_gradient_args(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
     """Which axes of the broadcast result each operand's gradient is summed over."""
-    shapes = [tuple(map(_item, array)) for array in arrays]
+    shapes = [tuple(map(plain_size, array)) for array in arrays]
     dims = op.b.broadcast_dims(*shapes)
     if dims is None:
         raise op.mismatch(0, 1)
@@ -311,8 +321,8 @@ FOLDS: dict[str, Fold] = {
     "Range": _range,
     "Fill": _fill,
     "Tile": _tile,
-    "Transpose": _simple(lambda array, order: np.transpose(array, [int(n) for n in order])),
-    "ReverseV2": _plain(lambda array, axes: np.flip(array, tuple(int(a) for a in axes))),
+    "Transpose": _transpose,
+    "ReverseV2": _reverse,
     "ZerosLike": lambda op, arrays: np.zeros(arrays[0].shape, np.int64),
     "OnesLike": lambda op, arrays: np.ones(arrays[0].shape, np.int64),
     "Select": _plain(np.where),

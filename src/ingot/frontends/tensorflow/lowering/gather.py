@@ -22,9 +22,7 @@ def gather(
         if not b.same(dims[place], indices.shape.dims[place]):
             raise op.mismatch(0, 1)
     places = indices.shape.rank - batch_dims
-    offset_dims = tuple(range(batch_dims, axis)) + tuple(
-        range(axis + places, rank - 1 + places)
-    )
+    offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + places, rank - 1 + places))
     sizes: Sizes = tuple(
         1 if place == axis or place < batch_dims else size for place, size in enumerate(dims)
     )

@@ -24,7 +24,10 @@ def dot(
 ) -> Instruction:
     """Emit `dot`: batch dimensions, then what is left of lhs, then what is left of rhs."""
     sides: list[list[int]] = []
-    for operand, summed, kept in ((left, contracting[0], batch[0]), (right, contracting[1], batch[1])):
+    for operand, summed, kept in (
+        (left, contracting[0], batch[0]),
+        (right, contracting[1], batch[1]),
+    ):
         taken = {*summed, *kept}
         sides.append([place for place in range(operand.shape.rank) if place not in taken])
     dims = (
@@ -109,7 +112,8 @@ def _einsum(op: Op) -> Value:
     labels = inputs.split(",")
     ellipsis = _name_ellipsis(op, labels, operands)
     terms = [
-        _diagonal_free(op, *pair) for pair in zip(operands, _expanded(labels, ellipsis), strict=True)
+        _diagonal_free(op, *pair)
+        for pair in zip(operands, _expanded(labels, ellipsis), strict=True)
     ]
     result = _replaced(output, ellipsis[-1])
     if len(terms) == 1:
@@ -147,9 +151,7 @@ def _diagonal_free(op: Op, operand: Instruction, labels: str) -> tuple[Instructi
         first = next(n for n, label in enumerate(labels) if label in labels[n + 1 :])
         second = labels.index(labels[first], first + 1)
         dims = operand.shape.dims
-        on = b.compare(
-            b.iota_of(S32, dims, first), b.iota_of(S32, dims, second), direction="EQ"
-        )
+        on = b.compare(b.iota_of(S32, dims, first), b.iota_of(S32, dims, second), direction="EQ")
         operand = b.reduced("add", b.select(on, operand, b.zeros(operand.shape)), (second,))
         labels = labels[:second] + labels[second + 1 :]
     return operand, labels
@@ -160,8 +162,7 @@ def _contract(
 ) -> tuple[Instruction, str]:
     b = op.b
     (left, left_labels), (right, right_labels) = (
-        _summed_alone(b, one, other[1], result)
-        for one, other in ((first, second), (second, first))
+        _summed_alone(b, one, other[1], result) for one, other in ((first, second), (second, first))
     )
     left, right = _common_sizes(op, left, left_labels, right, right_labels)
     shared = [label for label in left_labels if label in right_labels]
@@ -219,9 +220,7 @@ def _arranged(op: Op, operand: Instruction, labels: str, result: str) -> Value:
     for place, label in enumerate(result):
         first = result.index(label)
         if first != place:
-            on = b.compare(
-                b.iota_of(S32, dims, first), b.iota_of(S32, dims, place), direction="EQ"
-            )
+            on = b.compare(b.iota_of(S32, dims, first), b.iota_of(S32, dims, place), direction="EQ")
             spread = b.select(on, spread, b.zeros(spread.shape))
     return spread
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, TypeName
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -25,6 +23,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     dims_of,
     dtype_of,
     element_of,
+    plain_size,
 )
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -82,7 +81,7 @@ class Op:
             )
         return value
 
-    def list(self, number: int) -> TensorList:  # noqa: A003 - TensorFlow's word
+    def list(self, number: int) -> TensorList:
         """Return operand `number`, a TensorList."""
         value = self.values[number]
         if not isinstance(value, TensorList):
@@ -108,10 +107,7 @@ class Op:
 
     def sizes(self, number: int, what: str) -> Sizes:
         """Return operand `number` as sizes, possibly symbolic."""
-        return tuple(
-            item if not isinstance(item, np.generic) else int(item)
-            for item in self.array(number, what).ravel()
-        )
+        return tuple(plain_size(item) for item in self.array(number, what).ravel())
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
         """Return operand `number` as plain integers."""
@@ -134,8 +130,7 @@ class Op:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or `default` when the node has none."""
-        found = self.node.attributes.get(name, default)
-        return default if found is None else found
+        return self.node.attributes.get(name, default)
 
     def element(self, name: str) -> DType:
         """Return an attribute that is an element type."""

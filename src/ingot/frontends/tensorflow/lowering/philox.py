@@ -82,9 +82,7 @@ def _wide_product(
 
 def state_of_seed(b: TensorBuilder, seed: Instruction) -> State:
     """Return the state that a stateless op makes of its seed, `[2]` of any integer type."""
-    parts = [
-        b.convert_to(b.reshape_to(b.sliced(seed, 0, n, n + 1), ()), U64) for n in range(2)
-    ]
+    parts = [b.convert_to(b.reshape_to(b.sliced(seed, 0, n, n + 1), ()), U64) for n in range(2)]
     if seed.shape.dtype.bits == 32:
         # Negative seeds are sign-extended by the kernel that reads them.
         parts = [_sign_extended(b, seed, n) for n in range(2)]
@@ -164,9 +162,7 @@ def normal(b: TensorBuilder, state: State, count: Size, element: DType) -> Instr
     """Return `count` normal numbers by Box-Muller; halves are rounded from f32."""
     if element is F64:
         parts = blocks(b, state, groups_of(count, 2))
-        uniforms = [
-            unit_float(b, _double_bits(b, *parts[n : n + 2]), F64) for n in (0, 2)
-        ]
+        uniforms = [unit_float(b, _double_bits(b, *parts[n : n + 2]), F64) for n in (0, 2)]
         return interleaved(b, list(box_muller(b, *uniforms)), count)
     parts = blocks(b, state, groups_of(count, 4))
     uniforms = [unit_float(b, part, F32) for part in parts]

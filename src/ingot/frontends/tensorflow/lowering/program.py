@@ -25,7 +25,9 @@ class Program:
     captured: CapturedFunction
     binding: Binding
     equalities: Equalities
-    reducers: dict[tuple[str, str], Computation] = field(default_factory=dict)
+    reducers: dict[tuple[str, str], Computation] = field(
+        default_factory=dict[tuple[str, str], Computation]
+    )
 
     def reducer(self, opcode: str, element: DType) -> Computation:
         """Return the scalar computation of a binary opcode, one per element type."""

@@ -77,7 +77,7 @@ def _raw_bits(b: TensorBuilder, state: State, count: Size, element: DType) -> In
 
 
 def _integers(op: Op, state: State, low: Instruction, high: Instruction) -> Value:
-    """low + bits % (high - low), in the unsigned type of the same width."""
+    """Low + bits % (high - low), in the unsigned type of the same width."""
     b = op.b
     unsigned = U64 if op.result().bits == 64 else U32
     first, last = _bits(b, low, unsigned), _bits(b, high, unsigned)
@@ -137,8 +137,16 @@ def _stateful(op: Op) -> Value:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
-        ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal",
-         "RandomShuffle", "Multinomial", "RandomGamma", "ParameterizedTruncatedNormal"),
+        (
+            "RandomUniform",
+            "RandomUniformInt",
+            "RandomStandardNormal",
+            "TruncatedNormal",
+            "RandomShuffle",
+            "Multinomial",
+            "RandomGamma",
+            "ParameterizedTruncatedNormal",
+        ),
         _stateful,
     ),
     "RngReadAndSkip": _read_and_skip,

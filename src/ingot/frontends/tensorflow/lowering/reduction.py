@@ -85,9 +85,7 @@ def arg_extreme(b: TensorBuilder, x: Instruction, axis: int, largest: bool) -> I
     # The start's index is above all others, so that an element equal to the start wins.
     last = b.constant(2**31 - 1, S32)
     indices = b.iota_of(S32, x.shape.dims, axis)
-    both = b.emit(
-        "reduce", x, indices, start, last, dimensions=(axis,), to_apply=reducers[key]
-    )
+    both = b.emit("reduce", x, indices, start, last, dimensions=(axis,), to_apply=reducers[key])
     return b.element_of(both, 1)
 
 

@@ -13,8 +13,18 @@ from ingot.frontends.tensorflow.lowering.op import Rule, located
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
-    "activation", "binary", "control_flow", "gather", "matmul", "random", "reduction", "scatter",
-    "shaping", "slicing", "unary", "variables",
+    "activation",
+    "binary",
+    "control_flow",
+    "gather",
+    "matmul",
+    "random",
+    "reduction",
+    "scatter",
+    "shaping",
+    "slicing",
+    "unary",
+    "variables",
 )
 
 _HOST_HINT = "move it out of the function with jit_compile=True"
@@ -53,7 +63,8 @@ def find(node: CapturedNode) -> Rule:
         return found
     why, hint = reason(node.op)
     raise located(
-        node, UnsupportedError(f"op {node.op} cannot be compiled: {why}", code="INGOT0310", hint=hint)
+        node,
+        UnsupportedError(f"op {node.op} cannot be compiled: {why}", code="INGOT0310", hint=hint),
     )
 
 

@@ -5,6 +5,8 @@ An index out of range is dropped, as TensorFlow does on GPU; on CPU, TensorFlow 
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -86,16 +88,16 @@ def _into(opcode: str) -> Rule:
     return lambda op: scatter_nd(op, opcode, op.tensor(0), op.tensor(1), op.tensor(2))
 
 
-def segments(op: Op, opcode: str, count: Size, start: int | None = None) -> Instruction:
+def segments(op: Op, opcode: str, count: Size) -> Instruction:
     """Combine rows of operand 0 by the segment numbers in operand 1, into `count` rows."""
     data, numbers = op.tensor(0), op.tensor(1)
     element = data.shape.dtype
     wide = wider(element) if opcode == "add" else element
     rest = data.shape.dims[numbers.shape.rank :]
-    first = neutral(opcode, wide) if start is None else start
+    first: Any = neutral(opcode, wide)
     if element.is_float and opcode in ("maximum", "minimum"):
         # TensorFlow starts at the least finite number, not at minus infinity.
-        limits = ml_dtypes.finfo(element.numpy)
+        limits: Any = ml_dtypes.finfo(element.numpy)
         first = limits.min if opcode == "maximum" else limits.max
     into = op.b.like(first, Shape.array(wide, (count, *rest)))
     made = scatter_rows(op, opcode, into, numbers, op.b.convert_to(data, wide))

@@ -10,7 +10,14 @@ import numpy as np
 
 from ingot.frontends.tensorflow.captured import TensorRef
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value, object_array
+from ingot.frontends.tensorflow.lowering.values import (
+    Known,
+    Size,
+    Sizes,
+    Value,
+    object_array,
+    plain_size,
+)
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 
@@ -130,9 +137,7 @@ def _unpack(op: Op) -> tuple[Value, ...]:
     if not op.b.same(dims[axis], count):
         raise op.error(f"cannot unpack {count} parts from a dimension of size {dims[axis]}")
     rest = (*dims[:axis], *dims[axis + 1 :])
-    return tuple(
-        op.b.reshape_to(op.b.sliced(operand, axis, n, n + 1), rest) for n in range(count)
-    )
+    return tuple(op.b.reshape_to(op.b.sliced(operand, axis, n, n + 1), rest) for n in range(count))
 
 
 def _split(op: Op) -> tuple[Value, ...]:
@@ -213,15 +218,12 @@ def _range(op: Op) -> Value:
         count: Size = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
     else:
         step = int(delta)
-        low = start if not isinstance(start, np.generic) else int(start)
-        high = limit if not isinstance(limit, np.generic) else int(limit)
+        low, high = plain_size(start), plain_size(limit)
         gap: Size = high - low if step > 0 else low - high
         count = dim_math.floordiv(gap + abs(step) - 1, abs(step))
         count = max(count, 0) if isinstance(count, int) else count
     index = op.b.iota_of(element, (count,), 0)
-    return op.b.binary(
-        "add", op.b.binary("multiply", index, op.tensor(2)), op.tensor(0)
-    )
+    return op.b.binary("add", op.b.binary("multiply", index, op.tensor(2)), op.tensor(0))
 
 
 def _lin_space(op: Op) -> Value:
@@ -295,8 +297,15 @@ def _must_be_known(op: Op) -> Value:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
-        ("Identity", "StopGradient", "PreventGradient", "Snapshot", "PlaceholderWithDefault",
-         "DebugIdentityV2", "DebugIdentityV3"),
+        (
+            "Identity",
+            "StopGradient",
+            "PreventGradient",
+            "Snapshot",
+            "PlaceholderWithDefault",
+            "DebugIdentityV2",
+            "DebugIdentityV3",
+        ),
         _identity,
     ),
     **dict.fromkeys(("BroadcastArgs", "BroadcastGradientArgs", "ListDiff"), _must_be_known),

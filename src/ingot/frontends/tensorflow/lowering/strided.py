@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.op import Op
-from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes
+from ingot.frontends.tensorflow.lowering.values import Array, Known, Size
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -34,6 +34,12 @@ class Entry:
     end: Size | None = None
     stride: int = 1
 
+    def as_index(self) -> Any:
+        """Return the entry as one part of a NumPy index."""
+        if self.kind == "slice":
+            return slice(self.begin, self.end, self.stride)
+        return None if self.kind == "new" else self.begin
+
 
 @dataclass(frozen=True, slots=True)
 class Strides:
@@ -48,11 +54,7 @@ class Strides:
 
     def as_index(self) -> tuple[Any, ...]:
         """Return the spec as a NumPy index, when no part of it is symbolic."""
-        kinds: dict[str, Any] = {"new": lambda e: None, "index": lambda e: e.begin}
-        return tuple(
-            kinds[e.kind](e) if e.kind in kinds else slice(e.begin, e.end, e.stride)
-            for e in self.entries
-        )
+        return tuple(entry.as_index() for entry in self.entries)
 
 
 @dataclass(slots=True)
@@ -69,9 +71,7 @@ class _Reader:
         }
         count = len(strides)
         ellipsis = masks["ellipsis"]
-        new = sum(
-            1 for n in range(count) if masks["new_axis"] >> n & 1 and not ellipsis >> n & 1
-        )
+        new = sum(1 for n in range(count) if masks["new_axis"] >> n & 1 and not ellipsis >> n & 1)
         named = count - new - (1 if ellipsis else 0)
         entries: list[Entry] = []
         for place, stride in enumerate(strides):

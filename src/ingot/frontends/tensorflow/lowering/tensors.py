@@ -143,7 +143,9 @@ class TensorBuilder(Builder):
         """
         dims = self.broadcast_dims(*(operand.shape.dims for operand in operands))
         if dims is None:
-            shapes = " and ".join(operand.shape.to_string(with_layout=False) for operand in operands)
+            shapes = " and ".join(
+                operand.shape.to_string(with_layout=False) for operand in operands
+            )
             raise UnsupportedError(
                 f"shapes {shapes} cannot be broadcast together",
                 code="INGOT0312",
@@ -214,9 +216,7 @@ class TensorBuilder(Builder):
 
     def concatenated(self, parts: Sequence[Instruction], axis: int) -> Instruction:
         """Concatenate along `axis`."""
-        return parts[0] if len(parts) == 1 else self.emit(
-            "concatenate", *parts, dimensions=(axis,)
-        )
+        return parts[0] if len(parts) == 1 else self.emit("concatenate", *parts, dimensions=(axis,))
 
     def padded(
         self, operand: Instruction, axis: int, low: Size, high: Size, value: Instruction

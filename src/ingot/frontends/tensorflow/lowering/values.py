@@ -79,6 +79,11 @@ class Known:
         return Shape.array(self.element, self.array.shape)
 
 
+def plain_size(item: Any) -> Any:
+    """Return an element of a known array as Python's own number, or the symbolic size it is."""
+    return item.item() if isinstance(item, np.generic) else item
+
+
 def object_array(values: list[Size]) -> Array:
     """Return a vector of objects (NumPy would look for a shape inside them)."""
     made = np.empty(len(values), dtype=object)

@@ -1,0 +1,97 @@
+"""Python's side of the eager fast path: a built-in callable for one signature of one function.
+
+`make_native_call` joins a compiled variant with captured tensors into an `IngotEagerCall` record.
+
+Invariant: the callable keeps everything alive that its record points to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.eager_code import EAGER_CALL, eager_call_address
+from ingot.frontends.tensorflow.launch import Program, Sizes
+from ingot.runtime.native import native_runtime
+
+_METH_FASTCALL = 0x80
+RELEASE_GIL_BYTES = 64 << 10
+"""Programs that touch at least so many bytes run without the GIL."""
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+@cache
+def _makers() -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+    definition = _MethodDef(b"ingot_call", eager_call_address(), _METH_FASTCALL, None)
+    api = ctypes.pythonapi
+    capsule_types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, *capsule_types)(("PyCapsule_New", api))
+    method_types = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.py_object)
+    new_method = ctypes.PYFUNCTYPE(ctypes.py_object, *method_types)(("PyCFunction_NewEx", api))
+    return definition, new_capsule, new_method
+
+
+def _data_pointer(tensor: Any) -> int:
+    handle = capi.function(capi.EAGER_TENSOR_HANDLE)(tensor)
+    with capi.Status() as status:
+        pointer = capi.function("TFE_TensorHandleDevicePointer")(handle, status.pointer)
+        status.check("give the memory of a captured tensor")
+    return pointer or 0
+
+
+def _sizes(program: Program, given: Sizes) -> Any | None:
+    """Return what the program's sizes function says, or None if it refuses."""
+    dims = [(ctypes.c_int64 * max(1, len(item)))(*item) for item in given]
+    rows = (ctypes.c_void_p * max(1, len(dims)))(*[ctypes.addressof(item) for item in dims])
+    sizes = (ctypes.c_int64 * program.info.num_sizes)()
+    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    prepare = native_runtime().function("ingot_prepare", ctypes.c_int32, *types)
+    return None if prepare(program.record_address, rows, sizes) else sizes
+
+
+def make_native_call(
+    program: Program,
+    output_types: Sequence[int],
+    inputs: Sequence[int | Any],
+    sizes_of_inputs: Sizes,
+    work_bytes: int,
+) -> Callable[..., Any] | None:
+    """Return a built-in that runs `program` on EagerTensors, or None if the sizes do not fit.
+
+    Args:
+        program: the compiled program.
+        output_types: TF_DataType of each output.
+        inputs: per parameter the index of the argument, or the captured EagerTensor.
+        sizes_of_inputs: dimensions of each parameter.
+        work_bytes: bytes that a call touches.
+    """
+    sizes = _sizes(program, sizes_of_inputs)
+    if sizes is None:
+        return None
+    definition, new_capsule, new_method = _makers()
+    count = max(1, len(inputs))
+    sources = (ctypes.c_int64 * count)(*[i if isinstance(i, int) else -1 for i in inputs])
+    pointers = [0 if isinstance(item, int) else _data_pointer(item) for item in inputs]
+    captures = (ctypes.c_void_p * count)(*pointers)
+    types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
+    record: Any = EAGER_CALL.structure()
+    record.program = program.record_address
+    record.num_inputs, record.num_outputs = len(inputs), len(output_types)
+    record.sources, record.captures = ctypes.addressof(sources), ctypes.addressof(captures)
+    record.sizes, record.output_types = ctypes.addressof(sizes), ctypes.addressof(types)
+    record.releases_gil = int(work_bytes >= RELEASE_GIL_BYTES)
+    capsule = new_capsule(ctypes.addressof(record), None, None)
+    # A built-in holds two objects: what it is bound to, and its module. Nobody reads the second.
+    owner = (record, program, tuple(inputs), sources, captures, types, sizes)
+    return new_method(ctypes.pointer(definition), capsule, owner)

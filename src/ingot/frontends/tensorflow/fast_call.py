@@ -1,0 +1,274 @@
+"""Eager calls of compiled functions without TensorFlow's dispatch.
+
+TensorFlow spends tens of microseconds in Python to find the concrete function of a call. The
+patched `Function.__call__` remembers it: the key is the types and sizes of the tensors and the
+values of plain Python arguments, all positional. A remembered call is either native (machine code
+from EagerTensor to EagerTensor, for functions that touch no variable) or direct (TensorFlow's
+runtime runs the function by name).
+
+Invariants: a call is remembered only after it went the ordinary way without tracing, with exactly
+the tensors of the call as inputs; it is used only outside of graphs, tapes, device scopes,
+distribution strategies and op callbacks. Anything else, and any failure, goes the ordinary way.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ingot.frontends.tensorflow.body import launch_output_types
+from ingot.frontends.tensorflow.eager_call import make_native_call
+from ingot.frontends.tensorflow.modules import (
+    atomic_function,
+    context,
+    eager_function_run,
+    execute,
+    ops,
+    pywrap_tfe,
+    tensorflow,
+)
+from ingot.frontends.tensorflow.replacement import Replacement
+
+Call = Callable[..., Any]
+
+MAX_SIGNATURES = 256
+"""Remembered signatures per function; a program with more gains little."""
+
+ORDINARY_WAY = NotImplemented
+"""What a native call returns if it could not do the work (and did none)."""
+
+_PLAIN = (bool, int, str, type(None))
+_recorder = threading.local()
+
+
+class _Record:
+    """What happened in the ordinary call of a function."""
+
+    __slots__ = ("captures", "concrete", "inputs")
+
+    def __init__(self) -> None:
+        self.concrete: Any = None
+        self.inputs: Sequence[Any] = ()
+        self.captures: Sequence[Any] = ()
+
+
+class FastCalls:
+    """The remembered calls of all functions, and the patched methods that use them."""
+
+    def __init__(self) -> None:
+        """Start with nothing remembered."""
+        self._calls: dict[int, dict[Any, Call | None]] = {}
+        self._tensor_type = type(tensorflow.constant(0))
+        self._thread_data = context.context()._thread_local_data
+        self._global_graph = ops.get_default_graph()
+
+    def function_call(self, original: Any) -> Any:
+        """Return the `Function.__call__` that uses remembered calls."""
+        calls = self._calls
+        tape_is_empty = pywrap_tfe.TFE_Py_TapeSetIsEmpty
+        thread_data = self._thread_data
+
+        def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if kwargs or not function._jit_compile or not tape_is_empty():
+                return original(function, *args, **kwargs)
+            if not thread_data.is_eager or thread_data.device_name or thread_data.op_callbacks:
+                return original(function, *args, **kwargs)
+            known = calls.get(id(function))
+            if known is None:
+                known = self._start(function)
+            try:
+                key: Any = tuple([(item._datatype_enum(), item._shape_tuple()) for item in args])
+            except AttributeError:
+                key = self._mixed_key(args)
+            call = known.get(key)
+            if call is not None and self._ordinary_conditions():
+                result = call(*args)
+                return original(function, *args) if result is ORDINARY_WAY else result
+            if key is not None and key not in known:
+                return self._call_and_remember(original, function, args, key, known)
+            return original(function, *args)
+
+        return __call__
+
+    def concrete_call(self, original: Any) -> Any:
+        """Return the `ConcreteFunction._call_flat` that tells the recorder what is called."""
+
+        def _call_flat(function: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
+            record: _Record | None = getattr(_recorder, "record", None)
+            if record is not None:
+                _recorder.record = None
+                record.concrete, record.inputs = function, tensor_inputs
+                record.captures = captured_inputs
+            return original(function, tensor_inputs, captured_inputs)
+
+        return _call_flat
+
+    def _start(self, function: Any) -> dict[Any, Call | None]:
+        number = id(function)
+        known = self._calls[number] = {}
+        weakref.finalize(function, self._calls.pop, number, None)
+        return known
+
+    def _ordinary_conditions(self) -> bool:
+        return not (
+            eager_function_run.RUN_FUNCTIONS_EAGERLY
+            or self._global_graph._distribution_strategy_stack
+        )
+
+    def _mixed_key(self, args: Sequence[Any]) -> Any:
+        """Return the key of tensors among plain values, or None if something else is there."""
+        key: list[Any] = []
+        for item in args:
+            if type(item) is self._tensor_type:
+                key.append((item._datatype_enum(), item._shape_tuple()))
+            elif type(item) in _PLAIN:
+                key.append((type(item), item))
+            else:
+                return None
+        return tuple(key)
+
+    def _call_and_remember(
+        self,
+        original: Any,
+        function: Any,
+        args: Sequence[Any],
+        key: Any,
+        known: dict[Any, Call | None],
+    ) -> Any:
+        traced = function.experimental_get_tracing_count()
+        record = _recorder.record = _Record()
+        try:
+            result = original(function, *args)
+        finally:
+            _recorder.record = None
+        ordinary = self._ordinary_conditions() and len(known) < MAX_SIGNATURES
+        if ordinary and function.experimental_get_tracing_count() == traced:
+            sources = self._sources(args, record)
+            if sources is not None:
+                known[key] = _make_call(record, sources, args)
+        return result
+
+    def _sources(self, args: Sequence[Any], record: _Record) -> list[int | Any] | None:
+        """Return, per flat input, the argument that it is or the captured tensor.
+
+        None if that cannot be told: the same tensor twice, a converted argument, a late capture.
+        """
+        concrete = record.concrete
+        if concrete is None or concrete._func_graph.deferred_external_captures:
+            return None
+        places = {id(item): at for at, item in enumerate(args) if type(item) is self._tensor_type}
+        tensors = sum(type(item) is self._tensor_type for item in args)
+        if len(places) != tensors or len(record.inputs) != tensors:
+            return None
+        sources: list[int | Any] = []
+        for item in record.inputs:
+            if id(item) not in places:
+                return None
+            sources.append(places[id(item)])
+        if any(type(item) is not self._tensor_type for item in record.captures):
+            return None
+        return [*sources, *record.captures]
+
+
+def _make_call(record: _Record, sources: list[int | Any], args: Sequence[Any]) -> Call | None:
+    atomic = record.concrete._inference_function
+    replacement: Replacement | None = getattr(atomic, "ingot_replacement", None)
+    if replacement is None or _has_handles(atomic):
+        return None
+    pack = _packer(record.concrete)
+    native = _native(replacement, sources, args)
+    if native is not None:
+        return native if pack is None else lambda *given: _packed(pack, native(*given))
+    direct = _direct(atomic, sources)
+    return direct if pack is None else lambda *given: pack(direct(*given))
+
+
+def _packed(pack: Callable[[Any], Any], result: Any) -> Any:
+    return ORDINARY_WAY if result is ORDINARY_WAY else pack(result)
+
+
+def _has_handles(atomic: Any) -> bool:
+    return any(item.dtype._handle_data for item in atomic.function_type.flat_outputs)
+
+
+class _Marker:
+    """Stands for an output, to see how TensorFlow packs it."""
+
+
+def _packer(concrete: Any) -> Callable[[Any], Any] | None:
+    """Return what makes the user's structure of the flat outputs; None for a single tensor."""
+    structure = concrete.structured_outputs
+    flat = list(concrete.outputs)
+    if len(flat) == 1 and structure is flat[0]:
+        return None
+    kinds: dict[type, Callable[[Any], Any]] = {tuple: _as_tuple, list: _as_list}
+    make = kinds.get(type(structure))
+    if make is not None and len(structure) == len(flat) and len(flat) != 1:
+        if all(item is tensor for item, tensor in zip(structure, flat, strict=True)):
+            return make
+    function_type = concrete.function_type
+
+    def general(outputs: Any) -> Any:
+        items = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        return function_type.pack_output(items)
+
+    return general
+
+
+def _as_tuple(outputs: Any) -> Any:
+    return tuple(outputs)
+
+
+def _as_list(outputs: Any) -> Any:
+    return list(outputs)
+
+
+def _native(
+    replacement: Replacement, sources: list[int | Any], args: Sequence[Any]
+) -> Call | None:
+    """Return the call without any TensorFlow op, if the function is pure and compiled."""
+    binding, inputs = replacement.binding, replacement.function.inputs
+    touches = binding.has_effects or binding.handed_on or not binding.results
+    only_tensors = not any(inputs[item.input].handle for item in binding.parameters)
+    kinds = replacement.function.output_types
+    if touches or not only_tensors or any(kind.dtype == "variant" for kind in kinds):
+        return None
+    if len(tensorflow.config.list_logical_devices()) != 1:
+        return None
+    chosen = [sources[item.input] for item in binding.parameters]
+    tensors = [args[item] if isinstance(item, int) else item for item in chosen]
+    sizes = tuple(tuple(tensor._shape_tuple()) for tensor in tensors)
+    program = replacement.launch.programs.get(tuple(len(item) for item in sizes))
+    if program is None:
+        return None
+    types = launch_output_types(replacement.function, binding)
+    work = sum(tensor.dtype.size * math.prod(tensor.shape) for tensor in tensors)
+    return make_native_call(program, types, chosen, sizes, work)
+
+
+def _direct(atomic: Any, sources: list[int | Any]) -> Call:
+    """Return the call of the function by name, without TensorFlow's dispatch in Python."""
+    name, count = atomic.name.decode(), len(atomic.function_type.flat_outputs)
+    runtime = context.context()
+    fixed = [None if isinstance(item, int) else item for item in sources]
+    places = [(at, item) for at, item in enumerate(sources) if isinstance(item, int)]
+
+    def call(*args: Any) -> Any:
+        inputs = fixed.copy()
+        for at, source in places:
+            inputs[at] = args[source]
+        attributes = _call_attributes(runtime)
+        guard = atomic_function.InterpolateRuntimeError(atomic)
+        with guard:
+            outputs = execute.execute(name, count, inputs, attributes, runtime)
+        return outputs[0] if count == 1 else outputs
+
+    return call
+
+
+def _call_attributes(runtime: Any) -> tuple[Any, ...]:
+    options = runtime.function_call_options.as_attrs()
+    return tuple(part for item in options.items() for part in item)

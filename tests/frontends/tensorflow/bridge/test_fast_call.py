@@ -1,0 +1,154 @@
+"""Remembered eager calls give what ordinary ones give, and step aside where they must."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ingot.frontends.tensorflow import eager_call, fast_call
+
+X = np.array([1.0, 2.0, 3.0], np.float32)
+
+
+@pytest.fixture
+def native(monkeypatch):
+    """Count the native calls that are made."""
+    made = []
+    original = eager_call.make_native_call
+
+    def make(*args):
+        made.append(args)
+        return original(*args)
+
+    monkeypatch.setattr(fast_call, "make_native_call", make)
+    return made
+
+
+def test_a_tensor_function_becomes_native(compiled, native):
+    captured = tf.constant([10.0, 20.0, 30.0])
+
+    @tf.function(jit_compile=True)
+    def f(x, y):
+        return x * 2.0 - y, {"both": captured + x}
+
+    for value in (1.0, 2.0, 3.0, 4.0):
+        first, second = f(tf.constant(X * value), tf.constant(X))
+        np.testing.assert_allclose(first, 2 * X * value - X)
+        np.testing.assert_allclose(second["both"], [10, 20, 30] + X * value)
+    assert len(native) == 1
+    assert len(compiled) == 1
+
+
+def test_other_sizes_and_types_are_other_signatures(compiled, native):
+    @tf.function(jit_compile=True)
+    def double(x):
+        return x + x
+
+    for _ in range(3):
+        for shape in ((2,), (3,), (0,), (2, 2), ()):
+            assert double(tf.ones(shape)).shape == shape
+        assert double(tf.ones([2], tf.int32)).dtype == tf.int32
+    assert len(native) == 6
+
+
+def test_plain_values_are_part_of_the_signature(compiled, native):
+    @tf.function(jit_compile=True)
+    def scale(x, twice, count):
+        return (x + x if twice else x) * tf.cast(count, tf.float32)
+
+    for _ in range(3):
+        np.testing.assert_allclose(scale(tf.constant(X), True, 2), 4 * X)
+        np.testing.assert_allclose(scale(tf.constant(X), False, 3), 3 * X)
+    assert len(native) == 2
+
+
+def test_the_same_tensor_twice_is_not_taken_for_one_argument(compiled, native):
+    @tf.function(jit_compile=True)
+    def sub(x, y):
+        return x - y
+
+    x = tf.constant(X)
+    for _ in range(3):
+        np.testing.assert_allclose(sub(x, x), 0 * X)
+    np.testing.assert_allclose(sub(x, tf.constant(2 * X)), -X)
+    np.testing.assert_allclose(sub(x, tf.constant(3 * X)), -2 * X)
+    assert len(native) == 1
+
+
+def test_a_tape_still_sees_the_call(compiled, native):
+    @tf.function(jit_compile=True)
+    def square(x):
+        return x * x
+
+    x = tf.constant(X)
+    for _ in range(3):
+        square(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = square(x)
+    np.testing.assert_allclose(tape.gradient(y, x), 2 * X)
+    assert len(native) == 1
+
+
+def test_effects_happen_once_per_call(compiled, native):
+    v = tf.Variable(0.0)
+
+    @tf.function(jit_compile=True)
+    def count(x):
+        v.assign_add(x)
+
+    @tf.function(jit_compile=True)
+    def read(x):
+        return v + x
+
+    for step in range(1, 6):
+        assert count(tf.constant(1.0)) is None
+        assert float(v) == step
+        assert float(read(tf.constant(0.5))) == step + 0.5
+    assert native == []
+
+
+def test_numpy_arguments_keywords_and_eager_mode_go_the_ordinary_way(compiled, native):
+    calls = []
+
+    @tf.function(jit_compile=True)
+    def f(x):
+        calls.append(1)
+        return x + 1.0
+
+    for _ in range(3):
+        np.testing.assert_allclose(f(X), X + 1)
+        np.testing.assert_allclose(f(x=tf.constant(X)), X + 1)
+    assert native == []
+    f(tf.constant(X))
+    f(tf.constant(X))
+    traced = len(calls)
+    tf.config.run_functions_eagerly(True)
+    try:
+        f(tf.constant(X))
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert len(calls) == traced + 1
+
+
+def test_methods_have_signatures_per_object(compiled, native):
+    class Scale(tf.Module):
+        def __init__(self, factor):
+            self.factor = factor
+
+        @tf.function(jit_compile=True)
+        def __call__(self, x):
+            return x * self.factor
+
+    two, three = Scale(2.0), Scale(3.0)
+    for _ in range(3):
+        np.testing.assert_allclose(two(tf.constant(X)), 2 * X)
+        np.testing.assert_allclose(three(tf.constant(X)), 3 * X)
+
+
+def test_a_run_error_is_reported(compiled, native):
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec(None), tf.TensorSpec(None)])
+    def add(x, y):
+        return x + y
+
+    for _ in range(3):
+        assert add(tf.ones([3]), tf.ones([3])).shape == (3,)
