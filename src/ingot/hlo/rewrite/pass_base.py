@@ -92,6 +92,7 @@ class PassContext:
         properties: what holds of the module now (`Pass.ensures`).
         log: every rule that fired.
         timings: every pass that ran.
+        remarks: what passes tell people: why they did or did not do something.
     """
 
     fp: Fp = Fp.CONTRACT
@@ -105,6 +106,7 @@ class PassContext:
     properties: set[str] = field(default_factory=set[str])
     log: list[Firing] = field(default_factory=_no_firings)
     timings: list[PassTiming] = field(default_factory=_no_timings)
+    remarks: list[str] = field(default_factory=list[str])
 
     def may_run(self, name: str) -> bool:
         """Whether pass `name` may run now; takes one unit of pass fuel if so."""

@@ -1,0 +1,126 @@
+"""In-place updates: `dynamic-update-slice` and `scatter` as loop kernels over the update.
+
+The result buffer already holds the first operand (buffer assignment makes them one); the kernel
+writes only what changes. Scatter visits its updates in order on one thread, so results do not depend
+on timing; a later update of the same element wins, or combines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingot.analysis.frames import ONE, Frame, FrameMap
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
+from ingot.kernel.loops import axis_name, buffers_of, combiner_of, place_of
+from ingot.kernel.pull import Place, Puller, clamp_index, compare, with_value
+
+
+def build_update_kernel(fused: Computation) -> LoopKernel:
+    """Return the kernel of a fused computation whose root updates in place."""
+    root = fused.root
+    count = len(root.operands) // 2 if root.opcode == "scatter" else 1
+    update = root.operands[count + 1] if root.opcode == "scatter" else root.operands[1]
+    frames = FrameMap()
+    frame = frames.axes_for(update.shape.dims)
+    extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
+    puller = Puller({p: number for number, p in enumerate(fused.parameters)}, extents)
+    first = len(fused.parameters)
+    if root.opcode == "scatter":
+        stores = _scatter_stores(puller, root, frame, first)
+    else:
+        stores = (_slice_store(puller, root, frame, first),)
+    grid = tuple(Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE)
+    serial = root.opcode == "scatter"
+    return LoopKernel(grid, (Pass((), (), stores),), buffers_of(fused), serial)
+
+
+def _slice_store(puller: Puller, root: Instruction, frame: Frame, buffer: int) -> Store:
+    operand, update = root.operands[:2]
+    place = place_of(frame)
+    where = place
+    index: list[int | Dim] = []
+    for number, (position, size, window) in enumerate(
+        zip(place.index, operand.shape.dims, update.shape.dims, strict=True)
+    ):
+        if size == window:
+            index.append(position)
+            continue
+        start = clamp_index(puller.operand(root, number + 2, Place(())), size - window)
+        symbol, where = with_value(where, start)
+        index.append(symbol + position)
+    element = linearize(index, operand.shape.dims)
+    return Store(buffer, element, puller.value(update, place), where.values)
+
+
+def _scatter_stores(
+    puller: Puller, root: Instruction, frame: Frame, first: int
+) -> tuple[Store, ...]:
+    count = len(root.operands) // 2
+    place = place_of(frame)
+    element, values, mask = _scatter_target(puller, root, place)
+    combiner = combiner_of(root)
+    made: list[Store] = []
+    for number in range(count):
+        value = puller.value(root.operands[count + 1 + number], place)
+        made.append(Store(first + number, element, value, values, mask, combiner))
+    if count == 1 and combiner.results[0].op == "argument" and combiner.results[0].payload == 1:
+        return (replace(made[0], combiner=None),)
+    return tuple(made)
+
+
+def _scatter_target(
+    puller: Puller, root: Instruction, place: Place
+) -> tuple[int | Dim, tuple[Expr, ...], Expr | None]:
+    """Return the element that an update goes to, its run-time values, and whether it is inside.
+
+    An update whose window does not lie wholly inside the operand is dropped (StableHLO scatter).
+    """
+    given = root.attributes
+    operand, indices = root.operands[0], root.operands[len(root.operands) // 2]
+    window_places = given.update_window_dims
+    batch = [p for number, p in enumerate(place.index) if number not in window_places]
+    window = iter([place.index[number] for number in window_places])
+    sizes = iter([root.operands[-1].shape.dims[number] for number in window_places])
+    dropped = (*given.inserted_window_dims, *given.input_batching_dims)
+    where, mask = place, None
+    index: list[int | Dim] = []
+    for number, size in enumerate(operand.shape.dims):
+        position: int | Dim = 0 if number in dropped else next(window)
+        extent: int | Dim = 1 if number in dropped else next(sizes)
+        if number in given.input_batching_dims:
+            which = given.input_batching_dims.index(number)
+            position = batch[_batch_place(given, given.scatter_indices_batching_dims[which])]
+        elif number in given.scatter_dims_to_operand_dims:
+            which = given.scatter_dims_to_operand_dims.index(number)
+            start = _start(puller, indices, given, batch, which)
+            symbol, where = with_value(where, start)
+            mask = ex.conjunction(mask, compare("GE", start, ex.index(0)))
+            mask = ex.conjunction(mask, compare("LE", start, ex.index(size - extent)))
+            position = position + symbol
+        index.append(position)
+    return linearize(index, operand.shape.dims), where.values, mask
+
+
+def _batch_place(given: object, dimension: int) -> int:
+    vector: int = given.index_vector_dim  # pyright: ignore
+    return dimension - (1 if vector < dimension else 0)
+
+
+def _start(
+    puller: Puller, indices: Instruction, given: object, batch: list[int | Dim], which: int
+) -> Expr:
+    vector: int = given.index_vector_dim  # pyright: ignore
+    if vector == indices.shape.rank:
+        where = tuple(batch)
+    else:
+        where = (*batch[:vector], which, *batch[vector:])
+    value = puller.value(indices, Place(where))
+    return value if value.dtype is S64 else ex.make("convert", S64, (value,), NO_ATTRIBUTES)

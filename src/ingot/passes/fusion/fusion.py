@@ -1,0 +1,54 @@
+"""The fusion pass: decides the kernels of every computation that runs instructions one by one.
+
+That is the entry and whatever `while`, `conditional` and `call` reach; reducers and other scalar
+computations are left alone. Decisions are remarks of the context (`Executable.fusion_log`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.fusion.decide import decide
+from ingot.passes.fusion.groups import Decision
+from ingot.passes.fusion.outline import outline
+
+CONTROL = frozenset({"while", "conditional", "call"})
+
+
+def controlled_computations(module: Module) -> list[Computation]:
+    """Return the computations that run instructions one by one, callees first."""
+    found: dict[Computation, None] = {}
+
+    def visit(computation: Computation) -> None:
+        for instruction in computation.instructions:
+            if instruction.opcode in CONTROL:
+                for called in instruction.called_computations:
+                    if called not in found:
+                        visit(called)
+        found[computation] = None
+
+    visit(module.entry)
+    return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion(Pass):
+    """Makes kernels: loop, reduction, multi-output and contraction fusions."""
+
+    name: ClassVar[str] = "fusion"
+    ensures: ClassVar[frozenset[str]] = frozenset({"fused"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fuse every controlled computation."""
+        changed = False
+        decisions: list[Decision] = []
+        for computation in controlled_computations(module):
+            grouping = decide(computation)
+            decisions.extend(grouping.decisions)
+            changed |= outline(computation, grouping)
+        context.remarks.extend(str(decision) for decision in decisions)
+        return changed

@@ -1,0 +1,138 @@
+"""Groups: kernels in the making, grown from their results towards their inputs.
+
+A group has roots (results that reach memory) and pulls other instructions in; an instruction may be
+pulled by several groups (it is then computed in each) and may be a root of one. Everything that is
+neither a root nor pulled stands for itself: parameters, calls, tuples, free reshapes.
+
+Invariant: the graph of groups has no cycle; every reduction in a group varies along the same grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ingot.analysis.frames import ONE, Frame, FrameMap
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.instruction import Instruction
+
+
+class GroupKind(Enum):
+    """What sort of kernel a group becomes, by XLA's fusion kinds."""
+
+    LOOP = "kLoop"
+    REDUCTION = "kInput"
+    CONTRACTION = "kOutput"
+    IN_PLACE = "kCustom"
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """One kernel in the making.
+
+    Attributes:
+        roots: results, the main one (which defines the axes) first.
+        kind: what it becomes.
+        frames: where each member varies.
+        members: roots and pulled instructions.
+        grid: axes that all reductions vary along, once there is one.
+        dot: the contraction, once there is one.
+    """
+
+    roots: list[Instruction]
+    kind: GroupKind = GroupKind.LOOP
+    frames: FrameMap = field(default_factory=FrameMap)
+    members: dict[Instruction, None] = field(default_factory=dict[Instruction, None])
+    grid: frozenset[int] | None = None
+    dot: Instruction | None = None
+
+    @property
+    def main(self) -> Instruction:
+        """The root that defines the axes."""
+        return self.roots[0]
+
+    @property
+    def main_frame(self) -> Frame:
+        """The frame of the main root."""
+        return tuple(self.frames.main_axes)
+
+    @property
+    def points(self) -> int | Dim:
+        """Number of points of the main root."""
+        return product(self.frames.extents[axis] for axis in self.frames.main_axes)
+
+    def frame_without_ones(self, instruction: Instruction) -> Frame | None:
+        """Return the frame of a member without its dimensions of extent 1."""
+        frame = self.frames.frames.get(instruction)
+        return None if frame is None else tuple(axis for axis in frame if axis != ONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Why a producer was or was not computed inside a consumer's kernel.
+
+    Attributes:
+        producer, consumer: instruction names; the consumer is the main root of its group.
+        fused: what was decided.
+        reason: one sentence for people.
+    """
+
+    producer: str
+    consumer: str
+    fused: bool
+    reason: str
+
+    def __str__(self) -> str:
+        verb = "fused into" if self.fused else "not fused into"
+        return f"%{self.producer} {verb} %{self.consumer}: {self.reason}"
+
+
+@dataclass(slots=True)
+class Grouping:
+    """The groups of one computation.
+
+    Attributes:
+        group_of: the group whose root an instruction is.
+        pulled_by: the groups that compute an instruction on the way.
+        decisions: every edge that was considered.
+    """
+
+    group_of: dict[Instruction, Group] = field(default_factory=dict[Instruction, Group])
+    pulled_by: dict[Instruction, list[Group]] = field(
+        default_factory=dict[Instruction, list[Group]]
+    )
+    decisions: list[Decision] = field(default_factory=list[Decision])
+
+    def groups_with(self, instruction: Instruction) -> list[Group]:
+        """Return the groups that compute `instruction`."""
+        own = self.group_of.get(instruction)
+        pulled = self.pulled_by.get(instruction, [])
+        return [own, *(g for g in pulled if g is not own)] if own is not None else pulled
+
+    def would_cycle(self, root: Instruction, group: Group) -> bool:
+        """Whether `group` would feed itself if it also gave out `root`."""
+        seen: set[Instruction] = {root}
+        stack = [root]
+        while stack:
+            for user in stack.pop().users:
+                groups = self.groups_with(user)
+                if group in groups and len(groups) == 1:
+                    continue
+                for reached in self._outputs(user, groups, group):
+                    if reached in seen:
+                        continue
+                    if self._feeds(reached, group):
+                        return True
+                    seen.add(reached)
+                    stack.append(reached)
+        return False
+
+    def _outputs(self, user: Instruction, groups: list[Group], group: Group) -> list[Instruction]:
+        """Return what becomes known outside once `user` is computed."""
+        if not groups:
+            return [user]
+        return [root for other in groups if other is not group for root in other.roots]
+
+    def _feeds(self, value: Instruction, group: Group) -> bool:
+        """Whether `value`, computed outside of `group`, is read or is a root inside."""
+        return any(group in self.groups_with(user) for user in value.users)

@@ -1,0 +1,82 @@
+"""Outlining: groups become `fusion` instructions with computations of their own.
+
+Members are cloned into the fused computation from the roots upwards; what is not a member becomes a
+parameter. Results replace the roots (through `get-tuple-element` when there are several).
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.structural import FusionAttributes, IndexAttributes
+from ingot.passes.fusion.groups import Group, Grouping, GroupKind
+
+_NAMES = {
+    GroupKind.LOOP: "loop_fusion",
+    GroupKind.REDUCTION: "reduce_fusion",
+    GroupKind.CONTRACTION: "dot_fusion",
+    GroupKind.IN_PLACE: "update_fusion",
+}
+
+
+def outline(computation: Computation, grouping: Grouping) -> bool:
+    """Replace every group of `computation` by a fusion; return whether there was one."""
+    order = {instruction: n for n, instruction in enumerate(computation.post_order())}
+    groups = list(dict.fromkeys(grouping.group_of.values()))
+    # Consumers first: a group's inputs are then still the original instructions.
+    groups.sort(key=lambda group: -max(order[root] for root in group.roots))
+    made = [(_outline_group(computation, group), group) for group in groups]
+    for fusion, group in made:
+        _replace_roots(computation, fusion, group)
+    _remove_unused(computation)
+    return bool(groups)
+
+
+def _outline_group(computation: Computation, group: Group) -> Instruction:
+    fused = Computation(f"fused_{_NAMES[group.kind].removesuffix('_fusion')}")
+    builder = Builder(fused)
+    clones: dict[Instruction, Instruction] = {}
+    operands: list[Instruction] = []
+    stack = list(reversed(group.roots))
+    while stack:
+        item = stack[-1]
+        if item in clones:
+            stack.pop()
+            continue
+        if item not in group.members:
+            clones[item] = builder.parameter(len(operands), item.shape, item.name)
+            operands.append(item)
+            continue
+        pending = [operand for operand in item.operands if operand not in clones]
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        clones[item] = fused.copy_of(item, (clones[operand] for operand in item.operands))
+    roots = [clones[root] for root in group.roots]
+    builder.build(roots[0] if len(roots) == 1 else builder.tuple(*roots))
+    assert computation.module is not None
+    computation.module.take(fused)
+    attributes = FusionAttributes(group.kind.value, fused)
+    return computation.add(
+        "fusion",
+        operands,
+        attributes,
+        name=_NAMES[group.kind],
+        metadata=group.main.metadata,
+    )
+
+
+def _replace_roots(computation: Computation, fusion: Instruction, group: Group) -> None:
+    for number, root in enumerate(group.roots):
+        result = fusion
+        if len(group.roots) > 1:
+            result = computation.add(
+                "get-tuple-element", (fusion,), IndexAttributes(number), metadata=root.metadata
+            )
+        computation.replace_all_uses(root, result)
+
+
+def _remove_unused(computation: Computation) -> None:
+    for instruction in reversed(computation.post_order()):
+        computation.remove_dead(instruction)
