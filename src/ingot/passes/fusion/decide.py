@@ -36,6 +36,8 @@ _SHAPING = frozenset(
     }
 )  # fmt: skip
 IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+PROLOGUE = frozenset({"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"})
+EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
 
 
@@ -98,7 +100,13 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
 
 
 def _reads_from_memory(group: Group, user: Instruction, producer: Instruction) -> bool:
-    """In-place ops update their first operands where they lie: these are never pulled."""
+    """Whether `user` takes the producer from memory even inside its own kernel.
+
+    In-place ops update their first operands where they lie. Contractions read each operand element
+    many times, so only what moves or casts elements is done on the way in.
+    """
+    if user.opcode == "dot":
+        return producer.opcode not in PROLOGUE
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
         return False
     count = len(user.operands) // 2 if user.opcode == "scatter" else 1
@@ -300,6 +308,22 @@ def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> s
         return "its shape is not that of the kernel's results"
     if producer.opcode in _SHAPING:
         return "writing it only moves elements"
+    if _ends_contraction(producer):
+        return "it is better computed where the product is made"
     if grouping.would_cycle(producer, group):
         return "the kernel would wait for itself"
     return ""
+
+
+def _ends_contraction(producer: Instruction) -> bool:
+    """Whether an elementwise chain leads up from `producer` to a dot that could take it over."""
+    item = producer
+    for _ in range(EPILOGUE_DEPTH):
+        if item.opcode == "dot":
+            return True
+        same = [o for o in item.operands if o.shape.dims == item.shape.dims and o.use_count == 1]
+        chain = [o for o in same if o.opcode == "dot" or o.has(Trait.ELEMENTWISE)]
+        if not item.has(Trait.ELEMENTWISE) or not chain:
+            return False
+        item = next((o for o in chain if o.opcode == "dot"), chain[0])
+    return False
