@@ -110,11 +110,9 @@ def print_module(
         short: leave out `%`, signatures, metadata and backend_config.
     """
     style = _Style(with_metadata, with_layouts, short)
-    blocks = [_header(module, style), ""]
-    for computation in _callees_first(module):
-        blocks.append(_computation(computation, style))
-        blocks.append("")
-    return "\n".join(blocks)
+    blocks = [_header(module, style)]
+    blocks.extend(_computation(computation, style) for computation in _callees_first(module))
+    return "\n\n".join(blocks) + "\n"
 
 
 def print_computation(
@@ -149,7 +147,7 @@ def _header(module: Module, style: _Style) -> str:
     result = style.shape(module.result_shape)
     parts.append(f"entry_computation_layout={{({inner})->{result}}}")
     parts.extend(f"{name}={value}" for name, value in module.extra.items())
-    return ", ".join(parts) + "\n"
+    return ", ".join(parts)
 
 
 def _callees_first(module: Module) -> list[Computation]:
@@ -187,7 +185,7 @@ def _computation(computation: Computation, style: _Style) -> str:
         mark = "  ROOT " if instruction is root else "  "
         lines.append(mark + _instruction(instruction, style))
     lines.append("}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _instruction(instruction: Instruction, style: _Style) -> str:
