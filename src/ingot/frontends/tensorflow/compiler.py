@@ -21,6 +21,9 @@ from ingot.frontends.tensorflow.launch import Program, Sizes
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.support.diagnostics import ExecutionError, SourceLocation, UnsupportedError
 
+_ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
+_VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
+
 Compiler = Callable[[CapturedFunction, Binding, str], Program]
 """Compiles a function with the ranks of all inputs known."""
 
@@ -48,7 +51,7 @@ class FunctionCompiler:
                     f"input '{item.name}' has shape {list(given)}, but the function was traced "
                     f"for {_shape_text(wanted)}",
                     op_name=item.name,
-                    hint="call the tf.function itself, which traces anew for new shapes",
+                    hint=_VARIABLE_HINT if item.is_variable else _ARGUMENT_HINT,
                 )
 
     def compile(self, sizes: Sizes) -> Program:

@@ -26,10 +26,13 @@ from ingot.frontends.tensorflow.modules import (
     saved_model_save,
 )
 from ingot.frontends.tensorflow.replacement import (
+    find_replacement,
     live_replacements,
     original_bodies,
     replace_function,
 )
+
+_CALL_OPS = ("PartitionedCall", "StatefulPartitionedCall")
 
 _lock = threading.Lock()
 _patches: list[tuple[Any, str, Any]] = []
@@ -91,6 +94,7 @@ def _registration(original: Any, compiler: Compiler) -> Any:
         wanted = truth(given.pop(INGOT_COMPILE, None))
         wanted = truth(given.get(attributes.XLA_COMPILE)) or wanted
         if not wanted:
+            _unmark_calls(graph)
             return original(name, graph, attrs, function_type, overwrite)
         given[attributes.XLA_COMPILE] = True
         atomic = original(name, graph, given, function_type, overwrite)
@@ -100,6 +104,15 @@ def _registration(original: Any, compiler: Compiler) -> Any:
         return atomic
 
     return from_func_graph
+
+
+def _unmark_calls(graph: Any) -> None:
+    """Let calls of replaced functions be plain calls; those in a loaded SavedModel are marked."""
+    for operation in graph.get_operations():
+        if operation.type not in _CALL_OPS or attributes.XLA_COMPILE not in operation.node_def.attr:
+            continue
+        if find_replacement(operation.get_attr("f").name) is not None:
+            operation._clear_attr(attributes.XLA_COMPILE)
 
 
 def _with_original_bodies(original: Any) -> Any:

@@ -113,7 +113,7 @@ def test_an_uninitialized_variable_is_named(compiled):
     def read():
         return v + 1.0
 
-    with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not initialized"):
         read()
 
 
