@@ -1,6 +1,7 @@
 """The caching allocator: classes, reuse, limits, statistics, threads."""
 
 import ctypes
+import os
 import random
 import threading
 
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingot.runtime.allocator import HUGE_FROM_BYTES, MAP_FROM_BYTES, size_class
-from ingot.runtime.native import allocator_statistics, native_runtime
+from ingot.runtime.native import allocator_statistics, default_cache_limit, native_runtime
 from ingot.runtime.records import BLOCK, BLOCK_HEADER_BYTES, NUM_SIZE_CLASSES
+from ingot.support.flags import ALLOCATOR_CACHE_BYTES, override
 
 
 @pytest.fixture
@@ -162,3 +164,10 @@ def test_threads_never_share_a_block(runtime):
     assert clashes == []
     assert after.bytes_in_use == before.bytes_in_use
     assert after.allocations - before.allocations == after.frees - before.frees == 1200
+
+
+def test_the_limit_comes_from_the_switch_or_the_memory():
+    with override(ALLOCATOR_CACHE_BYTES, 12345):
+        assert default_cache_limit() == 12345
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert default_cache_limit() == memory // 4

@@ -53,7 +53,7 @@ class NativeRuntime:
         """Initialize the records; `native_runtime` is the caller."""
         self._library = library
         initialize = library.function("ingot_initialize", None, *[ctypes.c_int64] * 3)
-        initialize(default_num_threads(), SPIN, _cache_limit())
+        initialize(default_num_threads(), SPIN, default_cache_limit())
         self.record = int(library.function("ingot_runtime", ctypes.c_void_p)())
         self._pool = RUNTIME.read(self.record, "pool")
         self._allocator = int(library.function("ingot_allocator", ctypes.c_void_p)())
@@ -132,7 +132,8 @@ def _cgroup_cpus() -> int:
     return unlimited if quota == "max" else -(-int(quota) // int(period))
 
 
-def _cache_limit() -> int:
+def default_cache_limit() -> int:
+    """Return `INGOT_ALLOCATOR_CACHE_BYTES`, or a quarter of the machine's memory."""
     chosen = ALLOCATOR_CACHE_BYTES.value()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return memory // _CACHE_SHARE if chosen is None else chosen
