@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ingot.llvm.index import Condition, Index, IndexArithmetic
 from ingot.llvm.types import I64, Type
-from ingot.llvm.values import Value
+from ingot.llvm.values import Value, const
 from ingot.support.diagnostics import InternalError
 
 Body = Callable[[Value, list[Value]], Sequence[Value] | None]
@@ -77,22 +77,19 @@ class Control(IndexArithmetic):
         `at_least_once`: the caller knows lo < hi, so no guard is emitted.
         Static bounds with one iteration emit the body alone; with none, nothing.
         """
-        first = self.ilt(lo, hi)
-        if isinstance(first, bool):
-            if not first:
+        if isinstance(lo, int) and isinstance(hi, int):
+            if lo >= hi:
                 return list(carried)
+            if isinstance(step, int) and lo + step >= hi:
+                return self._results(body(const(index_type, lo), list(carried)), carried)
             at_least_once = True
-            once = self.ige(self.iadd(lo, step), hi)
-            if once is True:
-                start = self.as_value(lo, index_type)
-                return self._results(body(start, list(carried)), carried)
         start, end = self.as_value(lo, index_type), self.as_value(hi, index_type)
         header, done = self.block("loop"), self.block("done")
         before = self.block_name
-        if at_least_once or isinstance(first, bool):
+        if at_least_once:
             self.br(header)
         else:
-            self.cond_br(first, header, done)
+            self.cond_br(self.icmp("slt", start, end), header, done)
         self.open_block(header)
         slot = len(self.lines)
         self.lines.append("")

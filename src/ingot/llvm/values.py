@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import math
 import struct as _struct
 from collections.abc import Callable, Sequence
@@ -108,16 +109,27 @@ def const(type: Type, value: Scalar | Sequence[Scalar]) -> Value:
 
     Integers wrap to the type's width; floats round to nearest even.
     """
-    if isinstance(value, Sequence):
-        element = type.element
-        lanes = ", ".join(f"{element.text} {scalar_text(element, item)}" for item in value)
-        if len(value) != type.lanes:
-            raise InternalError(f"{len(value)} constants for the {type.lanes} lanes of {type.text}")
-        return Value(type, f"<{lanes}>")
+    if isinstance(value, (int, float)):
+        # Zeros compare equal whatever their sign, so a float zero must not come from the cache.
+        return _const(type, value) if value or not type.is_float else _splat_const(type, value)
+    if len(value) != type.lanes:
+        raise InternalError(f"{len(value)} constants for the {type.lanes} lanes of {type.text}")
+    if not type.is_vector:
+        return const(type, value[0])
+    element = type.element
+    lanes = ", ".join([f"{element.text} {scalar_text(element, item)}" for item in value])
+    return Value(type, f"<{lanes}>")
+
+
+def _splat_const(type: Type, value: Scalar) -> Value:
     if type.is_vector:
         element = type.element
         return Value(type, f"splat ({element.text} {scalar_text(element, value)})")
     return Value(type, scalar_text(type, value))
+
+
+# Making the text of a constant is the dearest part of emitting; functions share few constants.
+_const = functools.lru_cache(maxsize=8192)(_splat_const)
 
 
 def zero(type: Type) -> Value:

@@ -1,0 +1,82 @@
+"""f16 and bf16 conversion: every bit pattern, and rounding to nearest even."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.math.half import narrow, narrow_f64, widen
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import BF16, F16, F32, F64, I64, PTR, VOID, vector
+
+KINDS = [(F16, np.float16), (BF16, ml_dtypes.bfloat16)]
+LANES = 16
+
+
+def run(emit, source, x: np.ndarray, out: np.ndarray, level: str) -> None:
+    target = TargetSpec.host(level)
+    module = ModuleBuilder("half")
+    f = module.function("k", VOID, [("x", PTR), ("out", PTR), ("n", I64)])
+    given, result, count = f.params
+    type = vector(source, LANES)
+
+    def body(i, _):
+        made = emit(f, f.load(type, f.gep(given, i, source)), target.has_f16c)
+        f.store(made, f.gep(result, i, made.type.element))
+
+    f.loop(0, count, LANES, [], body)
+    f.ret()
+    library = link_object([compile_object(module.text(), target)])
+    function = library.function("k", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    function(x.ctypes.data, out.ctypes.data, x.size)
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize(("element", "dtype"), KINDS)
+def test_widening_every_pattern(element, dtype, level: str) -> None:
+    x = np.arange(65536, dtype=np.uint16)
+    out = np.empty(65536, np.float32)
+    run(widen, element, x, out, level)
+    np.testing.assert_array_equal(out, x.view(dtype).astype(np.float32))
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize(("element", "dtype"), KINDS)
+def test_narrowing_rounds_to_nearest_even(element, dtype, level: str) -> None:
+    rng = np.random.default_rng(0)
+    every = np.arange(65536, dtype=np.uint16).view(dtype).astype(np.float32)
+    bits = every.view(np.uint32)
+    # Each 16-bit number, the middle to the next, and the neighbours of the middle.
+    shift = 13 if element is F16 else 16
+    middle = bits + np.uint32(1 << (shift - 1))
+    parts = [bits, middle, middle - 1, middle + 1, rng.integers(0, 2**32, 65536, np.uint32)]
+    x = np.concatenate(parts).astype(np.uint32).view(np.float32)
+    out = np.empty(x.size, np.uint16)
+    run(lambda f, v, c: narrow(f, v, element, c), F32, x, out, level)
+    with np.errstate(all="ignore"):
+        wanted = x.astype(dtype)
+    nan = np.isnan(x)
+    np.testing.assert_array_equal(np.isnan(out.view(dtype).astype(np.float32)), nan)
+    np.testing.assert_array_equal(out[~nan], wanted.view(np.uint16)[~nan])
+
+
+@pytest.mark.parametrize(("element", "dtype"), KINDS)
+def test_narrowing_f64_rounds_once(element, dtype) -> None:
+    rng = np.random.default_rng(0)
+    every = np.arange(0x7C00 if element is F16 else 0x7F80, dtype=np.uint16).view(dtype)
+    every = every.astype(np.float64)
+    middle = (every[:-1] + every[1:]) / 2
+    x = np.concatenate([middle, np.nextafter(middle, 0), np.nextafter(middle, np.inf)])
+    x = np.concatenate([x, -x, rng.normal(size=5000)])
+    x = x[: x.size // LANES * LANES]
+    out = np.empty(x.size, np.uint16)
+    run(lambda f, v, c: narrow_f64(f, v, element, c), F64, x, out, "plain")
+    lower = np.searchsorted(every, np.abs(x), side="right") - 1
+    upper = np.minimum(lower + 1, every.size - 1)
+    below, above = np.abs(x) - every[lower], every[upper] - np.abs(x)
+    up = (above < below) | ((above == below) & (lower % 2 == 1))
+    wanted = np.where(up, upper, lower) + np.where(x < 0, 0x8000, 0)
+    np.testing.assert_array_equal(out, wanted)

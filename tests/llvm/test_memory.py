@@ -1,0 +1,153 @@
+"""Loads, stores, masks, gathers and atomics."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import F32, I1, I8, I32, I64, PTR, VOID, struct, vector
+from ingot.support.diagnostics import InternalError
+
+V = vector(F32, 16)
+
+
+def run(emit, *arrays: np.ndarray, level: str | None = None) -> None:
+    module = ModuleBuilder("test")
+    f = module.function("f", VOID, [(f"p{i}", PTR) for i in range(len(arrays))])
+    emit(f, *f.params)
+    f.ret()
+    library = link_object([compile_object(module.text(), TargetSpec.host(level))])
+    function = library.function("f", None, *[ctypes.c_void_p] * len(arrays))
+    function(*[item.ctypes.data for item in arrays])
+
+
+def test_a_vector_needs_only_its_elements_alignment() -> None:
+    x = np.arange(18, dtype=np.float32)
+    out = np.zeros(17, np.float32)
+    run(lambda f, p, q: f.store(f.load(V, p), q), x[1:], out[1:])
+    np.testing.assert_array_equal(out[1:], x[1:17])
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize("count", [0, 1, 7, 16])
+def test_masked_access_leaves_the_rest_alone(count: int, level: str) -> None:
+    x, out = np.arange(1, 17, dtype=np.float32), np.full(16, -1, np.float32)
+    seen = np.zeros(16, np.float32)
+
+    def emit(f, p, q, r):
+        lanes = f.const(vector(I32, 16), range(16))
+        mask = f.icmp("slt", lanes, f.const(vector(I32, 16), count))
+        loaded = f.masked_load(V, p, mask)
+        f.masked_store(loaded, q, mask)
+        f.store(loaded, r)
+
+    run(emit, x, out, seen, level=level)
+    np.testing.assert_array_equal(out, [*x[:count], *[-1] * (16 - count)])
+    np.testing.assert_array_equal(seen, [*x[:count], *[0] * (16 - count)])
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+def test_gather_and_scatter(level: str) -> None:
+    x = np.arange(100, dtype=np.float32)
+    index = np.random.default_rng(0).permutation(100)[:16].astype(np.int64)
+    out = np.zeros(100, np.float32)
+
+    def emit(f, p, i, q):
+        where = f.load(vector(I64, 16), i)
+        loaded = f.gather(V, f.gep(p, where, F32))
+        f.scatter(f.add(loaded, f.const(V, 1)), f.gep(q, where, F32))
+
+    run(emit, x, index, out, level=level)
+    wanted = np.zeros(100, np.float32)
+    wanted[index] = x[index] + 1
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_masked_gather_takes_the_other_lanes_from_elsewhere() -> None:
+    x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+
+    def emit(f, p, q):
+        even = f.const(vector(I1, 16), [lane % 2 == 0 for lane in range(16)])
+        where = f.gep(p, f.const(vector(I64, 16), range(16)), F32)
+        f.store(f.gather(V, where, even, f.const(V, -5)), q)
+
+    run(emit, x, out)
+    np.testing.assert_array_equal(out, np.where(np.arange(16) % 2 == 0, x, -5))
+
+
+def test_non_temporal_stores_reach_memory() -> None:
+    out = np.zeros(32, np.float32)
+    at = (-out.ctypes.data % 64) // 4
+    run(lambda f, p: f.store(f.const(V, 3), p, 64, nontemporal=True), out[at:])
+    np.testing.assert_array_equal(out[at : at + 16], 3)
+
+
+def test_stack_slots_stand_in_the_entry_block() -> None:
+    out = np.zeros(1, np.int64)
+
+    def emit(f, p):
+        def body(i, _):
+            slot = f.alloca(I64, 4)
+            f.store(i, f.gep(slot, 2, I64))
+            f.store(f.load(I64, f.gep(slot, 2, I64)), p)
+
+        f.loop(0, f.load(I64, p), 1, [], body)
+        f.store(f.const(I64, 9), p)
+        f.loop(0, f.load(I64, p), 1, [], body)
+
+    run(emit, out)
+    assert out[0] == 8
+
+
+def test_atomics() -> None:
+    cell, seen = np.array([5], np.int64), np.zeros(5, np.int64)
+
+    def emit(f, p, q):
+        f.store(f.atomicrmw("add", p, f.const(I64, 3)), q)
+        held, done = f.cmpxchg(p, f.const(I64, 8), f.const(I64, 100))
+        f.store(held, f.gep(q, 1, I64))
+        f.store(f.zext(done, I64), f.gep(q, 2, I64))
+        held, done = f.cmpxchg(p, f.const(I64, 8), f.const(I64, 200))
+        f.store(f.zext(done, I64), f.gep(q, 3, I64))
+        f.fence()
+        f.store(f.atomic_load(I64, p), f.gep(q, 4, I64))
+        f.atomic_store(f.const(I64, 77), p)
+
+    run(emit, cell, seen)
+    assert seen.tolist() == [5, 8, 1, 0, 100]
+    assert cell[0] == 77
+
+
+def test_bytes_of_a_global_survive() -> None:
+    data = bytes(range(256))
+    out = np.zeros(256, np.uint8)
+
+    def emit(f, p):
+        source = f.owner.global_bytes("table", data)
+        f.memcpy(p, source, 256)
+
+    run(emit, out)
+    assert out.tobytes() == data
+
+
+def test_memset_and_static_gep() -> None:
+    out = np.zeros(8, np.uint8)
+    run(lambda f, p: f.memset(f.gep(p, 2), 0xAB, 3), out)
+    assert out.tolist() == [0, 0, 0xAB, 0xAB, 0xAB, 0, 0, 0]
+
+
+def test_struct_values() -> None:
+    f = ModuleBuilder("m").function("f", VOID, [("p", PTR)])
+    pair = f.load(struct(I8, I64), f.params[0], 8)
+    assert f.extract_value(pair, 1).type is I64
+
+
+def test_predicates_are_not_loaded_or_stored() -> None:
+    f = ModuleBuilder("m").function("f", VOID, [("p", PTR)])
+    with pytest.raises(InternalError, match="i8"):
+        f.load(I1, f.params[0])
+    with pytest.raises(InternalError, match="i8"):
+        f.store(f.const(vector(I1, 8), True), f.params[0])
