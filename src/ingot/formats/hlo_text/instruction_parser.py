@@ -86,9 +86,13 @@ class InstructionParser:
         self._table = table()
         self._literals: dict[tuple[str, str], Literal] = {}
 
-    def parse_body(self, scope: Scope) -> None:
-        """Take instructions into `scope`, up to the closing brace."""
-        while not self.reader.accept("}"):
+    def parse_body(self, scope: Scope, at: int) -> None:
+        """Take instructions into `scope`, up to the closing brace; the name stands at `at`."""
+        reader = self.reader
+        while not reader.accept("}"):
+            if reader.position >= len(reader.text):
+                message = f"computation {scope.computation.name} is not closed: a '}}' is missing"
+                reader.fail(message, at=at)
             self._parse(scope)
 
     def _parse(self, scope: Scope) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ingot.formats.hlo_text.reader import SKIP, Reader
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import DType, Kind
+from ingot.hlo.dtype import F32, F64, DType, Kind
 from ingot.hlo.literal import Array, Literal
 from ingot.hlo.shape import Shape
 
@@ -109,9 +109,7 @@ def _array(reader: Reader, shape: Shape, text: str, start: int) -> Array:
         flat = _elements(texts, shape.dtype)
         array = np.ascontiguousarray(flat).reshape(dims)
     except (ValueError, OverflowError, KeyError) as error:
-        bad = _first_bad(texts, shape.dtype)
-        message = f"'{bad}' is not a value of {shape.dtype}" if bad else f"{shape}: {error}"
-        reader.fail(message, at=start, code="INGOT0106")
+        _refuse_element(reader, shape, texts, start, error)
     array.flags.writeable = False
     return array
 
@@ -193,14 +191,24 @@ def _nan_bits(found: re.Match[str], mantissa: int, width: int) -> int:
     return (int(bool(negative)) << (width - 1)) | exponent | field
 
 
-def _first_bad(texts: list[str], element: DType) -> str:
-    step = 2 if element.is_complex else 1
-    for number in range(0, len(texts), step):
+def _refuse_element(
+    reader: Reader, shape: Shape, texts: list[str], start: int, error: Exception
+) -> NoReturn:
+    """Point at the first element that does not convert."""
+    places = _ELEMENT.finditer(reader.text, start)
+    for text in texts:
+        # Comments are not in `texts`: go on to where this one stands.
+        at = next((place.start() for place in places if place.group() == text), start)
         try:
-            _elements(texts[number : number + step], element)
+            _elements([text], _part_of(shape.dtype))
         except (ValueError, OverflowError, KeyError):
-            return ", ".join(texts[number : number + step])
-    return ""
+            message = f"'{text}' is not a value of {shape.dtype}"
+            reader.fail(message, at=at, code="INGOT0106")
+    reader.fail(f"{shape}: {error}", at=start, code="INGOT0106")
+
+
+def _part_of(element: DType) -> DType:
+    return {"c64": F32, "c128": F64}.get(element.name, element)
 
 
 # ---- writing

@@ -37,6 +37,7 @@ from ingot.support.diagnostics import IngotError
 from ingot.support.text import did_you_mean
 
 _HEAD = re.compile(SKIP + r"(ENTRY\s++)?+%?([\w.\-]++)" + SKIP + r"([({])")
+_MLIR = re.compile(SKIP + r'(?:module\s*+[@{a]|"builtin\.module"|#loc)')
 _AFTER = re.compile(SKIP + r',\s*+execution_thread="[^"]*+"')
 
 
@@ -94,6 +95,8 @@ class _ModuleParser:
         found = reader.take(_HEAD)
         if found is None:
             hint = "write '%name (x: f32[2]) -> f32[2] { … }' or 'ENTRY %name { … }'"
+            if _MLIR.match(reader.text, reader.position):
+                hint = "this is MLIR (StableHLO), not HLO text"
             reader.fail(f"expected a computation, found {reader.found()}", hint=hint)
         at, name = found.start(2), found.group(2)
         if name in self.defined:
@@ -107,7 +110,7 @@ class _ModuleParser:
             self.entry = computation
         signature = self._signature() if found.group(3) == "(" else None
         scope = Scope(computation)
-        parser.parse_body(scope)
+        parser.parse_body(scope, at)
         reader.take(_AFTER)
         self._finish(scope, at)
         if signature is not None:
