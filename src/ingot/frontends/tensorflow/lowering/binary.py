@@ -127,7 +127,7 @@ def _select(op: Op) -> Value:
     condition, on_true, on_false = op.tensors()
     if condition.shape.rank == 1 and on_true.shape.rank > 1:
         condition = op.b.spread(
-            condition, (condition.shape.dims[0],) + on_true.shape.dims[1:], (0,)
+            condition, (condition.shape.dims[0], *on_true.shape.dims[1:]), (0,)
         )
     return op.b.select(condition, on_true, on_false)
 

@@ -5,7 +5,7 @@ An index out of range is dropped, as TensorFlow does on GPU; on CPU, TensorFlow 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 
@@ -97,7 +97,7 @@ def segments(op: Op, opcode: str, count: Size) -> Instruction:
     first: Any = neutral(opcode, wide)
     if element.is_float and opcode in ("maximum", "minimum"):
         # TensorFlow starts at the least finite number, not at minus infinity.
-        limits: Any = ml_dtypes.finfo(element.numpy)
+        limits = cast("Any", ml_dtypes.finfo(element.numpy))
         first = limits.min if opcode == "maximum" else limits.max
     into = op.b.like(first, Shape.array(wide, (count, *rest)))
     made = scatter_rows(op, opcode, into, numbers, op.b.convert_to(data, wide))

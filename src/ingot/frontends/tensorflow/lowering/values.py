@@ -81,7 +81,7 @@ class Known:
 
 def plain_size(item: Any) -> Any:
     """Return an element of a known array as Python's own number, or the symbolic size it is."""
-    return item.item() if isinstance(item, np.generic) else item
+    return item if isinstance(item, Dim | int | float | bool) else item.item()
 
 
 def object_array(values: list[Size]) -> Array:

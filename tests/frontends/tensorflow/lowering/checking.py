@@ -1,0 +1,132 @@
+"""Runs a TensorFlow function twice, as TensorFlow and as lowered HLO in the evaluator.
+
+Tables of cases are checked by `check`: same dtypes, same shapes, same values within a tolerance.
+With `open_sizes`, the same is done once more with every size over 1 unknown at trace time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ingot.evaluator.interpreter import evaluate
+from ingot.frontends.tensorflow.binding import LoweredFunction
+from ingot.frontends.tensorflow.capture import capture, snapshot
+from ingot.frontends.tensorflow.lowering import lower
+from ingot.frontends.tensorflow.variables import bind
+from ingot.hlo.verifier import verify
+
+TOLERANCES = {
+    np.dtype(np.float64): 1e-12,
+    np.dtype(np.float32): 2e-6,
+    np.dtype(np.float16): 2e-3,
+    np.dtype(tf.bfloat16.as_numpy_dtype): 2e-2,
+    np.dtype(np.complex64): 2e-6,
+    np.dtype(np.complex128): 1e-12,
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A traced function and its lowering."""
+
+    concrete: Any
+    lowered: LoweredFunction
+
+    def arguments(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Return the entry's arguments: inputs, and the present values of variables."""
+        values = [*inputs, *self.concrete.captured_inputs]
+        by_handle = {id(v.handle): v for v in self.concrete.graph.variables}
+        found = (values[parameter.input] for parameter in self.lowered.binding.parameters)
+        return [np.asarray(by_handle.get(id(value), value)) for value in found]
+
+    def evaluate(self, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the function's outputs and its variables' new values by name, as HLO says."""
+        results = evaluate(self.lowered.module, self.arguments(inputs))
+        values = [*inputs, *self.concrete.captured_inputs]
+        outputs: list[Any] = [None] * len(self.concrete.graph.outputs)
+        for output, source in self.lowered.binding.handed_on:
+            outputs[output] = values[source]
+        variables = {}
+        by_handle = {id(v.handle): v for v in self.concrete.graph.variables}
+        for binding, value in zip(self.lowered.binding.results, results, strict=True):
+            if binding.output is not None:
+                outputs[binding.output] = value
+            else:
+                variables[by_handle[id(values[binding.variable])].name] = value
+        return outputs, variables
+
+
+def trace(function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> Program:
+    """Trace, capture and lower a function; the module is verified."""
+    concrete = tf.function(function, autograph=True).get_concrete_function(*specs)
+    source, binding = bind(snapshot(concrete.name, concrete.graph))
+    lowered = lower(capture(source), binding, "test")
+    verify(lowered.module)
+    return Program(concrete, lowered)
+
+
+def specs_of(inputs: Sequence[Any], *, open_sizes: bool = False) -> list[tf.TensorSpec]:
+    """Return the inputs' specs; with `open_sizes`, sizes over 1 are unknown."""
+    return [
+        tf.TensorSpec(
+            [None if open_sizes and size > 1 else size for size in np.shape(item)],
+            tf.as_dtype(np.asarray(item).dtype),
+        )
+        for item in inputs
+    ]
+
+
+def check(
+    function: Callable[..., Any],
+    *inputs: Any,
+    open_sizes: bool = False,
+    specs: Sequence[tf.TensorSpec] | None = None,
+    tolerance: float | None = None,
+) -> Program:
+    """Hold the lowered function against TensorFlow's own result on `inputs`."""
+    arrays = [np.asarray(item) for item in inputs]
+    program = trace(function, specs or specs_of(arrays, open_sizes=open_sizes))
+    got, variables = program.evaluate(arrays)
+    wanted = tf.nest.flatten(program.concrete(*map(tf.constant, arrays)))
+    for have, want in zip(got, wanted, strict=True):
+        assert_same(have, np.asarray(want), tolerance)
+    for variable in program.concrete.graph.variables:
+        if variable.name in variables:
+            assert_same(variables[variable.name], variable.numpy(), tolerance)
+    return program
+
+
+def assert_same(have: Any, want: np.ndarray, tolerance: float | None = None) -> None:
+    """Hold two arrays against each other; integers and bools must be equal."""
+    have = np.asarray(have)
+    assert have.dtype == want.dtype
+    assert have.shape == want.shape
+    limit = TOLERANCES.get(want.dtype, 0.0) if tolerance is None else tolerance
+    if want.dtype.kind in "fc" or want.dtype.kind == "V" or limit:
+        wide = np.complex128 if want.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(
+            have.astype(wide), want.astype(wide), rtol=limit, atol=limit, equal_nan=True
+        )
+    else:
+        np.testing.assert_array_equal(have, want)
+
+
+def numbers(*dims: int, dtype: Any = np.float32, seed: int = 0, scale: float = 1.0) -> np.ndarray:
+    """Return repeatable numbers of both signs."""
+    generator = np.random.default_rng([seed, *dims])
+    if np.dtype(dtype).kind in "iu":
+        low = -9 if np.dtype(dtype).kind == "i" else 0
+        return generator.integers(low, 10, dims).astype(dtype)
+    if np.dtype(dtype).kind == "b":
+        return generator.integers(0, 2, dims).astype(bool)
+    values = generator.standard_normal(dims) * scale
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * generator.standard_normal(dims)
+    return np.asarray(values).astype(dtype)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-30, -1e30, np.inf, -np.inf, np.nan]
+"""Values at which elementwise ops differ from each other."""
