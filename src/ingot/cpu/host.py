@@ -1,0 +1,246 @@
+"""The host program: the schedule of a module as one native function.
+
+`S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels in
+schedule order, loops for `while`, branches for `conditional`, and copies. One execution is one call;
+no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`.
+
+Invariant: every address comes from the buffer assignment; the host program allocates nothing.
+"""
+
+from __future__ import annotations
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.cpu.emit.loop import SLOT_BYTES, EmittedKernel
+from ingot.cpu.emit.values import IndexValue, ValueEmitter
+from ingot.cpu.kernels import KernelSet
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import FunctionRef, Value
+from ingot.passes.buffers.assignment import (
+    BufferAssignment,
+    Constant,
+    Output,
+    Parameter,
+)
+from ingot.support.diagnostics import UnsupportedError
+
+_VIEWS = frozenset(
+    {
+        "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "reshape",
+        "optimization-barrier", "add-dependency", "after-all",
+    }
+)  # fmt: skip
+RUNTIME_POOL, RUNTIME_PARALLEL = 0, 8
+
+
+class HostProgram:
+    """Emits `S_run` of one module."""
+
+    def __init__(
+        self,
+        builder: ModuleBuilder,
+        module: Module,
+        assignment: BufferAssignment,
+        kernels: KernelSet,
+        info: ProgramInfo,
+        symbols: tuple[str, ...],
+    ) -> None:
+        """Emit into `builder`; `symbols` are the size names in ABI order."""
+        self.module = module
+        self.assignment = assignment
+        self.kernels = kernels
+        self.builder = builder
+        params = [(name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")]
+        self.f: FunctionBuilder = builder.function(
+            info.run_symbol, lt.I32, params, attrs="nounwind uwtable"
+        )
+        runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = self.f.params
+        f = self.f
+        layout = info.sizes_layout
+        names: dict[str, IndexValue] = {
+            name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
+            for n, name in enumerate(symbols)
+        }
+        self.emitter = ValueEmitter(f, {}, names, fma=True)
+        self.pool = f.load(lt.PTR, f.gep(runtime, RUNTIME_POOL), 8)
+        self.parallel = f.load(lt.PTR, f.gep(runtime, RUNTIME_PARALLEL), 8)
+        self._bases: dict[tuple[str, int], Value] = {}
+        self._load_bases(info)
+        self.env = f.alloca(lt.I64, max(1, self._env_slots()), 64)
+
+    def _env_slots(self) -> int:
+        return max((k.emitted.slots for k in self.kernels.compiled.values()), default=1)
+
+    def _load_bases(self, info: ProgramInfo) -> None:
+        """Load every input and output address at the entry: they dominate all uses."""
+        f = self.f
+        for kind, table, count in (
+            ("input", self.inputs, len(info.params)),
+            ("output", self.outputs, len(info.outputs)),
+        ):
+            for number in range(count):
+                address = f.gep(table, number * SLOT_BYTES)
+                self._bases[kind, number] = f.load(lt.PTR, address, 8)
+
+    def emit(self) -> None:
+        """Emit the whole function."""
+        self._copy_donated()
+        self.computation(self.module.entry)
+        self.f.ret(self.f.const(lt.I32, 0))
+
+    def _copy_donated(self) -> None:
+        """Fill outputs that start as a parameter's value when the caller gave another buffer."""
+        f = self.f
+        for output, parameter, size in self.assignment.donations:
+            target, source = self._bases["output", output], self._bases["input", parameter]
+            bytes_ = self.emitter.index(size)
+
+            def copy(target: Value = target, source: Value = source, size: IndexValue = bytes_) -> None:
+                f.memcpy(target, source, size)
+
+            f.if_(f.icmp("ne", target, source), copy)
+
+    # ---- addresses
+
+    def address(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Value:
+        """Return the address of a value's buffer."""
+        found = self.assignment.slice_of(instruction, path)
+        offset = self.emitter.index(found.offset)
+        allocation = found.allocation
+        if isinstance(allocation, Parameter):
+            base = self._bases["input", allocation.index]
+        elif isinstance(allocation, Output):
+            base = self._bases["output", allocation.index]
+        elif isinstance(allocation, Constant):
+            base = self.constants
+        else:
+            base = self.temp
+        return self.f.gep(base, offset)
+
+    # ---- instructions
+
+    def computation(self, computation: Computation) -> None:
+        """Emit the instructions of a computation in schedule order."""
+        for instruction in self.module.schedule[computation]:
+            self.instruction(instruction)
+
+    def instruction(self, instruction: Instruction) -> None:
+        """Emit one instruction.
+
+        Raises:
+            UnsupportedError: the CPU backend cannot run the opcode.
+        """
+        opcode = instruction.opcode
+        if opcode in _VIEWS:
+            return
+        if opcode == "fusion":
+            self._fusion(instruction)
+        elif opcode == "while":
+            self._while(instruction)
+        elif opcode == "conditional":
+            self._conditional(instruction)
+        elif opcode == "copy":
+            self._copy(instruction)
+        else:
+            metadata = instruction.metadata
+            raise UnsupportedError(
+                f"the CPU backend cannot run {opcode}",
+                code="INGOT0330",
+                instruction=repr(instruction),
+                op_type=metadata.op_type,
+                op_name=metadata.op_name,
+                location=metadata.location,
+                hint="see the op coverage table in docs/ops.md",
+            )
+
+    def _copy(self, instruction: Instruction) -> None:
+        f = self.f
+        for path, shape in instruction.shape.leaves():
+            target = self.address(instruction, path)
+            source = self.address(instruction.operands[0], path)
+            if target.text != source.text and shape.is_array:
+                f.memcpy(target, source, self.emitter.index(shape.bytes))
+
+    def _fusion(self, instruction: Instruction) -> None:
+        compiled = self.kernels.of(instruction)
+        addresses = [self.address(operand) for operand in instruction.operands]
+        addresses.extend(self.address(instruction, path) for path, _ in instruction.shape.leaves())
+        self.call_kernel(compiled.emitted, addresses)
+
+    def call_kernel(self, kernel: EmittedKernel, addresses: list[Value]) -> None:
+        """Fill env and run every phase of a kernel."""
+        f = self.f
+        values = [*addresses, self._scratch(), *map(self._size, kernel.symbols)]
+        for number, value in enumerate(values):
+            f.store(value, f.gep(self.env, number * SLOT_BYTES), 8)
+        for phase in kernel.phases:
+            function = self.builder.declare(phase.symbol, lt.VOID, [lt.PTR, lt.I64])
+            self._phase(function, self.emitter.index(phase.chunks))
+
+    def _phase(self, function: FunctionRef, chunks: IndexValue) -> None:
+        f = self.f
+        if chunks == 0:
+            return
+        if chunks == 1:
+            f.call(function, [self.env, f.const(lt.I64, 0)])
+            return
+        address = Value(lt.PTR, function.text)
+        arguments = [self.pool, address, self.env, f.as_value(chunks)]
+        types = [lt.PTR, lt.PTR, lt.PTR, lt.I64]
+        f.call_indirect(self.parallel, lt.VOID, types, arguments)
+
+    def _scratch(self) -> Value:
+        return self.f.gep(self.temp, self.emitter.index(self.assignment.scratch_offset))
+
+    def _size(self, name: str) -> Value:
+        return self.f.as_value(self.emitter.names[name])
+
+    def _while(self, instruction: Instruction) -> None:
+        condition = instruction.attributes.condition
+        body = instruction.attributes.body
+        f = self.f
+
+        def test(_: list[Value]) -> Value:
+            self.computation(condition)
+            return self._predicate(condition.root)
+
+        def step(_: list[Value]) -> list[Value]:
+            self.computation(body)
+            return []
+
+        f.while_([], test, step)
+
+    def _predicate(self, instruction: Instruction) -> Value:
+        f = self.f
+        byte = f.load(lt.I8, self.address(instruction))
+        return f.icmp("ne", byte, f.zero(lt.I8))
+
+    def _conditional(self, instruction: Instruction) -> None:
+        index = instruction.operands[0]
+        branches = instruction.attributes.branch_computations
+        f = self.f
+        if index.shape.dtype is PRED:
+            f.if_(
+                self._predicate(index),
+                lambda: self.computation(branches[0]),
+                lambda: self.computation(branches[1]),
+            )
+            return
+        number = f.load(lt.I32, self.address(index))
+        self._branch(number, branches, 0)
+
+    def _branch(self, number: Value, branches: tuple[Computation, ...], first: int) -> None:
+        """Emit branch `first` or a later one; an index out of range takes the last."""
+        f = self.f
+        if first == len(branches) - 1:
+            self.computation(branches[first])
+            return
+        f.if_(
+            f.icmp("eq", number, f.const(lt.I32, first)),
+            lambda: self.computation(branches[first]),
+            lambda: self._branch(number, branches, first + 1),
+        )

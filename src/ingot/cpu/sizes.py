@@ -1,0 +1,179 @@
+"""Sizes: the `S_sizes` function, and how symbolic sizes are bound from parameter shapes.
+
+A symbolic size takes its value from the first parameter dimension that is nothing but its name;
+every other dimension that has symbols is a constraint that is checked at each call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
+from ingot.cpu.emit.loop import SLOT_BYTES
+from ingot.cpu.emit.values import IndexValue, ValueEmitter
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.support.diagnostics import UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where a symbolic size comes from: dimension `place` of flattened parameter `parameter`."""
+
+    name: str
+    parameter: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Dimension `place` of parameter `parameter` must be `size`."""
+
+    parameter: int
+    place: int
+    size: int | Dim
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizePlan:
+    """How sizes are bound and checked."""
+
+    bindings: tuple[Binding, ...]
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Size names in ABI order."""
+        return tuple(binding.name for binding in self.bindings)
+
+
+def parameter_leaves(module: Module) -> list[tuple[str, Shape]]:
+    """Return (name, shape) of every flattened entry parameter."""
+    return [
+        (".".join((parameter.name, *map(str, path))), shape)
+        for parameter in module.entry.parameters
+        for path, shape in parameter.shape.leaves()
+    ]
+
+
+def plan_sizes(module: Module) -> SizePlan:
+    """Return how the module's symbolic sizes are bound.
+
+    Raises:
+        UnsupportedError: a size is in no parameter dimension by its bare name.
+    """
+    leaves = parameter_leaves(module)
+    bindings: dict[str, Binding] = {}
+    for number, (_, shape) in enumerate(leaves):
+        for place, size in enumerate(shape.dims):
+            if isinstance(size, Dim) and size.is_symbol and size.text not in bindings:
+                bindings[size.text] = Binding(size.text, number, place)
+    constraints: list[Constraint] = []
+    for number, (name, shape) in enumerate(leaves):
+        for place, size in enumerate(shape.dims):
+            if isinstance(size, int):
+                continue
+            bound = bindings.get(size.text)
+            if bound is not None and (bound.parameter, bound.place) == (number, place):
+                continue
+            message = f"dimension {place} of '{name}' must be {_explain(size, bindings, leaves)}"
+            constraints.append(Constraint(number, place, size, message))
+            _require_bound(size, bindings, name, shape)
+    return SizePlan(tuple(bindings.values()), tuple(constraints))
+
+
+def _explain(
+    size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]
+) -> str:
+    places = [
+        f"{symbol} is dimension {bindings[symbol].place} of '{leaves[bindings[symbol].parameter][0]}'"
+        for symbol in sorted(size.symbols)
+        if symbol in bindings
+    ]
+    return f"{size} ({', '.join(places)})"
+
+
+def _require_bound(size: Dim, bindings: dict[str, Binding], name: str, shape: Shape) -> None:
+    free = sorted(symbols_of((size,)) - set(bindings))
+    if free:
+        raise UnsupportedError(
+            f"symbolic size {', '.join(free)} cannot be found from the parameters",
+            code="INGOT0331",
+            notes=(f"'{name}' has shape {shape}",),
+            hint="let one parameter have a dimension that is just this size",
+        )
+
+
+def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
+    """Return the ABI description of a module."""
+    params = tuple(
+        ParamInfo(shape.dtype.name, _dims(shape), name) for name, shape in parameter_leaves(module)
+    )
+    leaves = module.result_shape.leaves()
+    outputs = tuple(
+        OutputInfo(shape.dtype.name, _dims(shape), _aliased(module, path)) for path, shape in leaves
+    )
+    messages = tuple(constraint.message for constraint in plan.constraints)
+    return ProgramInfo(symbol, params, outputs, len(plan.bindings), constraints=messages)
+
+
+def _dims(shape: Shape) -> tuple[int | None, ...]:
+    return tuple(size if isinstance(size, int) else None for size in shape.dims)
+
+
+def _aliased(module: Module, path: tuple[int, ...]) -> int | None:
+    """Return the flattened parameter whose buffer output leaf `path` takes over."""
+    starts: list[int] = []
+    total = 0
+    for parameter in module.entry.parameters:
+        starts.append(total)
+        total += len(parameter.shape.leaves())
+    for alias in module.aliases:
+        if alias.output == path:
+            paths = [p for p, _ in module.entry.parameters[alias.parameter].shape.leaves()]
+            return starts[alias.parameter] + paths.index(alias.path)
+    return None
+
+
+def emit_sizes(
+    builder: ModuleBuilder,
+    module: Module,
+    plan: SizePlan,
+    info: ProgramInfo,
+    arena_bytes: int | Dim,
+) -> None:
+    """Emit `S_sizes`."""
+    f = builder.function(info.sizes_symbol, lt.I32, [("in_dims", lt.PTR), ("sizes", lt.PTR)])
+    in_dims, sizes = f.params
+
+    def dimension(parameter: int, place: int) -> IndexValue:
+        dims = f.load(lt.PTR, f.gep(in_dims, parameter * SLOT_BYTES), 8)
+        return f.load(lt.I64, f.gep(dims, place * SLOT_BYTES), 8)
+
+    def put(slot: int, value: IndexValue) -> None:
+        f.store(f.as_value(value), f.gep(sizes, slot * SLOT_BYTES), 8)
+
+    names: dict[str, IndexValue] = {
+        binding.name: dimension(binding.parameter, binding.place) for binding in plan.bindings
+    }
+    emitter = ValueEmitter(f, {}, names, fma=True)
+    for number, constraint in enumerate(plan.constraints):
+        actual = dimension(constraint.parameter, constraint.place)
+
+        def fail(number: int = number) -> None:
+            f.ret(f.const(lt.I32, number + 1))
+
+        f.if_(f.ine(actual, emitter.index(constraint.size)), fail)
+    layout = info.sizes_layout
+    put(0, emitter.index(arena_bytes))
+    for number, binding in enumerate(plan.bindings):
+        put(layout.symbol(number), names[binding.name])
+    for number, (_, shape) in enumerate(module.result_shape.leaves()):
+        put(layout.output_bytes(number), emitter.index(shape.bytes))
+        for place, size in enumerate(shape.dims):
+            put(layout.output_dims(number) + place, emitter.index(size))
+    f.ret(f.const(lt.I32, 0))
