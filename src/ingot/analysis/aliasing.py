@@ -1,0 +1,355 @@
+"""Aliasing: which value every leaf of every instruction holds.
+
+A value is made by one instruction at one leaf. Views (tuple, get-tuple-element, bitcast, reshape,
+barriers) make none: their leaves are the values of their operands. Loops and branches are where
+several values meet in one place:
+
+* a loop element that the body returns unchanged is the initial value itself, inside and after;
+* any other loop element is two values: the *state*, which the condition and the body see as their
+  parameter, and the *result* of the `while`. Initial value, state, what the body returns and the
+  result want one buffer; the buffer passes see to it;
+* the parameter of a branch is the operand; a leaf that all branches return from one and the same
+  operand leaf is that operand; any other leaf of a conditional is a value of its own.
+
+Invariant: every computation that control flow calls has one caller (`flatten-call-graph`).
+
+Source: xla/hlo/analysis/hlo_dataflow_analysis.h, with loop states instead of phi values.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("main")
+    >>> x = b.parameter(0, "f32[4]")
+    >>> root = b.get_tuple_element(b.tuple(x, b.negate(x)), index=0)
+    >>> analyze(Module.of("m", b.build(root))).value(root)
+    parameter p0{}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError, UnsupportedError
+
+Path: TypeAlias = tuple[int, ...]
+
+_FIRST_OPERAND_VIEWS = frozenset({"bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
+VIEWS = _FIRST_OPERAND_VIEWS | {"tuple", "get-tuple-element"}
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """What one instruction makes at one leaf.
+
+    Attributes:
+        kind: "parameter" (of the entry), "constant", "instruction", "state" (what condition and
+            body see), "result" (of a while) or "branches" (result of a conditional).
+        instruction: who makes it; for a state the body's parameter.
+        path: leaf of the instruction's shape.
+        shape: the leaf's shape.
+        number: order of discovery, for stable sorting.
+    """
+
+    kind: str
+    instruction: Instruction
+    path: Path
+    shape: Shape
+    number: int
+
+    def __repr__(self) -> str:
+        path = ",".join(map(str, self.path))
+        return f"{self.kind} {self.instruction.name}{{{path}}}"
+
+
+# The values of a tuple are a tuple; tokens and opaque leaves hold nothing.
+Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
+
+
+@dataclass(slots=True)
+class Aliasing:
+    """The value of every leaf.
+
+    Attributes:
+        module: what was analyzed.
+        values: every value, in order of discovery (callers before callees).
+        trees: values of every instruction of the entry and of what control flow calls.
+        states: per `while`, its non-invariant leaves as (path, state, result).
+        merges: per `conditional`, the leaves that are values of their own.
+        callers: the `while` or `conditional` that calls a computation.
+    """
+
+    module: Module
+    values: list[Value] = field(default_factory=list[Value])
+    trees: dict[Instruction, Tree] = field(default_factory=dict[Instruction, "Tree"])
+    states: dict[Instruction, list[tuple[Path, Value, Value]]] = field(
+        default_factory=dict[Instruction, "list[tuple[Path, Value, Value]]"]
+    )
+    merges: dict[Instruction, list[tuple[Path, Value]]] = field(
+        default_factory=dict[Instruction, "list[tuple[Path, Value]]"]
+    )
+    callers: dict[Computation, Instruction] = field(default_factory=dict[Computation, Instruction])
+
+    def value(self, instruction: Instruction, path: Path = ()) -> Value | None:
+        """Return the value that a leaf holds; None for tokens."""
+        found = at(self.trees[instruction], path)
+        assert not isinstance(found, tuple), f"{path} of {instruction.name} is not a leaf"
+        return found
+
+    def sources(self, instruction: Instruction, path: Path = ()) -> frozenset[Value]:
+        """Return the values made by instructions that may be in a leaf, through loops and branches."""
+        start = self.value(instruction, path)
+        found: set[Value] = set()
+        stack = [start] if start is not None else []
+        while stack:
+            value = stack.pop()
+            if value not in found:
+                found.add(value)
+                stack.extend(self._incoming(value))
+        return frozenset(v for v in found if v.kind not in ("state", "result", "branches"))
+
+    def _incoming(self, value: Value) -> Iterator[Value]:
+        roots: list[Tree] = []
+        if value.kind == "branches":
+            branches = value.instruction.attributes.branch_computations
+            roots = [self.trees[branch.root] for branch in branches]
+        elif value.kind in ("state", "result"):
+            loop = self.callers.get(value.instruction.computation, value.instruction)
+            loop = loop if value.kind == "state" else value.instruction
+            roots = [self.trees[loop.operands[0]], self.trees[loop.attributes.body.root]]
+        for root in roots:
+            found = at(root, value.path)
+            if isinstance(found, Value):
+                yield found
+
+
+def is_view(instruction: Instruction) -> bool:
+    """Whether the instruction makes no value: its result is memory of its operands."""
+    return instruction.opcode in VIEWS
+
+
+def at(tree: Tree, path: Path) -> Tree:
+    """Return the part of a tree at an index path."""
+    for number in path:
+        assert isinstance(tree, tuple)
+        tree = tree[number]
+    return tree
+
+
+def leaves(tree: Tree, path: Path = ()) -> Iterator[tuple[Path, Value]]:
+    """Yield (path, value) of every leaf that holds something."""
+    if isinstance(tree, Value):
+        yield path, tree
+    elif tree is not None:
+        for number, element in enumerate(tree):
+            yield from leaves(element, (*path, number))
+
+
+def analyze(module: Module) -> Aliasing:
+    """Return the values of every leaf of the entry and of what its control flow calls.
+
+    Raises:
+        InternalError: INGOT0920 when control flow calls a computation from two places.
+        UnsupportedError: INGOT0320 for `call`, which should have been inlined.
+    """
+    analysis = Aliasing(module)
+    _Analyzer(analysis).entry(module.entry)
+    return analysis
+
+
+class _Analyzer:
+    """Walks computations from the entry down, operands first."""
+
+    def __init__(self, analysis: Aliasing) -> None:
+        self._analysis = analysis
+        self._unchanged: dict[Computation, dict[Path, Path]] = {}
+
+    def entry(self, computation: Computation) -> None:
+        trees = [self._make("parameter", p, p.shape) for p in computation.parameters]
+        self._walk(computation, trees)
+
+    def _walk(self, computation: Computation, arguments: list[Tree]) -> None:
+        trees = self._analysis.trees
+        for parameter, tree in zip(computation.parameters, arguments, strict=True):
+            trees[parameter] = tree
+        for instruction in computation.post_order():
+            if instruction.opcode != "parameter":
+                trees[instruction] = self._tree(instruction)
+
+    def _tree(self, instruction: Instruction) -> Tree:
+        if is_view(instruction):
+            return _view_tree(instruction, self._analysis.trees)
+        if instruction.opcode == "while":
+            return self._while(instruction)
+        if instruction.opcode == "conditional":
+            return self._conditional(instruction)
+        if instruction.opcode == "call":
+            raise UnsupportedError(
+                "a call reaches buffer analysis",
+                code="INGOT0320",
+                instruction=repr(instruction),
+                hint="run call-inliner before",
+            )
+        kind = "constant" if instruction.opcode == "constant" else "instruction"
+        return self._make(kind, instruction, instruction.shape)
+
+    def _make(self, kind: str, instruction: Instruction, shape: Shape, path: Path = ()) -> Tree:
+        if shape.is_tuple:
+            return tuple(
+                self._make(kind, instruction, element, (*path, number))
+                for number, element in enumerate(shape.elements)
+            )
+        if not shape.is_array:
+            return None
+        value = Value(kind, instruction, path, shape, len(self._analysis.values))
+        self._analysis.values.append(value)
+        return value
+
+    def _enter(self, called: Computation, caller: Instruction, arguments: list[Tree]) -> None:
+        known = self._analysis.callers.setdefault(called, caller)
+        if known is not caller or called is self._analysis.module.entry:
+            raise InternalError(
+                f"{called.name} is called by {known.name} and {caller.name}",
+                code="INGOT0920",
+                hint="run flatten-call-graph before",
+            )
+        self._walk(called, arguments)
+
+    def _while(self, loop: Instruction) -> Tree:
+        initial = self._analysis.trees[loop.operands[0]]
+        condition, body = loop.attributes.condition, loop.attributes.body
+        if condition is body:
+            raise InternalError(
+                f"{body.name} is condition and body of {loop.name}", code="INGOT0920"
+            )
+        invariant = self._unchanged_leaves(body)
+        states: list[tuple[Path, Value, Value]] = []
+
+        def split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
+            if isinstance(tree, tuple):
+                pairs = [split(element, (*path, n)) for n, element in enumerate(tree)]
+                return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+            if tree is None or invariant.get(path) == (0, *path):
+                return tree, tree
+            state = self._make("state", body.parameters[0], tree.shape, path)
+            result = self._make("result", loop, tree.shape, path)
+            assert isinstance(state, Value)
+            assert isinstance(result, Value)
+            states.append((path, state, result))
+            return state, result
+
+        inside, after = split(initial, ())
+        self._analysis.states[loop] = states
+        self._enter(condition, loop, [inside])
+        self._enter(body, loop, [inside])
+        return after
+
+    def _conditional(self, instruction: Instruction) -> Tree:
+        branches: tuple[Computation, ...] = instruction.attributes.branch_computations
+        arguments = [self._analysis.trees[operand] for operand in instruction.operands[1:]]
+        if len(set(branches)) != len(branches):
+            raise InternalError(f"{instruction.name} calls a branch twice", code="INGOT0920")
+        for branch, argument in zip(branches, arguments, strict=True):
+            self._enter(branch, instruction, [argument])
+        merges: list[tuple[Path, Value]] = []
+        outer = {value for _, value in leaves(tuple(arguments))}
+
+        def merge(shape: Shape, path: Path) -> Tree:
+            if shape.is_tuple:
+                return tuple(merge(e, (*path, n)) for n, e in enumerate(shape.elements))
+            if not shape.is_array:
+                return None
+            given = {at(self._analysis.trees[branch.root], path) for branch in branches}
+            if len(given) == 1 and given <= outer:
+                return given.pop()
+            made = self._make("branches", instruction, shape, path)
+            assert isinstance(made, Value)
+            merges.append((path, made))
+            return made
+
+        tree = merge(instruction.shape, ())
+        self._analysis.merges[instruction] = merges
+        return tree
+
+    def _unchanged_leaves(self, computation: Computation) -> dict[Path, Path]:
+        """Return, per leaf of the root that is a parameter's leaf, (number, *path) of that."""
+        known = self._unchanged.get(computation)
+        if known is None:
+            known = self._unchanged[computation] = _Passing(self._unchanged_leaves).run(computation)
+        return known
+
+
+class _Passing:
+    """Finds which leaves of a root are leaves of parameters, whatever the arguments are."""
+
+    def __init__(self, inner: Callable[[Computation], dict[Path, Path]]) -> None:
+        self._inner = inner
+        self._trees: dict[Instruction, Tree] = {}
+
+    def run(self, computation: Computation) -> dict[Path, Path]:
+        origins: dict[Value, Path] = {}
+        for number, parameter in enumerate(computation.parameters):
+            tree = _placeholders(parameter, parameter.shape, ())
+            self._trees[parameter] = tree
+            origins.update({value: (number, *path) for path, value in leaves(tree)})
+        for instruction in computation.post_order():
+            if instruction.opcode != "parameter":
+                self._trees[instruction] = self._tree(instruction)
+        return {path: origins[value] for path, value in leaves(self._trees[computation.root])}
+
+    def _tree(self, instruction: Instruction) -> Tree:
+        if is_view(instruction):
+            return _view_tree(instruction, self._trees)
+        if instruction.opcode == "while":
+            unchanged = self._inner(instruction.attributes.body)
+            kept = {path for path, origin in unchanged.items() if origin == (0, *path)}
+            return _filtered(self._trees[instruction.operands[0]], kept, ())
+        if instruction.opcode == "conditional":
+            return self._conditional(instruction)
+        return _placeholders(None, instruction.shape, ())
+
+    def _conditional(self, instruction: Instruction) -> Tree:
+        arguments = instruction.operands[1:]
+        branches = [self._inner(b) for b in instruction.attributes.branch_computations]
+
+        def pick(shape: Shape, path: Path) -> Tree:
+            if shape.is_tuple:
+                return tuple(pick(e, (*path, n)) for n, e in enumerate(shape.elements))
+            if any(path not in branch for branch in branches):
+                return None
+            # A branch has one parameter: the origin's first number is always 0.
+            given = {
+                at(self._trees[argument], branch[path][1:])
+                for argument, branch in zip(arguments, branches, strict=True)
+            }
+            return given.pop() if len(given) == 1 else None
+
+        return pick(instruction.shape, ())
+
+
+def _placeholders(parameter: Instruction | None, shape: Shape, path: Path) -> Tree:
+    """Return a tree of fresh values for a parameter; of nothing known for other instructions."""
+    if shape.is_tuple:
+        return tuple(_placeholders(parameter, e, (*path, n)) for n, e in enumerate(shape.elements))
+    if parameter is None or not shape.is_array:
+        return None
+    return Value("parameter", parameter, path, shape, -1)
+
+
+def _filtered(tree: Tree, kept: set[Path], path: Path) -> Tree:
+    if isinstance(tree, tuple):
+        return tuple(_filtered(element, kept, (*path, n)) for n, element in enumerate(tree))
+    return tree if path in kept else None
+
+
+def _view_tree(instruction: Instruction, trees: dict[Instruction, Tree]) -> Tree:
+    if instruction.opcode == "tuple":
+        return tuple(trees[operand] for operand in instruction.operands)
+    first = trees[instruction.operands[0]]
+    if instruction.opcode == "get-tuple-element":
+        return at(first, (instruction.attributes.index,))
+    return first

@@ -1,0 +1,151 @@
+"""In-place ops: which outputs of an instruction live in the memory of an operand.
+
+Two relations. *Must*: an update of a part of an array (dynamic-update-slice, scatter) writes only
+that part, so the output has to be the operand's own buffer; copy insertion sees to it. *May*: an
+elementwise kernel reads an operand at an element only before it writes the outputs there, so an
+output may take over the operand's buffer if the operand dies.
+
+Emitters follow `in_place_operands` literally: what is listed is updated in place, everything else
+is written whole.
+
+Source: xla/hlo/analysis/hlo_dataflow_analysis.cc (GetInPlaceInputOutputPairs,
+CanShareOperandBufferWithUser), cut down to what our kernels do.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("main")
+    >>> x, u, i = b.parameter(0, "f32[4]"), b.parameter(1, "f32[1]"), b.parameter(2, "s32[]")
+    >>> in_place_operands(b.dynamic_update_slice(x, u, i))
+    {(): 0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingot.analysis.aliasing import Path
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+
+_NO_ELEMENT_ORDER = frozenset(
+    # Kernels of these write outputs in other orders than one element after the other.
+    {"dot", "convolution", "reduce", "reduce-window", "scatter", "sort", "dynamic-update-slice",
+     "select-and-scatter", "custom-call", "while", "fusion", "fft", "cholesky", "triangular-solve"}
+)  # fmt: skip
+
+
+def in_place_operands(instruction: Instruction) -> dict[Path, int]:
+    """Return output leaf -> number of the operand whose buffer it must be written into.
+
+    Not for `while`, whose whole state is in place except its invariant leaves.
+    """
+    if instruction.opcode == "fusion":
+        return _fusion_pairs(instruction)
+    return {path: number for path, number in _update_pairs(instruction)}
+
+
+def _update_pairs(update: Instruction) -> Iterator[tuple[Path, int]]:
+    if update.opcode == "dynamic-update-slice":
+        yield (), 0
+    elif update.opcode == "scatter":
+        count = len(update.operands) // 2
+        for number in range(count):
+            yield ((number,) if update.shape.is_tuple else ()), number
+
+
+def _fusion_pairs(fusion: Instruction) -> dict[Path, int]:
+    root = fusion.attributes.calls.root
+    found: dict[Path, int] = {}
+    for prefix, update in _roots(root):
+        for path, number in _update_pairs(update):
+            target = update.operands[number]
+            if target.opcode == "parameter" and _only_updated(target, update, number):
+                found[(*prefix, *path)] = target.attributes.number
+    if len(set(found.values())) != len(found):
+        return {}
+    return found
+
+
+def _roots(root: Instruction) -> list[tuple[Path, Instruction]]:
+    if root.opcode == "tuple":
+        return [((number,), element) for number, element in enumerate(root.operands)]
+    return [((), root)]
+
+
+def _only_updated(target: Instruction, update: Instruction, number: int) -> bool:
+    """Whether nothing reads `target` after its memory may have been written.
+
+    Besides the update itself, a dynamic-slice at the very place of a dynamic-update-slice may read
+    it, if its elements go straight to the same elements of the update.
+    """
+    if update.operands.count(target) != 1 or target.is_root:
+        return False
+    others = [user for user in target.users if user is not update]
+    return all(
+        update.opcode == "dynamic-update-slice"
+        and number == 0
+        and user.opcode == "dynamic-slice"
+        and user.operands[1:] == update.operands[2:]
+        and user.shape.dims == update.operands[1].shape.dims
+        and _feeds_elementwise(user, {update.operands[1]}, {update})
+        for user in others
+    )
+
+
+def _feeds_elementwise(
+    source: Instruction, sinks: set[Instruction], behind: set[Instruction]
+) -> bool:
+    """Whether all that `source` reaches before `sinks` is elementwise of its dimensions."""
+    seen: set[Instruction] = set()
+    stack = [source]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if item is not source and not item.has(Trait.ELEMENTWISE):
+            return False
+        if item.shape.dims != source.shape.dims:
+            return False
+        if item in sinks:
+            if not item.users.keys() <= behind:
+                return False
+            continue
+        stack.extend(item.users)
+    return True
+
+
+def may_share_operand(instruction: Instruction, number: int) -> bool:
+    """Whether each output of the instruction may be written over operand `number` as it is read.
+
+    True only if every output has the operand's dimensions and reads it, if at all, at the very
+    element that it writes. Callers still compare byte sizes and see that the operand dies.
+    """
+    operand = instruction.operands[number].shape
+    if not operand.is_array:
+        return False
+    if instruction.opcode != "fusion":
+        fits = instruction.has(Trait.ELEMENTWISE) and instruction.shape.dims == operand.dims
+        return fits and instruction.shape.is_array
+    fused = instruction.attributes.calls
+    roots = [root for _, root in _roots(fused.root)]
+    if any(root.shape.dims != operand.dims or root.shape.is_tuple for root in roots):
+        return False
+    if any(inner.opcode in _NO_ELEMENT_ORDER for inner in fused.instructions):
+        return False
+    return _reaches_elementwise(fused.parameters[number])
+
+
+def _reaches_elementwise(parameter: Instruction) -> bool:
+    """Whether everything computed from `parameter` is elementwise of its dimensions."""
+    seen: set[Instruction] = {parameter}
+    stack = [parameter]
+    while stack:
+        for user in stack.pop().users:
+            if user in seen or (user.opcode == "tuple" and user.is_root):
+                continue
+            if not user.has(Trait.ELEMENTWISE) or user.shape.dims != parameter.shape.dims:
+                return False
+            seen.add(user)
+            stack.append(user)
+    return True

@@ -1,0 +1,359 @@
+"""Liveness: when each value must be intact, over one line of all scheduled instructions.
+
+The line: every instruction has a position; a `while` has one before its condition and body and one
+after them, a `conditional` around its branches, a computation one before and one after its own.
+At position p, operands are read at time 2p and results written at 2p+1. An operand that must stay
+intact while the results are written is read until 2p+1; one that may be overwritten as it is read
+(`analysis.in_place`) only until 2p.
+
+What loops and branches do to time: a loop state is live from the start of the loop to its last use
+in the body, through all of the condition (the value of the last round leaves by there); a value
+from outside that branches read is live up to the conditional and, apart, inside each branch that
+reads it, so that one branch may overwrite what only another one reads.
+
+`Edge`s are the pairs of values that want one buffer; `Liveness.edges` lists them in the order in
+which they should be tried: forward ones along the line, then loop ends, then the program's outputs.
+
+Source: xla/hlo/utils/hlo_live_range.cc, hlo_ordering.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TypeAlias
+
+from ingot.analysis.aliasing import Aliasing, Path, Value, analyze, at, is_view, leaves
+from ingot.analysis.in_place import in_place_operands, may_share_operand
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+
+Schedule: TypeAlias = Mapping[Computation, Sequence[Instruction]]
+Segment: TypeAlias = tuple[int, int]  # first and last time, both included
+
+BEFORE = -1
+FOREVER = 1 << 60
+_NOTHING = frozenset({"parameter", "constant"})
+
+
+class EdgeKind(Enum):
+    """Why two values want one buffer."""
+
+    IN_PLACE = auto()  # operand and output of an in-place update
+    INITIAL = auto()  # initial value and state of a loop
+    BRANCH = auto()  # what a branch returns and the conditional's result
+    LOOP = auto()  # what a body returns and the loop's state
+    OUTPUT = auto()  # what the entry returns and the program's output
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Two values that want one buffer.
+
+    Attributes:
+        kind: why.
+        source: the earlier value.
+        target: the later one.
+        user: who takes `source`: an instruction, or the root of a computation for BRANCH, LOOP
+            and OUTPUT.
+        number: operand number of `user` (IN_PLACE, INITIAL).
+        path: leaf of that operand, or of the root.
+    """
+
+    kind: EdgeKind
+    source: Value
+    target: Value
+    user: Instruction
+    number: int
+    path: Path
+
+
+@dataclass(slots=True)
+class Region:
+    """A computation's place on the line; `caller` is None for the entry."""
+
+    computation: Computation
+    caller: Instruction | None
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Liveness:
+    """When values are live.
+
+    Attributes:
+        aliasing: the values.
+        position: position of each instruction; for while and conditional the one before.
+        after: for while and conditional, the position after.
+        regions: place of each computation.
+        segments: per value, disjoint sorted times during which its memory must be intact.
+        hull_end: per value, until when other buffers must not overlap it (counts as reads until
+            2p+1 also those that permit sharing one and the same buffer).
+        edges: pairs that want one buffer, in the order in which to try them.
+        together: pairs that are one buffer by definition and never interfere.
+        may_share: (operand value, output value) that may be one buffer if they do not interfere.
+        outputs: the program's outputs, per leaf of the entry's root.
+        end: last position of the line.
+    """
+
+    aliasing: Aliasing
+    position: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
+    after: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
+    regions: dict[Computation, Region] = field(default_factory=dict[Computation, Region])
+    segments: dict[Value, list[Segment]] = field(default_factory=dict[Value, "list[Segment]"])
+    hull_end: dict[Value, int] = field(default_factory=dict[Value, int])
+    edges: list[Edge] = field(default_factory=list[Edge])
+    together: list[tuple[Value, Value]] = field(default_factory=list["tuple[Value, Value]"])
+    may_share: list[tuple[Value, Value]] = field(default_factory=list["tuple[Value, Value]"])
+    outputs: dict[Path, Value] = field(default_factory=dict[Path, Value])
+    end: int = 0
+
+
+def analyze_liveness(module: Module, schedule: Schedule) -> Liveness:
+    """Return when every value of the scheduled module is live."""
+    found = Liveness(analyze(module))
+    _number(found, module.entry, None, schedule)
+    found.end = found.regions[module.entry].end
+    _Ranges(found, schedule).run(module)
+    return found
+
+
+def called_by_control_flow(instruction: Instruction) -> tuple[Computation, ...]:
+    """Return the computations that the host program runs for an instruction, in line order."""
+    if instruction.opcode == "while":
+        return (instruction.attributes.condition, instruction.attributes.body)
+    if instruction.opcode == "conditional":
+        return tuple(instruction.attributes.branch_computations)
+    return ()
+
+
+def _number(
+    found: Liveness, computation: Computation, caller: Instruction | None, schedule: Schedule
+) -> None:
+    """Give positions to a computation and to all that it calls, from where the line ends now."""
+    region = Region(computation, caller, found.end)
+    found.regions[computation] = region
+    found.end += 1
+    for instruction in schedule[computation]:
+        found.position[instruction] = found.end
+        found.end += 1
+        called = called_by_control_flow(instruction)
+        for inner in called:
+            _number(found, inner, instruction, schedule)
+        if called:
+            found.after[instruction] = found.end
+            found.end += 1
+    region.end = found.end
+    found.end += 1
+
+
+class _Ranges:
+    """Collects uses, then makes segments of them."""
+
+    def __init__(self, found: Liveness, schedule: Schedule) -> None:
+        self._found = found
+        self._schedule = schedule
+        self._aliasing = found.aliasing
+        # Per value and region of the line: last time of use there. The home region is where the
+        # value is made; others are branches that read it from outside.
+        self._last: dict[Value, dict[Computation, int]] = {}
+        self._hard: dict[Value, int] = {}
+        self._home: dict[Value, Computation] = {}
+        self._first: dict[Value, int] = {}
+        self._late: list[Edge] = []
+
+    def run(self, module: Module) -> None:
+        for value in self._aliasing.values:
+            self._define(value)
+        for computation, instructions in self._schedule.items():
+            if computation not in self._found.regions:
+                continue
+            for instruction in instructions:
+                self._visit(instruction)
+            self._visit_root(computation)
+        self._finish(module)
+
+    # ---- definitions
+
+    def _define(self, value: Value) -> None:
+        found, made_by = self._found, value.instruction
+        self._home[value] = made_by.computation
+        if value.kind in _NOTHING:
+            first = BEFORE
+        elif value.kind == "state":
+            loop = self._aliasing.callers[made_by.computation]
+            first = 2 * found.position[loop] + 1
+        elif value.kind in ("result", "branches"):
+            first = 2 * found.after[made_by] + 1
+        else:
+            first = 2 * found.position[made_by] + 1
+        last = first
+        if value.kind == "state":
+            loop = self._aliasing.callers[made_by.computation]
+            last = 2 * found.regions[loop.attributes.condition].end + 1
+        elif value.kind == "constant":
+            last = FOREVER
+        self._first[value] = first
+        self._last[value] = {made_by.computation: last}
+        self._hard[value] = last
+
+    # ---- uses
+
+    def _use(self, value: Value, computation: Computation, time: int, hard: int) -> None:
+        """Note that `value` is read in `computation` at `time`; until `hard` by other buffers."""
+        self._hard[value] = max(self._hard[value], hard)
+        last, home = self._last[value], self._home[value]
+        while True:
+            last[computation] = max(last.get(computation, time), time)
+            if computation is home or self._is_condition_of(computation, value):
+                return
+            caller = self._found.regions[computation].caller
+            assert caller is not None, f"{value} is used where it is not visible"
+            if caller.opcode == "while":
+                time = 2 * self._found.after[caller]
+            else:
+                time = 2 * self._found.position[caller]
+            self._hard[value] = max(self._hard[value], time)
+            computation = caller.computation
+
+    def _is_condition_of(self, computation: Computation, value: Value) -> bool:
+        if value.kind != "state":
+            return False
+        loop = self._aliasing.callers[value.instruction.computation]
+        return computation is loop.attributes.condition
+
+    def _visit(self, instruction: Instruction) -> None:
+        if is_view(instruction) or instruction.opcode in _NOTHING:
+            return
+        if instruction.opcode == "while":
+            self._visit_while(instruction)
+        elif instruction.opcode == "conditional":
+            self._visit_operand(instruction, 0, in_place=False)
+        else:
+            self._visit_kernel(instruction)
+
+    def _visit_operand(self, instruction: Instruction, number: int, *, in_place: bool) -> None:
+        position = self._found.position[instruction]
+        hard = 2 * position + 1
+        soft = 2 * position if in_place else hard
+        for _, value in leaves(self._aliasing.trees[instruction.operands[number]]):
+            self._use(value, instruction.computation, soft, hard)
+
+    def _visit_kernel(self, instruction: Instruction) -> None:
+        results = self._aliasing.trees[instruction]
+        must = in_place_operands(instruction)
+        updated = set(must.values())
+        for number in range(len(instruction.operands)):
+            shared = number not in updated and may_share_operand(instruction, number)
+            self._visit_operand(instruction, number, in_place=shared or number in updated)
+            source = self._aliasing.trees[instruction.operands[number]]
+            if shared and isinstance(source, Value):
+                self._found.may_share.extend(
+                    (source, result)
+                    for _, result in leaves(results)
+                    if result.shape.bytes == source.shape.bytes
+                )
+        for path, number in must.items():
+            self._edge(EdgeKind.IN_PLACE, instruction, number, (), at(results, path))
+
+    def _visit_while(self, loop: Instruction) -> None:
+        position = self._found.position[loop]
+        for path, state, result in self._aliasing.states[loop]:
+            self._found.together.append((state, result))
+            source = at(self._aliasing.trees[loop.operands[0]], path)
+            assert isinstance(source, Value)
+            self._use(source, loop.computation, 2 * position, 2 * position)
+            self._edge(EdgeKind.INITIAL, loop, 0, path, state)
+
+    def _visit_root(self, computation: Computation) -> None:
+        region = self._found.regions[computation]
+        caller, root = region.caller, computation.root
+        time = 2 * region.end
+        tree = self._aliasing.trees[root]
+        if caller is None:
+            self._visit_outputs(root, time)
+        elif caller.opcode == "conditional":
+            for path, merged in self._aliasing.merges[caller]:
+                self._return(EdgeKind.BRANCH, root, path, merged, time)
+        elif computation is caller.attributes.body:
+            for path, state, _ in self._aliasing.states[caller]:
+                self._return(EdgeKind.LOOP, root, path, state, time)
+        else:
+            assert isinstance(tree, Value)
+            self._use(tree, computation, time + 1, time + 1)
+
+    def _return(
+        self, kind: EdgeKind, root: Instruction, path: Path, target: Value, time: int
+    ) -> None:
+        source = at(self._aliasing.trees[root], path)
+        assert isinstance(source, Value)
+        self._use(source, root.computation, time, time)
+        self._edge(kind, root, 0, path, target)
+
+    def _visit_outputs(self, root: Instruction, time: int) -> None:
+        for path, value in leaves(self._aliasing.trees[root]):
+            number = len(self._aliasing.values) + len(self._found.outputs)
+            output = Value("output", root, path, value.shape, number)
+            self._found.outputs[path] = output
+            self._found.segments[output] = [(time + 1, FOREVER)]
+            self._found.hull_end[output] = FOREVER
+            self._return(EdgeKind.OUTPUT, root, path, output, time)
+
+    def _edge(
+        self, kind: EdgeKind, user: Instruction, number: int, path: Path, target: object
+    ) -> None:
+        taken = user.operands[number] if kind in (EdgeKind.IN_PLACE, EdgeKind.INITIAL) else user
+        source = at(self._aliasing.trees[taken], path)
+        assert isinstance(source, Value)
+        assert isinstance(target, Value)
+        self._late.append(Edge(kind, source, target, user, number, path))
+
+    # ---- segments
+
+    def _finish(self, module: Module) -> None:
+        donated = self._donated(module)
+        for value in self._aliasing.values:
+            if value.kind == "parameter" and value not in donated:
+                self._found.segments[value] = [(BEFORE, FOREVER)]
+                self._found.hull_end[value] = FOREVER
+                continue
+            self._found.segments[value] = self._segments(value)
+            self._found.hull_end[value] = max(self._hard[value], self._found.segments[value][-1][1])
+        self._found.edges = sorted(self._late, key=self._edge_order)
+
+    def _donated(self, module: Module) -> set[Value]:
+        """Return parameters that an output takes over, each joined with that output."""
+        found: set[Value] = set()
+        for alias in module.aliases:
+            parameter = module.entry.parameters[alias.parameter]
+            value = self._aliasing.value(parameter, alias.path)
+            output = self._found.outputs.get(alias.output)
+            if value is not None and output is not None and value not in found:
+                self._found.together.append((value, output))
+                found.add(value)
+        return found
+
+    def _segments(self, value: Value) -> list[Segment]:
+        regions, home = self._found.regions, self._home[value]
+        parts: list[Segment] = []
+        for computation, last in self._last[value].items():
+            outside = computation is not home and not self._is_condition_of(computation, value)
+            first = 2 * regions[computation].start if outside else self._first[value]
+            parts.append((first, last))
+        parts.sort()
+        merged = [parts[0]]
+        for first, last in parts[1:]:
+            if first <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+            else:
+                merged.append((first, last))
+        return merged
+
+    def _edge_order(self, edge: Edge) -> tuple[int, int]:
+        backward = {EdgeKind.LOOP: 1, EdgeKind.OUTPUT: 2}.get(edge.kind, 0)
+        if edge.kind in (EdgeKind.IN_PLACE, EdgeKind.INITIAL):
+            return backward, self._found.position[edge.user]
+        return backward, self._found.regions[edge.user.computation].end

@@ -1,0 +1,1 @@
+"""Buffers: where every value lives. Flattening, copy insertion, assignment, its check."""

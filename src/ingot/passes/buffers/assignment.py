@@ -1,0 +1,205 @@
+"""Buffer assignment: puts every value of a scheduled module into memory of the execution ABI.
+
+Runs after copy insertion: every pair that must share a buffer does. Then elementwise results take
+over operands that die; what is then one class of values is one buffer. A class with an output in it
+is that output, one with a parameter or constant is that; the others are packed into the arena by
+the times at which they are live, whatever computation they belong to.
+
+Invariant: parameters and constants are never written; `verify.py` checks the rest.
+
+Source: xla/service/buffer_assignment.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ingot.analysis.aliasing import Path, Value
+from ingot.analysis.liveness import FOREVER, Liveness, Schedule, analyze_liveness
+from ingot.hlo.dim import Dim
+from ingot.hlo.literal import Literal
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.buffers.buffer_table import (
+    Allocation,
+    AllocationKind,
+    BufferAssignment,
+    Contents,
+    PlacedConstant,
+    Slice,
+)
+from ingot.passes.buffers.coalesce import Classes, join_edges
+from ingot.passes.buffers.packing import ALIGNMENT, Item, pack
+from ingot.support.diagnostics import InternalError
+
+
+def assign_buffers(module: Module, schedule: Schedule) -> BufferAssignment:
+    """Return where every value lives.
+
+    Raises:
+        InternalError: INGOT0922 when copy insertion has not run, or not after the last edit.
+    """
+    liveness = analyze_liveness(module, schedule)
+    classes = Classes(liveness)
+    missing = join_edges(classes, liveness)
+    if missing:
+        raise InternalError(
+            f"{missing[0].source} and {missing[0].target} must share a buffer and interfere",
+            code="INGOT0922",
+            instruction=repr(missing[0].user),
+            hint="run copy-insertion before buffer assignment",
+        )
+    for source, result in liveness.may_share:
+        classes.join(source, result)
+    return _Assigner(module, liveness, classes).run()
+
+
+def flat_leaves(shapes: tuple[Shape, ...]) -> list[tuple[Path, Shape]]:
+    """Return ((parameter number, *path), leaf shape) of all leaves, as the ABI numbers them."""
+    return [((n, *path), leaf) for n, shape in enumerate(shapes) for path, leaf in shape.leaves()]
+
+
+@dataclass(slots=True)
+class _ConstantBlock:
+    """Literals at aligned offsets, equal ones once."""
+
+    offsets: dict[Literal, int] = field(default_factory=dict[Literal, int])
+    end: int = 0
+
+    def place(self, literal: Literal) -> int:
+        found = self.offsets.get(literal)
+        if found is None:
+            found = self.end
+            self.offsets[literal] = found
+            self.end += -(-literal.value.nbytes // ALIGNMENT) * ALIGNMENT
+        return found
+
+
+class _Assigner:
+    """Turns classes of values into slices."""
+
+    def __init__(self, module: Module, liveness: Liveness, classes: Classes) -> None:
+        self._module = module
+        self._liveness = liveness
+        self._classes = classes
+        self._aliasing = liveness.aliasing
+        self._parameters = {
+            path: n for n, (path, _) in enumerate(flat_leaves(module.parameter_shapes))
+        }
+        self._outputs = {path: n for n, (path, _) in enumerate(module.result_shape.leaves())}
+        self._constants = _ConstantBlock()
+        self._slices: dict[Value, Slice] = {}
+
+    def run(self) -> BufferAssignment:
+        constant = self._place_constants()
+        temps: list[Value] = []
+        for representative in self._classes.representatives:
+            members = self._classes.members(representative)
+            first = members[0]
+            if first.kind == "constant":
+                continue
+            allocation = self._fixed(members)
+            if allocation is None:
+                temps.append(representative)
+                continue
+            for value in members:
+                self._slices[value] = Slice(allocation, 0, value.shape.bytes)
+        temp = self._place_temps(temps)
+        return BufferAssignment(
+            aliasing=self._aliasing,
+            slices=self._slices,
+            parameters=self._parameter_allocations(),
+            outputs=self._output_allocations(),
+            temp=temp,
+            constant=constant,
+            constants=tuple(PlacedConstant(lit, at) for lit, at in self._constants.offsets.items()),
+            contents=self._contents(),
+            peak_bytes=self._peak(temps),
+        )
+
+    # ---- allocations
+
+    def _place_constants(self) -> Allocation:
+        offsets: dict[Value, int] = {}
+        for value in self._aliasing.values:
+            if value.kind == "constant":
+                literal: Literal = value.instruction.attributes.literal
+                for number in value.path:
+                    literal = literal.elements[number]
+                offsets[value] = self._constants.place(literal)
+        allocation = Allocation(AllocationKind.CONSTANT, 0, self._constants.end)
+        for value, offset in offsets.items():
+            self._slices[value] = Slice(allocation, offset, value.shape.bytes)
+        return allocation
+
+    def _fixed(self, members: list[Value]) -> Allocation | None:
+        """Return the caller's memory that a class is, or None for a temporary."""
+        output = next((v for v in members if v.kind == "output"), None)
+        parameter = next((v for v in members if v.kind == "parameter"), None)
+        taken = self._parameter_number(parameter) if parameter is not None else None
+        if output is not None:
+            size, index = output.shape.bytes, self._outputs[output.path]
+            return Allocation(AllocationKind.OUTPUT, index, size, taken)
+        if parameter is not None and taken is not None:
+            return Allocation(AllocationKind.PARAMETER, taken, parameter.shape.bytes)
+        return None
+
+    def _parameter_number(self, value: Value) -> int:
+        return self._parameters[(value.instruction.attributes.number, *value.path)]
+
+    def _parameter_allocations(self) -> tuple[Allocation | None, ...]:
+        found: list[Allocation | None] = [None] * len(self._parameters)
+        for value in self._aliasing.values:
+            if value.kind == "parameter":
+                found[self._parameter_number(value)] = self._slices[value].allocation
+        return tuple(found)
+
+    def _output_allocations(self) -> tuple[Allocation | None, ...]:
+        found: list[Allocation | None] = [None] * len(self._outputs)
+        for path, value in self._liveness.outputs.items():
+            found[self._outputs[path]] = self._slices[value].allocation
+        return tuple(found)
+
+    # ---- the arena
+
+    def _span(self, representative: Value) -> tuple[int, int]:
+        """Return the first and last time at which a class must not be overlapped."""
+        members = self._classes.members(representative)
+        segments = self._liveness.segments
+        first = min(segments[value][0][0] for value in members)
+        return first, max(self._liveness.hull_end[value] for value in members)
+
+    def _place_temps(self, temps: list[Value]) -> Allocation:
+        items = [Item(*self._span(value), value.shape.bytes) for value in temps]
+        packed = pack(items)
+        allocation = Allocation(AllocationKind.TEMP, 0, packed.size)
+        for representative, offset in zip(temps, packed.offsets, strict=True):
+            for value in self._classes.members(representative):
+                self._slices[value] = Slice(allocation, offset, value.shape.bytes)
+        return allocation
+
+    def _peak(self, temps: list[Value]) -> int:
+        """Return the most static bytes that temporaries need at one time."""
+        changes: list[tuple[int, int]] = []
+        for value in temps:
+            size: int | Dim = value.shape.bytes
+            if isinstance(size, int):
+                first, last = self._span(value)
+                changes += [(first, size), (last + 1, -size)]
+        live = peak = 0
+        for _, change in sorted(changes):
+            live += change
+            peak = max(peak, live)
+        return peak
+
+    def _contents(self) -> tuple[Contents, ...]:
+        found: list[Contents] = []
+        for representative in self._classes.representatives:
+            members = sorted(
+                self._classes.members(representative),
+                key=lambda value: (self._liveness.segments[value][0], value.number),
+            )
+            first, last = self._span(representative)
+            end = self._liveness.end if last >= FOREVER else last // 2
+            found.append(Contents(self._slices[members[0]], tuple(members), first // 2, end))
+        return tuple(found)

@@ -1,0 +1,174 @@
+"""The buffer table: where every value of a scheduled module lives. Data only.
+
+A *slice* is bytes at an offset of an *allocation*: an input, an output, the constant block or the
+temporary arena, as the execution ABI hands them to a program. Printable like XLA's
+buffer-assignment dump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ingot.analysis.aliasing import Aliasing, Path, Value
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Literal
+from ingot.support.diagnostics import InternalError
+
+
+class AllocationKind(Enum):
+    """Whose memory an allocation is."""
+
+    PARAMETER = "parameter"  # inputs[index]; never written
+    OUTPUT = "output"  # outputs[index]
+    CONSTANT = "constant"  # the constant block; never written
+    TEMP = "temp"  # the arena
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory of the execution ABI.
+
+    Attributes:
+        kind: whose memory it is.
+        index: flattened number of the entry parameter's or result's leaf; 0 for the others.
+        size: bytes.
+        parameter: for an output that takes over a parameter's buffer: the flattened number of that
+            parameter's leaf. The program copies the input here first if the pointers differ.
+    """
+
+    kind: AllocationKind
+    index: int
+    size: int | Dim
+    parameter: int | None = None
+
+    def __str__(self) -> str:
+        if self.kind in (AllocationKind.CONSTANT, AllocationKind.TEMP):
+            return self.kind.value
+        taken = "" if self.parameter is None else f" (takes over parameter {self.parameter})"
+        return f"{self.kind.value} {self.index}{taken}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of an allocation."""
+
+    allocation: Allocation
+    offset: int | Dim
+    size: int | Dim
+
+    def __str__(self) -> str:
+        return f"{self.allocation} at {self.offset}, {self.size} bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedConstant:
+    """A literal (an array) and where it stands in the constant block."""
+
+    literal: Literal
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A buffer and the values that live in it, for reports.
+
+    Attributes:
+        slice: where it is.
+        values: who lives there, in order of time.
+        first: position at which it is first needed, -1 for before the program.
+        last: position at which it is last needed.
+    """
+
+    slice: Slice
+    values: tuple[Value, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferAssignment:
+    """Where every leaf of every scheduled instruction lives.
+
+    Attributes:
+        aliasing: which value each leaf holds.
+        slices: slice of every value.
+        parameters: allocation per flattened leaf of the entry's parameters (None: a token). A
+            parameter that an output takes over has that output's allocation.
+        outputs: allocation per flattened leaf of the entry's result (None: a token).
+        temp: the arena.
+        constant: the constant block.
+        constants: its contents, by offset.
+        contents: every buffer with its values.
+        peak_bytes: most bytes of the arena that are live at once (symbolic buffers left out).
+    """
+
+    aliasing: Aliasing
+    slices: dict[Value, Slice] = field(repr=False)
+    parameters: tuple[Allocation | None, ...]
+    outputs: tuple[Allocation | None, ...]
+    temp: Allocation
+    constant: Allocation
+    constants: tuple[PlacedConstant, ...] = field(repr=False)
+    contents: tuple[Contents, ...] = field(repr=False)
+    peak_bytes: int
+
+    @property
+    def arena_bytes(self) -> int | Dim:
+        """Size of the temporary arena."""
+        return self.temp.size
+
+    def slice_of(self, instruction: Instruction, path: Path = ()) -> Slice:
+        """Return where a leaf of an instruction lives; InternalError for tokens and tuples."""
+        value = self.aliasing.value(instruction, path)
+        if value is None:
+            raise InternalError(
+                f"leaf {path} holds nothing", code="INGOT0921", instruction=repr(instruction)
+            )
+        return self.slices[value]
+
+    def slices_of(self, instruction: Instruction) -> list[tuple[Path, Slice]]:
+        """Return (path, slice) of every array leaf of an instruction, in order."""
+        return [
+            (path, self.slice_of(instruction, path))
+            for path, leaf in instruction.shape.leaves()
+            if leaf.is_array
+        ]
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Every allocation once: parameters, outputs, constants, temp."""
+        given: Iterable[Allocation | None] = (
+            *self.parameters,
+            *self.outputs,
+            self.constant,
+            self.temp,
+        )
+        return tuple(dict.fromkeys(a for a in given if a is not None))
+
+    def to_text(self) -> str:
+        """Return the table as XLA's buffer-assignment dump shows it."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        by_allocation: dict[Allocation, list[Contents]] = {a: [] for a in self.allocations}
+        for contents in self.contents:
+            by_allocation[contents.slice.allocation].append(contents)
+        yield "BufferAssignment:"
+        for number, (allocation, held) in enumerate(by_allocation.items()):
+            yield f"allocation {number}: size {allocation.size}, {allocation}:"
+            for contents in held:
+                where = contents.slice
+                for value in contents.values:
+                    yield (
+                        f" value: {value.instruction.name}{_path_text(value.path)}"
+                        f" {value.shape} ({value.kind})"
+                        f" (size={where.size},offset={where.offset})"
+                    )
+        yield f"Total temp bytes: {self.arena_bytes}, peak live: {self.peak_bytes}"
+
+
+def _path_text(path: Path) -> str:
+    return "{" + ",".join(map(str, path)) + "}"

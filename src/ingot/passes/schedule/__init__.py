@@ -1,0 +1,1 @@
+"""Scheduling: in which order the host program runs the instructions."""

@@ -1,0 +1,270 @@
+"""Scheduling: the order of the host program's instructions, for little memory and few copies.
+
+Per computation, callees first, two orders are made and the one with the lower peak is taken:
+
+* list scheduling: of what is ready, first what frees most bytes beyond what it takes;
+* depth first: operands right before their user, as in `post_order`.
+
+In both, an instruction that overwrites a value (an in-place update, a loop, the value that a loop
+body returns for a state) waits while other readers of that value can still run: each one that
+comes too late would cost a copy. Instructions with side effects keep their order.
+
+Invariant: `module.schedule[c]` holds every instruction of `c` once, after its operands and control
+predecessors.
+
+Source: xla/service/hlo_memory_scheduler.cc (ListScheduler, PostOrderScheduler).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.analysis.aliasing import Tree, Value, analyze, at, is_view, leaves
+from ingot.analysis.in_place import in_place_operands
+from ingot.analysis.liveness import called_by_control_flow
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation, has_side_effect
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.buffers.flatten import FLAT
+
+SCHEDULED = "scheduled"
+_TYPICAL_SIZE = 64  # what a symbolic size counts for when bytes are compared
+_EARLY = frozenset({"parameter", "constant"})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScheduler(Pass):
+    """Fills `module.schedule` for the entry and all that its control flow calls."""
+
+    name: ClassVar[str] = "hlo-memory-scheduler"
+    requires: ClassVar[frozenset[str]] = frozenset({FLAT})
+    ensures: ClassVar[frozenset[str]] = frozenset({SCHEDULED})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Schedule callees before callers, so that a loop's own peak is known."""
+        before = dict(module.schedule)
+        module.schedule.clear()
+        trees = analyze(module).trees
+        peaks: dict[Computation, int] = {}
+        for computation in _control_flow_order(module.entry):
+            problem = _Problem(computation, trees, peaks)
+            candidates = [problem.depth_first(), problem.by_bytes()]
+            best = min(candidates, key=problem.peak)
+            peaks[computation] = problem.peak(best)
+            module.schedule[computation] = best
+        return before != module.schedule
+
+
+def _control_flow_order(entry: Computation) -> list[Computation]:
+    """Return the computations that the host program runs, callees before callers."""
+    order: list[Computation] = []
+    stack = [entry]
+    while stack:
+        computation = stack.pop()
+        order.append(computation)
+        for instruction in computation.instructions:
+            stack.extend(called_by_control_flow(instruction))
+    return order[::-1]
+
+
+def typical_bytes(value: Value) -> int:
+    """Return the bytes of a value, symbolic sizes taken as some middling number."""
+    size = value.shape.bytes
+    if isinstance(size, int):
+        return size
+    return max(dim.evaluate(size, dict.fromkeys(size.symbols, _TYPICAL_SIZE)), 0)
+
+
+class _Problem:
+    """One computation: who reads and makes which value, and who has to wait for whom."""
+
+    def __init__(
+        self,
+        computation: Computation,
+        trees: dict[Instruction, Tree],
+        peaks: dict[Computation, int],
+    ) -> None:
+        self.order = computation.post_order()
+        self._trees = trees
+        self._peaks = peaks
+        self._root = computation.root
+        self.makes = {i: self._made(i) for i in self.order}
+        self.reads = {i: self._read(i) for i in self.order}
+        self.after = self._dependencies()
+        self.overwrites = self._overwritten()
+
+    def _made(self, instruction: Instruction) -> list[Value]:
+        if is_view(instruction) or instruction.opcode in _EARLY:
+            return []
+        return [v for _, v in leaves(self._trees[instruction]) if v.instruction is instruction]
+
+    def _read(self, instruction: Instruction) -> list[Value]:
+        if is_view(instruction):
+            return []
+        found: dict[Value, None] = {}
+        for operand in instruction.operands:
+            found.update((value, None) for _, value in leaves(self._trees[operand]))
+        return list(found)
+
+    def _dependencies(self) -> dict[Instruction, tuple[Instruction, ...]]:
+        """What must come before each instruction; side effects follow one another."""
+        after: dict[Instruction, tuple[Instruction, ...]] = {}
+        previous: Instruction | None = None
+        for instruction in self.order:
+            needed = dict.fromkeys((*instruction.operands, *instruction.control_predecessors))
+            if has_side_effect(instruction):
+                if previous is not None:
+                    needed[previous] = None
+                previous = instruction
+            after[instruction] = tuple(needed)
+        return after
+
+    def _overwritten(self) -> dict[Instruction, list[Value]]:
+        """Per instruction, the values whose memory it would like to write."""
+        found: dict[Instruction, list[Value]] = {}
+
+        def note(writer: Instruction, value: Tree) -> None:
+            if isinstance(value, Value) and value.kind != "constant":
+                found.setdefault(writer, []).append(value)
+
+        for instruction in self.order:
+            if instruction.opcode == "while":
+                for _, value in leaves(self._trees[instruction.operands[0]]):
+                    note(instruction, value)
+            elif self.makes[instruction]:
+                for number in in_place_operands(instruction).values():
+                    note(instruction, self._trees[instruction.operands[number]])
+        parameters = [p for p in self.order if p.opcode == "parameter"]
+        if len(parameters) == 1 and self._root.shape == parameters[0].shape:
+            state = self._trees[parameters[0]]
+            for path, value in leaves(self._trees[self._root]):
+                if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
+                    note(value.instruction, at(state, path))
+        return found
+
+    # ---- orders
+
+    def by_bytes(self) -> list[Instruction]:
+        """Return the order that frees as many bytes as it can, at each step."""
+        return _ListScheduler(self, greedy=True).run()
+
+    def depth_first(self) -> list[Instruction]:
+        """Return `post_order`, but for what has to wait."""
+        return _ListScheduler(self, greedy=False).run()
+
+    def peak(self, order: Sequence[Instruction]) -> int:
+        """Return the most bytes that are live at once; parameters and constants do not count."""
+        left = self.reader_counts()
+        live = peak = 0
+        for instruction in order:
+            live += sum(map(typical_bytes, self.makes[instruction]))
+            inner = max((self._peaks[c] for c in called_by_control_flow(instruction)), default=0)
+            peak = max(peak, live + inner)
+            for value in self.reads[instruction]:
+                left[value] -= 1
+                if not left[value] and value.kind not in _EARLY:
+                    live -= typical_bytes(value)
+        return peak
+
+    def reader_counts(self) -> dict[Value, int]:
+        """Return how many instructions read each value; the root reads what it returns."""
+        counts: dict[Value, int] = {}
+        for values in self.reads.values():
+            for value in values:
+                counts[value] = counts.get(value, 0) + 1
+        for _, value in leaves(self._trees[self._root]):
+            counts[value] = counts.get(value, 0) + 1
+        return counts
+
+
+class _ListScheduler:
+    """Takes the best ready instruction, again and again."""
+
+    def __init__(self, problem: _Problem, *, greedy: bool) -> None:
+        self._problem = problem
+        self._greedy = greedy
+        self._number = {i: n for n, i in enumerate(problem.order)}
+        self._left = problem.reader_counts()
+        self._missing = {i: len(needed) for i, needed in problem.after.items()}
+        self._next: dict[Instruction, list[Instruction]] = {}
+        for instruction, needed in problem.after.items():
+            for other in needed:
+                self._next.setdefault(other, []).append(instruction)
+        self._readers: dict[Value, list[Instruction]] = {}
+        for instruction, values in problem.reads.items():
+            for value in values:
+                self._readers.setdefault(value, []).append(instruction)
+        self._done: set[Instruction] = set()
+        self._writers, self._waits = self._waiting()
+        self._heap: list[tuple[bool, int, int]] = []
+        self._order: list[Instruction] = []
+
+    def _waiting(self) -> tuple[dict[Instruction, list[Instruction]], dict[Instruction, int]]:
+        """Return who waits for each reader, and how many readers each writer waits for."""
+        writers: dict[Instruction, list[Instruction]] = {}
+        waits: dict[Instruction, int] = {}
+        for writer, values in self._problem.overwrites.items():
+            for value in dict.fromkeys(values):
+                for reader in self._readers.get(value, ()):
+                    if reader is not writer:
+                        writers.setdefault(reader, []).append(writer)
+                        waits[writer] = waits.get(writer, 0) + 1
+        return writers, waits
+
+    def run(self) -> list[Instruction]:
+        order = self._problem.order
+        for instruction in order:
+            if not self._missing[instruction]:
+                self._offer(instruction)
+        while self._heap:
+            blocked, cost, number = heapq.heappop(self._heap)
+            instruction = order[number]
+            if instruction in self._done or (blocked, cost) != self._key(instruction):
+                continue
+            self._take(instruction)
+        return self._order
+
+    def _key(self, instruction: Instruction) -> tuple[bool, int]:
+        if is_view(instruction) or instruction.opcode in _EARLY:
+            return False, -(1 << 62)
+        return self._waits.get(instruction, 0) > 0, self._cost(instruction) if self._greedy else 0
+
+    def _cost(self, instruction: Instruction) -> int:
+        made = sum(map(typical_bytes, self._problem.makes[instruction]))
+        freed = sum(
+            typical_bytes(value)
+            for value in self._problem.reads[instruction]
+            if self._left[value] == 1 and value.kind not in _EARLY
+        )
+        return made - freed
+
+    def _offer(self, instruction: Instruction) -> None:
+        heapq.heappush(self._heap, (*self._key(instruction), self._number[instruction]))
+
+    def _take(self, instruction: Instruction) -> None:
+        self._done.add(instruction)
+        self._order.append(instruction)
+        again: list[Instruction] = []
+        for value in self._problem.reads[instruction]:
+            self._left[value] -= 1
+            if self._left[value] == 1:
+                again.extend(self._readers[value])
+        for writer in self._writers.get(instruction, ()):
+            self._waits[writer] -= 1
+            if not self._waits[writer]:
+                again.append(writer)
+        for user in self._next.get(instruction, ()):
+            self._missing[user] -= 1
+            if not self._missing[user]:
+                self._offer(user)
+        self._offer_again(again)
+
+    def _offer_again(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            if instruction not in self._done and not self._missing[instruction]:
+                self._offer(instruction)
