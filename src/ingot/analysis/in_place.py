@@ -41,7 +41,7 @@ def in_place_operands(instruction: Instruction) -> dict[Path, int]:
     """
     if instruction.opcode == "fusion":
         return _fusion_pairs(instruction)
-    return {path: number for path, number in _update_pairs(instruction)}
+    return dict(_update_pairs(instruction))
 
 
 def _update_pairs(update: Instruction) -> Iterator[tuple[Path, int]]:

@@ -52,6 +52,7 @@ class CopyInsertion(Pass):
         """Drop copies, then add what is needed until every edge joins."""
         changed = drop_copies(module)
         moves = _Moves()
+        open_edges: list[Edge] = []
         for _ in range(self.limit):
             liveness = analyze_liveness(module, module.schedule)
             open_edges = join_edges(Classes(liveness), liveness)
@@ -171,7 +172,7 @@ class _Inserter:
     def _rebuild(
         self, source: Instruction, paths: set[Path], made: list[Instruction]
     ) -> Instruction:
-        """Return `source` with copies at leaves `paths`; new instructions go to `made`, in order."""
+        """Return `source` with copies at leaves `paths`; what is new goes to `made`, in order."""
         computation = source.computation
         if () in paths:
             copy = computation.add("copy", (source,), metadata=source.metadata)

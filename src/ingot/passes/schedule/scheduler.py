@@ -18,7 +18,7 @@ Source: xla/service/hlo_memory_scheduler.cc (ListScheduler, PostOrderScheduler).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -127,25 +127,28 @@ class _Problem:
     def _overwritten(self) -> dict[Instruction, list[Value]]:
         """Per instruction, the values whose memory it would like to write."""
         found: dict[Instruction, list[Value]] = {}
+        for writer, tree in (*self._updated_operands(), *self._returned_states()):
+            if isinstance(tree, Value) and tree.kind != "constant":
+                found.setdefault(writer, []).append(tree)
+        return found
 
-        def note(writer: Instruction, value: Tree) -> None:
-            if isinstance(value, Value) and value.kind != "constant":
-                found.setdefault(writer, []).append(value)
-
+    def _updated_operands(self) -> Iterator[tuple[Instruction, Tree]]:
         for instruction in self.order:
             if instruction.opcode == "while":
                 for _, value in leaves(self._trees[instruction.operands[0]]):
-                    note(instruction, value)
+                    yield instruction, value
             elif self.makes[instruction]:
                 for number in in_place_operands(instruction).values():
-                    note(instruction, self._trees[instruction.operands[number]])
+                    yield instruction, self._trees[instruction.operands[number]]
+
+    def _returned_states(self) -> Iterator[tuple[Instruction, Tree]]:
+        """Yield who makes what a loop body returns, with the state that it takes the place of."""
         parameters = [p for p in self.order if p.opcode == "parameter"]
-        if len(parameters) == 1 and self._root.shape == parameters[0].shape:
-            state = self._trees[parameters[0]]
-            for path, value in leaves(self._trees[self._root]):
-                if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
-                    note(value.instruction, at(state, path))
-        return found
+        if len(parameters) != 1 or not self._root.shape.compatible(parameters[0].shape):
+            return
+        for path, value in leaves(self._trees[self._root]):
+            if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
+                yield value.instruction, at(self._trees[parameters[0]], path)
 
     # ---- orders
 
