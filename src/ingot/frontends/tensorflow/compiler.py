@@ -18,8 +18,7 @@ from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.capture import FunctionSnapshot, capture
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
 from ingot.frontends.tensorflow.launch import Program, Sizes
-from ingot.frontends.tensorflow.variables import NOT_NUMBERS
-from ingot.support.diagnostics import ExecutionError, SourceLocation, UnsupportedError
+from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
@@ -101,28 +100,24 @@ def _shape_text(shape: tuple[int | None, ...]) -> str:
 
 def _check_results(captured: CapturedFunction, binding: Binding) -> None:
     """Raise UnsupportedError for an output that no compiled program can give."""
+    nodes = {node.name: node for node in captured.nodes}
     for result in binding.results:
         if result.output is None:
             continue
         dtype = captured.output_types[result.output].dtype
         if dtype not in ("string", "resource"):
             continue
-        node = captured.outputs[result.output].node
-        made = {item.name: item for item in captured.nodes}.get(node)
-        location: SourceLocation | None = None if made is None else made.location
+        made = nodes.get(captured.outputs[result.output].node)
+        while made is not None and made.op == "Identity":
+            made = nodes.get(made.inputs[0].node)
         raise UnsupportedError(
             f"output {result.output} of the function is a {dtype} tensor, which compiled code "
             "cannot make",
             op_type="" if made is None else made.op,
-            op_name=node,
-            location=location,
+            op_name=captured.outputs[result.output].node if made is None else made.name,
+            location=None if made is None else made.location,
             hint="move this part out of the function with jit_compile=True",
         )
-
-
-def is_number(dtype: str) -> bool:
-    """Whether compiled code can hold elements of this type."""
-    return dtype not in NOT_NUMBERS
 
 
 def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Program:

@@ -61,7 +61,7 @@ class FastCalls:
     def __init__(self) -> None:
         """Start with nothing remembered."""
         self._calls: dict[int, dict[Any, Call | None]] = {}
-        self._tensor_type = type(tensorflow.constant(0))
+        self._tensor_type = ops.EagerTensor
         self._thread_data = context.context()._thread_local_data
         self._global_graph = ops.get_default_graph()
 

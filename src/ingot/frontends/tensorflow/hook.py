@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
@@ -24,6 +25,7 @@ from ingot.frontends.tensorflow.modules import (
     concrete_function,
     polymorphic_function,
     saved_model_save,
+    traceback_utils,
 )
 from ingot.frontends.tensorflow.replacement import (
     find_replacement,
@@ -31,7 +33,10 @@ from ingot.frontends.tensorflow.replacement import (
     original_bodies,
     replace_function,
 )
+from ingot.support.flags import check_environment
 
+_PACKAGE = str(Path(__file__).parents[2])
+"""Frames of this directory are left out where TensorFlow leaves out its own."""
 _CALL_OPS = ("PartitionedCall", "StatefulPartitionedCall")
 
 _lock = threading.Lock()
@@ -46,6 +51,7 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
     with _lock:
         if _patches:
             return
+        check_environment()
         register()
         # Gradients take over the attributes of their function only if this list has them. It
         # stays after `disable`, for functions that were traced before.
@@ -56,6 +62,7 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         calls = FastCalls()
         _patch(concrete_function.ConcreteFunction, "_call_flat", calls.concrete_call)
         _patch(polymorphic_function.Function, "__call__", calls.function_call)
+        _patch(traceback_utils, "_EXCLUDED_PATHS", lambda paths: (*paths, _PACKAGE))
         _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
 
 

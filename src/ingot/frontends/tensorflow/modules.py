@@ -35,6 +35,7 @@ dtypes: Any = _load(_INTERNAL + "framework.dtypes")
 tensor_util: Any = _load(_INTERNAL + "framework.tensor_util")
 handle_data_util: Any = _load(_INTERNAL + "ops.handle_data_util")
 saved_model_save: Any = _load(_INTERNAL + "saved_model.save")
+traceback_utils: Any = _load(_INTERNAL + "util.traceback_utils")
 attr_value_pb2: Any = _load("tensorflow.core.framework.attr_value_pb2")
 function_pb2: Any = _load("tensorflow.core.framework.function_pb2")
 errors: Any = tensorflow.errors

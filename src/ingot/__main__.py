@@ -1,0 +1,113 @@
+"""`python -m ingot train.py ...`: run an unmodified program with Ingot behind `jit_compile=True`.
+
+Everything is as with plain `python train.py ...` (or `-m module`): `sys.argv`, `__main__`,
+`sys.path[0]`, exit status. The one difference: as soon as the program has imported TensorFlow, the
+front end is enabled. A program that never imports TensorFlow pays nothing.
+
+Invariant: nothing of Ingot but this file is imported before the program asks for TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+
+USAGE = """usage: python -m ingot PROGRAM.py [ARGUMENT...]
+       python -m ingot -m MODULE [ARGUMENT...]
+
+Run a Python program; Ingot compiles what it marks with jit_compile=True."""
+
+
+class EnableAfterImport(importlib.abc.MetaPathFinder):
+    """Enables a front end right after its framework's package was imported."""
+
+    def __init__(self, framework: str, front_end: str) -> None:
+        """Wait for the import of `framework`; `front_end` has the function `enable`."""
+        self._framework = framework
+        self._front_end = front_end
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find the framework as others would, and hang the front end on its loader."""
+        if fullname != self._framework:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        loader, execute = spec.loader, spec.loader.exec_module
+
+        def exec_module(module: types.ModuleType) -> None:
+            del loader.exec_module  # the instance's attribute: the class's method is back
+            execute(module)
+            importlib.import_module(self._front_end).enable()
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def run_file(file: str) -> None:
+    """Run a Python file as `__main__`."""
+    path = os.path.abspath(file)
+    with io.open_code(path) as stream:
+        code = compile(stream.read(), path, "exec")
+    _set_first_path(os.path.dirname(os.path.realpath(path)))
+    module = types.ModuleType("__main__")
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    values = {"__file__": path, "__loader__": loader, "__cached__": None}
+    module.__dict__.update(values)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def run_module(name: str) -> None:
+    """Run a module as `__main__`."""
+    _set_first_path(os.getcwd())
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _set_first_path(directory: str) -> None:
+    if not sys.flags.safe_path:
+        sys.path[0] = directory
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program that `arguments` (default: the command line) name; return the status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    is_module = given[:1] == ["-m"]
+    given = given[is_module:]
+    if not given or given[0] in ("-h", "--help"):
+        print(USAGE, file=sys.stdout if given else sys.stderr)
+        return 0 if given else 2
+    if not is_module and not os.path.isfile(given[0]):
+        print(f"ingot: there is no file '{given[0]}'\n{USAGE}", file=sys.stderr)
+        return 2
+    sys.argv = given
+    sys.meta_path.insert(0, EnableAfterImport("tensorflow", "ingot.tensorflow"))
+    try:
+        (run_module if is_module else run_file)(given[0])
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        # As plain Python shows it: without our own frames.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

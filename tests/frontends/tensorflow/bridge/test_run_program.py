@@ -1,0 +1,63 @@
+"""`python -m ingot PROGRAM`: as plain Python, with Ingot enabled once TensorFlow is imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+REPORT = """
+import sys
+print(__name__, __file__, sys.argv, sys.path[0])
+import pickle
+class Thing: pass
+assert isinstance(pickle.loads(pickle.dumps(Thing())), Thing)
+"""
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("target", [["program.py"], ["-m", "program"]])
+def test_a_program_sees_what_plain_python_shows(tmp_path, target):
+    (tmp_path / "program.py").write_text(REPORT)
+    plain = run(*target, "a", "--flag", cwd=tmp_path)
+    ours = run("-m", "ingot", *target, "a", "--flag", cwd=tmp_path)
+    assert plain.returncode == ours.returncode == 0, ours.stderr
+    assert ours.stdout == plain.stdout
+    assert "--flag" in ours.stdout
+
+
+def test_without_tensorflow_nothing_else_is_imported(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import sys, json\n"
+        "print([n for n in sys.modules if n.startswith(('ingot.', 'numpy', 'llvmlite'))])"
+    )
+    assert run("-m", "ingot", "program.py", cwd=tmp_path).stdout.strip() == "[]"
+
+
+def test_exit_status_and_errors(tmp_path):
+    (tmp_path / "leave.py").write_text("import sys; sys.exit(7)")
+    (tmp_path / "fail.py").write_text("def f():\n    raise ValueError('no')\nf()\n")
+    assert run("-m", "ingot", "leave.py", cwd=tmp_path).returncode == 7
+    plain, ours = (run(*start, "fail.py", cwd=tmp_path) for start in ((), ("-m", "ingot")))
+    assert ours.returncode == plain.returncode == 1
+    assert "ValueError: no" in ours.stderr
+    assert "ingot" not in ours.stderr
+    assert run("-m", "ingot", "missing.py", cwd=tmp_path).returncode == 2
+    assert "usage" in run("-m", "ingot", cwd=tmp_path).stderr
+
+
+@pytest.mark.slow
+def test_tensorflow_is_enabled_after_its_import(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "assert 'ingot.tensorflow' not in sys.modules\n"
+        "import tensorflow\n"
+        "import ingot.tensorflow\n"
+        "print(ingot.tensorflow.is_enabled())\n"
+    )
+    result = run("-m", "ingot", "program.py", cwd=tmp_path)
+    assert result.stdout.strip() == "True", result.stderr
