@@ -90,7 +90,7 @@ def test_the_environment_chooses_the_folder(
 def test_the_target_is_part_of_the_key(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     for level in ("avx512", "avx2", "avx2"):
-        jit.compile_object(IR, TargetSpec.host(level), cache=cache)
+        jit.compile_object(IR, TargetSpec.at_level(level), cache=cache)
     assert len(entries(tmp_path)) == 2
 
 
@@ -101,5 +101,5 @@ def test_a_cached_object_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*_: object) -> None:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(jit, "_prepared", refuse)
+    monkeypatch.setattr(jit, "_emit", refuse)
     assert jit.compile_object(IR, TargetSpec.host(), cache=cache) == first

@@ -9,7 +9,7 @@ import pytest
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object, link_object
 from ingot.llvm.math.half import narrow, narrow_f64, widen
-from ingot.llvm.target import TargetSpec
+from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import BF16, F16, F32, F64, I64, PTR, VOID, vector
 
 KINDS = [(F16, np.float16), (BF16, ml_dtypes.bfloat16)]
@@ -34,7 +34,7 @@ def run(emit, source, x: np.ndarray, out: np.ndarray, level: str) -> None:
     function(x.ctypes.data, out.ctypes.data, x.size)
 
 
-@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize("level", host_levels())
 @pytest.mark.parametrize(("element", "dtype"), KINDS)
 def test_widening_every_pattern(element, dtype, level: str) -> None:
     x = np.arange(65536, dtype=np.uint16)
@@ -43,7 +43,7 @@ def test_widening_every_pattern(element, dtype, level: str) -> None:
     np.testing.assert_array_equal(out, x.view(dtype).astype(np.float32))
 
 
-@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize("level", host_levels())
 @pytest.mark.parametrize(("element", "dtype"), KINDS)
 def test_narrowing_rounds_to_nearest_even(element, dtype, level: str) -> None:
     rng = np.random.default_rng(0)

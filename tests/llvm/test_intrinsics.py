@@ -169,7 +169,7 @@ def emit(name: str, architecture: str) -> str:
 
 
 def compile_all(architecture: str) -> None:
-    target = TargetSpec.host("avx512") if architecture == "x86" else TargetSpec.nvptx()
+    target = TargetSpec.at_level("avx512") if architecture == "x86" else TargetSpec.nvptx()
     for name, row in INTRINSICS.items():
         if architecture in row.architectures:
             print(name, flush=True)

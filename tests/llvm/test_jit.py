@@ -7,9 +7,9 @@ import pytest
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.cache import ObjectCache
-from ingot.llvm.jit import assembly, compile_object, link_object, optimized_ir
+from ingot.llvm.jit import assembly, compile_object, compile_objects, link_object, optimized_ir
 from ingot.llvm.symbols import read_symbols
-from ingot.llvm.target import TargetSpec
+from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import F32, F64, I32, I64, PTR, VOID, vector
 from ingot.support.diagnostics import InternalError
 
@@ -102,9 +102,9 @@ def test_the_symbol_table_of_an_object() -> None:
         read_symbols(b"not an object")
 
 
-@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize("level", CPU_LEVELS)
 def test_the_level_decides_the_registers(level: str) -> None:
-    target = TargetSpec.host(level)
+    target = TargetSpec.at_level(level)
     module = ModuleBuilder("m")
     f = module.function("f", VOID, [("p", PTR)])
     x = f.load(vector(F32, 16), f.params[0])
@@ -150,3 +150,11 @@ def test_many_threads_compile_and_link() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_objects_compiled_together_come_in_order() -> None:
+    objects = compile_objects([module_of(f"f{n}", n) for n in range(8)], HOST, threads=2)
+    library = link_object(objects)
+    assert [call(library, f"f{n}", 1) for n in range(8)] == [n + 1 for n in range(8)]
+    with pytest.raises(InternalError, match="LLVM rejects"):
+        compile_objects(["nonsense", module_of("f", 1)], HOST, threads=2)

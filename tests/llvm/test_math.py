@@ -9,7 +9,7 @@ from tests.llvm.math_harness import evaluate, kernel, reference, ulps
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
 from ingot.llvm.math import MATH
-from ingot.llvm.target import TargetSpec
+from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, F64, I32, VOID, vector
 from ingot.support.diagnostics import InternalError
 
@@ -23,7 +23,7 @@ SPECIALS = [
 ]
 UNARY = [name for name, function in MATH.items() if function.arity == 1]
 BINARY = [name for name, function in MATH.items() if function.arity == 2]
-LEVELS = ["avx512", "avx2", "plain"]
+LEVELS = list(host_levels())
 # Four compilations per function and type: two levels can wait for the slow tests.
 NARROW_LEVELS = [pytest.param(level, marks=pytest.mark.slow) for level in LEVELS[1:]]
 DTYPES = [np.float32, np.float64]
@@ -113,8 +113,8 @@ def test_the_argument_that_is_nearest_to_a_multiple_of_half_pi(name: str) -> Non
     # The hardest f64 argument, and neighbours of multiples of pi/2 of all sizes.
     multiples = np.array([k * math.pi / 2 for k in (1, 2, 3, 10**4, 10**9, 10**15)])
     x = np.concatenate([[6381956970095103.0 * 2.0**797], multiples, np.nextafter(multiples, 0)])
-    check(name, np.float64, "avx512", [x])
-    check(name, np.float32, "avx512", [x[1:].astype(np.float32)])
+    check(name, np.float64, LEVELS[0], [x])
+    check(name, np.float32, LEVELS[0], [x[1:].astype(np.float32)])
 
 
 def test_one_large_lane_does_not_change_its_neighbours() -> None:
@@ -153,7 +153,7 @@ def test_no_function_calls_libm_where_the_cpu_has_fma() -> None:
         for name, function in MATH.items():
             f = module.function(f"{name}.{element}", type, [("x", type), ("y", type)])
             f.ret(function(f, *f.params[: function.arity]))
-    data = compile_object(module.text(), TargetSpec.host("avx2"))
+    data = compile_object(module.text(), TargetSpec.at_level("avx2"))
     assert set(read_symbols(data).undefined) <= {"_GLOBAL_OFFSET_TABLE_"}
 
 

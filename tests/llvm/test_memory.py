@@ -7,7 +7,7 @@ import pytest
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object, link_object
-from ingot.llvm.target import TargetSpec
+from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, I1, I8, I32, I64, PTR, VOID, struct, vector
 from ingot.support.diagnostics import InternalError
 
@@ -31,7 +31,7 @@ def test_a_vector_needs_only_its_elements_alignment() -> None:
     np.testing.assert_array_equal(out[1:], x[1:17])
 
 
-@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize("level", host_levels())
 @pytest.mark.parametrize("count", [0, 1, 7, 16])
 def test_masked_access_leaves_the_rest_alone(count: int, level: str) -> None:
     x, out = np.arange(1, 17, dtype=np.float32), np.full(16, -1, np.float32)
@@ -49,7 +49,7 @@ def test_masked_access_leaves_the_rest_alone(count: int, level: str) -> None:
     np.testing.assert_array_equal(seen, [*x[:count], *[0] * (16 - count)])
 
 
-@pytest.mark.parametrize("level", ["avx512", "avx2", "plain"])
+@pytest.mark.parametrize("level", host_levels())
 def test_gather_and_scatter(level: str) -> None:
     x = np.arange(100, dtype=np.float32)
     index = np.random.default_rng(0).permutation(100)[:16].astype(np.int64)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ingot.llvm.target import CPU_LEVELS, TargetSpec
+from ingot.llvm import target as target_module
+from ingot.llvm.target import CPU_LEVELS, TargetSpec, host_levels
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -15,15 +16,15 @@ from ingot.support.diagnostics import UnsupportedError
     ],
 )
 def test_levels(level: str, bits: int, registers: int, avx512: bool, avx2: bool, fma: bool) -> None:
-    target = TargetSpec.host(level)
+    target = TargetSpec.at_level(level)
     assert (target.vector_bits, target.num_vector_registers) == (bits, registers)
     assert (target.has_avx512, target.has_avx2, target.has_fma) == (avx512, avx2, fma)
     assert target.cpu == CPU_LEVELS[level].cpu
 
 
 def test_the_environment_forces_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INGOT_CPU_LEVEL", "avx2")
-    assert TargetSpec.host() == TargetSpec.host("avx2")
+    monkeypatch.setenv("INGOT_CPU_LEVEL", "plain")
+    assert TargetSpec.host() == TargetSpec.host("plain")
     monkeypatch.delenv("INGOT_CPU_LEVEL")
     assert TargetSpec.host().cpu not in {level.cpu for level in CPU_LEVELS.values()}
 
@@ -44,3 +45,11 @@ def test_nvptx() -> None:
     assert target.architecture == "nvptx"
     assert target.has_fma
     assert not target.has_avx2
+
+
+def test_a_level_that_the_cpu_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_module, "host_features", lambda: frozenset({"avx2", "f16c"}))
+    assert host_levels() == ("plain",)
+    with pytest.raises(UnsupportedError, match="lacks fma"):
+        TargetSpec.host("avx2")
+    assert TargetSpec.at_level("avx2").has_fma

@@ -1,8 +1,42 @@
-"""The border to llvmlite, which ships no types: `llvm` is `llvmlite.binding`, once, as `Any`."""
+"""The border to llvmlite, which ships no types: `llvm` is `llvmlite.binding`, once, as `Any`.
+
+llvmlite holds one lock for the whole process during every call. Emitting code is nine tenths of a
+compilation, and safe to run in parallel (every compilation has its own context and target machine),
+so `emit` and `run_passes` call LLVM's functions without that lock: two threads then compile twice
+as fast. ctypes releases the GIL meanwhile.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from importlib import import_module
 from typing import Any
 
 llvm: Any = import_module("llvmlite.binding")
+_ffi: Any = import_module("llvmlite.binding.ffi")
+
+
+def _unlocked(name: str) -> Any:
+    """Return the C function `name` with its declared types, without llvmlite's lock around it."""
+    function = getattr(_ffi.lib, name)
+    return getattr(function, "_cfn", function)
+
+
+def emit(machine: Any, module: Any, as_object: bool) -> bytes:
+    """Return the object file (or the assembly text) that `machine` makes of `module`."""
+    with _ffi.OutputString() as error:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(
+            machine, module, int(as_object), error
+        )
+        if not buffer:
+            raise RuntimeError(str(error))
+    start = _ffi.lib.LLVMPY_GetBufferStart(buffer)
+    try:
+        return ctypes.string_at(start, _ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        _ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def run_passes(manager: Any, module: Any, builder: Any) -> None:
+    """Run a module pass manager."""
+    _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)

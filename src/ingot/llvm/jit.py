@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
-from ingot.llvm.binding import llvm
+from ingot.llvm.binding import emit, llvm, run_passes
 from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.symbols import read_symbols
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
 
-__all__ = ["Library", "TargetSpec", "assembly", "compile_object", "link_object"]
+__all__ = ["Library", "TargetSpec", "assembly", "compile_object", "compile_objects", "link_object"]
 
 PASSES: dict[str, str] = {
     "inline": "add_always_inliner_pass",
@@ -52,7 +55,8 @@ LIBRARY_SYMBOLS = (
 )
 """C and libm functions that LLVM may call on its own or that programs may import by name."""
 
-_thread = threading.local()
+_machines: dict[tuple[TargetSpec, int], list[Any]] = {}
+_machines_lock = threading.Lock()
 _names = itertools.count()
 _link_lock = threading.Lock()
 _initialize_lock = threading.Lock()
@@ -69,24 +73,29 @@ def _initialize() -> None:
             _initialized = True
 
 
-def _machine(target: TargetSpec, opt_level: int) -> Any:
-    """Return this thread's target machine: making one is slow, sharing one is not safe."""
-    machines: dict[tuple[TargetSpec, int], Any] | None = getattr(_thread, "machines", None)
-    if machines is None:
-        machines = _thread.machines = {}
-    found = machines.get((target, opt_level))
-    if found is None:
-        _initialize()
-        found = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu,
-            features=target.features,
-            opt=opt_level,
-            reloc="pic",
-            codemodel="small" if target.architecture == "x86" else "default",
-            jit=target.architecture == "x86",
-        )
-        machines[(target, opt_level)] = found
-    return found
+@contextmanager
+def _borrowed_machine(target: TargetSpec, opt_level: int) -> Generator[Any]:
+    """Lend a target machine to one compilation: making one is slow, sharing one is not safe."""
+    with _machines_lock:
+        idle = _machines.setdefault((target, opt_level), [])
+        machine = idle.pop() if idle else None
+    if machine is None:
+        machine = _make_machine(target, opt_level)
+    yield machine
+    with _machines_lock:
+        idle.append(machine)
+
+
+def _make_machine(target: TargetSpec, opt_level: int) -> Any:
+    _initialize()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=opt_level,
+        reloc="pic",
+        codemodel="small" if target.architecture == "x86" else "default",
+        jit=target.architecture == "x86",
+    )
 
 
 def _parse(ir_text: str, target: TargetSpec, machine: Any) -> Any:
@@ -127,14 +136,17 @@ def _run_passes(module: Any, machine: Any, passes: Sequence[str]) -> None:
         if method is None:
             raise InternalError(f"there is no LLVM pass '{name}' in jit.PASSES")
         getattr(manager, method)()
-    manager.run(module, builder)
+    run_passes(manager, module, builder)
 
 
-def _prepared(ir_text: str, target: TargetSpec, opt_level: int, passes: Sequence[str]) -> Any:
-    machine = _machine(target, opt_level)
-    module = _parse(ir_text, target, machine)
-    _run_passes(module, machine, passes)
-    return module, machine
+def _emit(
+    ir_text: str, target: TargetSpec, opt_level: int, passes: Sequence[str], as_object: bool
+) -> bytes:
+    """Parse, verify, run the passes, and return the object file or the assembly."""
+    with _borrowed_machine(target, opt_level) as machine:
+        module = _parse(ir_text, target, machine)
+        _run_passes(module, machine, passes)
+        return emit(machine, module, as_object)
 
 
 def compile_object(
@@ -154,10 +166,26 @@ def compile_object(
     key = store.key(settings, ",".join(passes), ir_text)
     found = store.get(key)
     if found is None:
-        module, machine = _prepared(ir_text, target, opt_level, passes)
-        found = bytes(machine.emit_object(module))
+        found = _emit(ir_text, target, opt_level, passes, as_object=True)
         store.put(key, found)
     return found
+
+
+def compile_objects(
+    ir_texts: Iterable[str],
+    target: TargetSpec,
+    opt_level: int = 2,
+    passes: Sequence[str] = SHORT_PASSES,
+    threads: int | None = None,
+) -> list[bytes]:
+    """Return the object of each module, in order; `threads` threads (default: one per core)."""
+    texts = list(ir_texts)
+    workers = min(len(texts), threads or os.cpu_count() or 1)
+    if workers <= 1:
+        return [compile_object(text, target, opt_level, passes) for text in texts]
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = [pool.submit(compile_object, text, target, opt_level, passes) for text in texts]
+        return [job.result() for job in jobs]
 
 
 def assembly(
@@ -167,13 +195,15 @@ def assembly(
     passes: Sequence[str] = SHORT_PASSES,
 ) -> str:
     """Return the assembly text of a module; for NVPTX this is the PTX that the driver loads."""
-    module, machine = _prepared(ir_text, target, opt_level, passes)
-    return str(machine.emit_assembly(module))
+    return _emit(ir_text, target, opt_level, passes, as_object=False).decode()
 
 
 def optimized_ir(ir_text: str, target: TargetSpec, passes: Sequence[str] = SHORT_PASSES) -> str:
     """Return the IR after `passes`, for people to read."""
-    return str(_prepared(ir_text, target, 2, passes)[0])
+    with _borrowed_machine(target, 2) as machine:
+        module = _parse(ir_text, target, machine)
+        _run_passes(module, machine, passes)
+        return str(module)
 
 
 class Library:
@@ -203,8 +233,10 @@ class Library:
         return found
 
     def function(self, symbol: str, result: Any, *params: Any) -> Callable[..., Any]:
-        """Return a ctypes function for a symbol; keep the library alive while it is called."""
-        return ctypes.CFUNCTYPE(result, *params)(self.address(symbol))
+        """Return a ctypes function for a symbol; it keeps the library alive."""
+        function: Any = ctypes.CFUNCTYPE(result, *params)(self.address(symbol))
+        function.library = self
+        return function
 
 
 def link_object(objects: Sequence[bytes], imports: Mapping[str, int] | None = None) -> Library:
@@ -286,6 +318,6 @@ def _jit() -> Any:
     """Return the process's one LLJIT; it is never destroyed, because code may run until exit."""
     global _lljit
     if _lljit is None:
-        machine = _machine(TargetSpec.host(), 2)
+        machine = _make_machine(TargetSpec.host(), 2)
         _lljit = llvm.create_lljit_compiler(machine, use_jit_link=True)
     return _lljit

@@ -38,6 +38,15 @@ _IMPLIED = {
 }
 
 
+_LEVEL_FEATURES = frozenset[str]().union(*_IMPLIED.values())
+
+
+def host_levels() -> tuple[str, ...]:
+    """Return the levels that this machine can run, widest first."""
+    have = host_features()
+    return tuple(name for name, level in CPU_LEVELS.items() if _IMPLIED[level.cpu] <= have)
+
+
 @cache
 def host_features() -> frozenset[str]:
     """Return the features that this machine's CPU has, in LLVM's names."""
@@ -54,8 +63,24 @@ class TargetSpec:
 
     @staticmethod
     def host(level: str | None = None) -> TargetSpec:
-        """Return this machine, or a lower `level` of it (default: env `INGOT_CPU_LEVEL`)."""
-        return _host(level or flags.CPU_LEVEL.value())
+        """Return this machine, or a lower `level` of it (default: env `INGOT_CPU_LEVEL`).
+
+        Raises UnsupportedError for a level that this machine's CPU does not have.
+        """
+        chosen = level or flags.CPU_LEVEL.value()
+        target = _at_level(chosen)
+        missing = target.feature_set & _LEVEL_FEATURES - host_features()
+        if chosen != "auto" and missing:
+            raise UnsupportedError(
+                f"this CPU has not the level '{chosen}': it lacks {', '.join(sorted(missing))}",
+                hint="use 'auto', or compile ahead of time with TargetSpec.at_level",
+            )
+        return target
+
+    @staticmethod
+    def at_level(level: str) -> TargetSpec:
+        """Return a level of x86-64 for ahead-of-time code, whether or not this CPU runs it."""
+        return _at_level(level)
 
     @staticmethod
     def nvptx(capability: str = "sm_90", ptx: str = "+ptx80") -> TargetSpec:
@@ -86,12 +111,12 @@ class TargetSpec:
     @property
     def has_fma(self) -> bool:
         """Whether llvm.fma is one instruction."""
-        return "fma" in self.feature_set or self.architecture == "nvptx"
+        return "fma" in self.feature_set or not self.triple.startswith("x86")
 
     @property
     def has_f16c(self) -> bool:
         """Whether f16 converts to and from f32 in one instruction."""
-        return "f16c" in self.feature_set or self.architecture == "nvptx"
+        return "f16c" in self.feature_set or not self.triple.startswith("x86")
 
     @property
     def has_avx512bf16(self) -> bool:
@@ -111,11 +136,11 @@ class TargetSpec:
     @property
     def num_vector_registers(self) -> int:
         """How many vector registers an emitter may plan with."""
-        return 32 if self.has_avx512 else 16
+        return 32 if self.has_avx512 or not self.triple.startswith("x86") else 16
 
 
 @cache
-def _host(level: str) -> TargetSpec:
+def _at_level(level: str) -> TargetSpec:
     triple = str(llvm.get_process_triple())
     if level == "auto":
         features = str(llvm.get_host_cpu_features().flatten())
