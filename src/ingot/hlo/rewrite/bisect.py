@@ -70,6 +70,7 @@ def _trial(
         properties=set(context.properties),
         log=[],
         timings=[],
+        notes=[],
     )
     run_passes(step, copy, trial)
     return copy, trial

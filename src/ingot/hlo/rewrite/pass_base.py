@@ -92,6 +92,7 @@ class PassContext:
         properties: what holds of the module now (`Pass.ensures`).
         log: every rule that fired.
         timings: every pass that ran.
+        notes: what passes tell the user about what they decided.
         remarks: what passes tell people: why they did or did not do something.
     """
 
@@ -106,6 +107,7 @@ class PassContext:
     properties: set[str] = field(default_factory=set[str])
     log: list[Firing] = field(default_factory=_no_firings)
     timings: list[PassTiming] = field(default_factory=_no_timings)
+    notes: list[str] = field(default_factory=list[str])
     remarks: list[str] = field(default_factory=list[str])
 
     def may_run(self, name: str) -> bool:

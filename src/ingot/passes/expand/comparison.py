@@ -1,0 +1,53 @@
+"""Total order comparisons of floats, as comparisons of integers.
+
+The bits of a float, read as a signed integer, order the positive ones; the negative ones are in
+reverse, which flipping all bits but the sign sets right. Then -NaN < -inf < -0 < 0 < inf < NaN.
+
+Source: xla/service/comparison_expander.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.algsimp.helpers import is_float
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonExpander(Pass):
+    """Rewrites `compare` with type=TOTALORDER on floats."""
+
+    name: ClassVar[str] = "comparison-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for instruction in [i for i in computation.instructions if _is_total(i)]:
+                build = Builder(computation, instruction.metadata)
+                keys = [_ordered_bits(operand, build) for operand in instruction.operands]
+                made = build.compare(*keys, direction=instruction.attributes.direction)
+                computation.replace(instruction, made)
+                changed = True
+        return changed
+
+
+def _is_total(instruction: Instruction) -> bool:
+    if instruction.opcode != "compare" or instruction.attributes.type != "TOTALORDER":
+        return False
+    return is_float(instruction.operands[0])
+
+
+def _ordered_bits(operand: Instruction, build: Builder) -> Instruction:
+    """Return signed integers in the total order of the floats."""
+    width = operand.shape.dtype.bits
+    shape = operand.shape.with_dtype(f"s{width}")
+    bits = build.bitcast_convert(operand, shape=shape)
+    flipped = build.xor(bits, build.full((1 << (width - 1)) - 1, shape))
+    negative = build.compare(bits, build.full(0, shape), direction="LT")
+    return build.select(negative, flipped, bits)

@@ -1,0 +1,152 @@
+"""Calls: `call`, `map` and `conditional` with a known branch, inlined.
+
+Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.fingerprint import fingerprint_computation
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.hlo.shape import Shape
+from ingot.passes.simplify.inline import replace_by_call
+
+
+def _is_pinned(instruction: Instruction) -> bool:
+    """Whether control dependencies tie the instruction to its place."""
+    if instruction.control_predecessors:
+        return True
+    return any(instruction in o.control_predecessors for o in instruction.computation.instructions)
+
+
+@dataclass(frozen=True, slots=True)
+class CallInliner(Pass):
+    """Replaces every `call` by the body of what it calls."""
+
+    name: ClassVar[str] = "call-inliner"
+    ensures: ClassVar[frozenset[str]] = frozenset({"flat-calls"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline in every reachable computation, callees first, so that nothing nests."""
+        changed = False
+        for computation in module.post_order():
+            for call in [i for i in computation.instructions if i.opcode == "call"]:
+                if not _is_pinned(call):
+                    replace_by_call(call, call.attributes.to_apply, call.operands)
+                    changed = True
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class MapInliner(Pass):
+    """Replaces `map` of elementwise computations by their ops on whole arrays."""
+
+    name: ClassVar[str] = "map-inliner"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for instruction in [i for i in computation.instructions if i.opcode == "map"]:
+                result = _widened(instruction)
+                if result is not None:
+                    computation.replace(instruction, result)
+                    changed = True
+        return changed
+
+
+def _widened(mapping: Instruction) -> Instruction | None:
+    """Return the mapped computation applied to whole arrays, or None if it is not elementwise."""
+    mapped: Computation = mapping.attributes.to_apply
+    body = mapped.post_order()
+    known = ("parameter", "constant")
+    if not all(i.opcode in known or i.has(Trait.ELEMENTWISE) for i in body):
+        return None
+    build = RuleBuilder(mapping.computation, mapping.metadata)
+    dims = mapping.shape.dims
+    wide = dict(zip(mapped.parameters, mapping.operands, strict=True))
+    for instruction in body:
+        if instruction.opcode == "constant":
+            literal = build.constant(instruction.attributes.literal)
+            wide[instruction] = build.broadcast_to(literal, dims)
+        elif instruction not in wide:
+            operands = [wide[operand] for operand in instruction.operands]
+            shape = Shape.array(instruction.shape.dtype, dims)
+            wide[instruction] = build.like(instruction, *operands, shape=shape)
+    return wide[mapped.root]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalSimplifier(Pass):
+    """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
+
+    name: ClassVar[str] = "simplify-conditional"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Simplify in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for instruction in [i for i in computation.instructions if i.opcode == "conditional"]:
+                number = _known_branch(instruction)
+                if number is None or _is_pinned(instruction):
+                    continue
+                branches: tuple[Computation, ...] = instruction.attributes.branch_computations
+                operand = instruction.operands[1 + number]
+                replace_by_call(instruction, branches[number], (operand,))
+                changed = True
+        return changed
+
+
+def _known_branch(conditional: Instruction) -> int | None:
+    """Return the number of the branch that is taken, or None when that is not known."""
+    branches: tuple[Computation, ...] = conditional.attributes.branch_computations
+    index, *operands = conditional.operands
+    value = splat_of(index)
+    if value is not None:
+        if index.shape.dtype is PRED:
+            return 0 if value else 1
+        return int(value) if 0 <= int(value) < len(branches) else len(branches) - 1
+    same_operand = all(operand is operands[0] for operand in operands)
+    if same_operand and len({fingerprint_computation(branch) for branch in branches}) == 1:
+        return 0
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroSizedElimination(Pass):
+    """Replaces arrays without elements by empty constants."""
+
+    name: ClassVar[str] = "zero-sized-hlo-elimination"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Replace in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for instruction in computation.instructions:
+                if not _is_empty(instruction):
+                    continue
+                build = Builder(computation, instruction.metadata)
+                made = build.full(0, instruction.shape)
+                computation.replace(instruction, made)
+                changed = True
+        return changed
+
+
+def _is_empty(instruction: Instruction) -> bool:
+    """Whether the result has no elements and may be replaced (again and again is not progress)."""
+    if not instruction.shape.is_array or 0 not in instruction.shape.dims:
+        return False
+    kept = instruction.opcode in ("parameter", "constant", "broadcast")
+    effect = instruction.has(Trait.SIDE_EFFECT) or instruction.has(Trait.COLLECTIVE)
+    unused = not instruction.users and not instruction.is_root
+    return not (kept or effect or unused or instruction.control_predecessors)

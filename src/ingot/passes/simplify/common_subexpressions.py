@@ -1,0 +1,101 @@
+"""Common subexpressions: instructions that compute the same are one; so are equal reducers.
+
+Source: xla/hlo/transforms/simplifiers/hlo_cse.cc, xla/service/hlo_computation_deduplicator.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.computation import Computation, retarget
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.fingerprint import Known, fingerprint_computation
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.dead_code import acts
+
+# Ops that call a scalar computation: only these share it, as loops and branches may be rewritten
+# with their caller in mind.
+_SCALAR_CALLERS = frozenset(
+    ("reduce", "reduce-window", "scatter", "select-and-scatter", "sort", "map", "all-reduce")
+)
+_NEVER = frozenset(("parameter", "after-all", "optimization-barrier"))
+
+
+@dataclass(frozen=True, slots=True)
+class CommonSubexpressionElimination(Pass):
+    """Keeps the first of several instructions with equal op, operands, shape and attributes."""
+
+    name: ClassVar[str] = "cse"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Merge equal reducers, then equal instructions in every reachable computation."""
+        known: Known = {}
+        changed = _merge_reducers(module, known)
+        effects: dict[Computation, bool] = {}
+        for computation in module.post_order():
+            changed = _merge(computation, known, effects) or changed
+        return changed
+
+
+def _merge(computation: Computation, known: Known, effects: dict[Computation, bool]) -> bool:
+    first: dict[Hashable, Instruction] = {}
+    numbers: dict[Instruction, int] = {}
+    changed = False
+    for instruction in computation.post_order():
+        numbers[instruction] = len(numbers)
+        if not _may_merge(instruction, effects):
+            continue
+        key = _key(instruction, numbers, known)
+        found = first.setdefault(key, instruction)
+        if found is not instruction:
+            computation.replace(instruction, found)
+            changed = True
+    return changed
+
+
+def _may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
+    if instruction.opcode in _NEVER or instruction.control_predecessors or instruction.extra:
+        return False
+    collective = instruction.has(Trait.COLLECTIVE)
+    return not collective and not acts(instruction, effects)
+
+
+def _key(instruction: Instruction, numbers: dict[Instruction, int], known: Known) -> Hashable:
+    operands = [numbers[operand] for operand in instruction.operands]
+    if instruction.has(Trait.COMMUTATIVE):
+        operands.sort()
+    called = tuple(fingerprint_computation(c, known) for c in instruction.called_computations)
+    attributes = instruction.attributes
+    if called:
+        fields = instruction.definition.fields
+        values = (getattr(attributes, row.name) for row in fields)
+        attributes = tuple(repr(v) for v in values if not _holds_computations(v))
+    return (instruction.opcode, tuple(operands), instruction.shape, attributes, called)
+
+
+def _holds_computations(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(isinstance(item, Computation) for item in value)  # pyright: ignore
+    return isinstance(value, Computation)
+
+
+def _merge_reducers(module: Module, known: Known) -> bool:
+    """Make ops with equal scalar computations call the same one."""
+    first: dict[str, Computation] = {}
+    changed = False
+    for computation in module.post_order():
+        for instruction in computation.instructions:
+            if instruction.opcode not in _SCALAR_CALLERS:
+                continue
+            replacements = {
+                called: first.setdefault(fingerprint_computation(called, known), called)
+                for called in instruction.called_computations
+            }
+            if any(old is not new for old, new in replacements.items()):
+                retarget(instruction, replacements)
+                changed = True
+    return changed

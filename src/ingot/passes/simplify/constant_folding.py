@@ -1,0 +1,127 @@
+"""Constant folding: instructions whose operands are constants become constants.
+
+The evaluator computes them, within a budget: folding may neither make compilation slow nor the
+program large. Elementwise ops on broadcast scalars are folded as scalars, as `algsimp` moves the
+broadcast behind them. Sources that cost no memory (iota, broadcast) are folded only when small.
+
+Source: xla/hlo/transforms/simplifiers/hlo_constant_folding.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from ingot.evaluator import Value, evaluate_instruction, evaluated_opcodes
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Literal
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+
+# What must stay as it is: sources, structure, control flow, effects, and what costs no memory.
+_NEVER = frozenset(
+    (
+        "parameter", "constant", "broadcast", "iota", "tuple", "copy", "call", "while",
+        "conditional", "fusion", "custom-call", "optimization-barrier", "after-all",
+        "add-dependency", "domain", "partition-id", "replica-id", "rng", "rng-bit-generator",
+        "rng-get-and-update-state", "infeed", "outfeed", "send", "recv",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFolding(Pass):
+    """Evaluates what depends on constants alone.
+
+    Attributes:
+        element_limit: greatest size of a folded result.
+        work_limit: greatest number of elementary operations to fold an instruction.
+        virtual_limit: greatest size of a broadcast or iota that counts as constant operand.
+    """
+
+    name: ClassVar[str] = "constant-folding"
+    element_limit: int = 1 << 16
+    work_limit: int = 1 << 20
+    virtual_limit: int = 256
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fold in every reachable computation, operands first."""
+        changed = False
+        for computation in module.post_order():
+            for instruction in computation.post_order():
+                if instruction.parent is None or not instruction.operands:
+                    continue
+                changed = self._fold(instruction) or changed
+        return changed
+
+    def _fold(self, instruction: Instruction) -> bool:
+        if not self._is_foldable(instruction):
+            return False
+        operands = [self._value(operand) for operand in instruction.operands]
+        if any(operand is None for operand in operands):
+            return False
+        result = evaluate_instruction(instruction, [o for o in operands if o is not None])
+        build = Builder(instruction.computation, instruction.metadata)
+        made = build.constant(Literal.of(result, instruction.shape.dtype))
+        instruction.computation.replace(instruction, made)
+        return True
+
+    def _is_foldable(self, instruction: Instruction) -> bool:
+        """Whether the instruction may be folded at all: cheap checks first."""
+        if instruction.opcode in _NEVER or not _has_constant(instruction):
+            return False
+        if instruction.has(Trait.COLLECTIVE) or instruction.has(Trait.SIDE_EFFECT):
+            return False
+        shape = instruction.shape
+        if not shape.is_array or not shape.is_static or instruction.control_predecessors:
+            return False
+        if instruction.opcode not in evaluated_opcodes():
+            return False
+        return _count(shape) <= self.element_limit and _work(instruction) <= self.work_limit
+
+    def _value(self, operand: Instruction) -> Value | None:
+        """Return what an operand is, if it is a constant or a small array made of one."""
+        if operand.opcode == "constant":
+            return _literal_value(operand.attributes.literal)
+        shape = operand.shape
+        small = shape.is_array and shape.is_static and _count(shape) <= self.virtual_limit
+        if not small or operand.opcode not in ("broadcast", "iota"):
+            return None
+        inner = [self._value(source) for source in operand.operands]
+        if any(value is None for value in inner):
+            return None
+        return evaluate_instruction(operand, [value for value in inner if value is not None])
+
+
+def _has_constant(instruction: Instruction) -> bool:
+    """Whether operands are constants, at least one of them with memory of its own."""
+    sources = [operand.opcode for operand in instruction.operands]
+    return "constant" in sources and all(
+        source in ("constant", "broadcast", "iota") for source in sources
+    )
+
+
+def _work(instruction: Instruction) -> int:
+    """Return about how many elementary operations an instruction takes."""
+    sizes = [_count(o.shape) for o in instruction.operands if o.shape.is_array]
+    result = _count(instruction.shape)
+    if instruction.opcode in ("dot", "convolution"):
+        return result * max(sizes)
+    # A called computation may be evaluated element by element: a thousand times dearer.
+    factor = 1 << 8 if instruction.called_computations else 1
+    return factor * max([result, *sizes])
+
+
+def _count(shape: Shape) -> int:
+    """Return the number of elements of a static array."""
+    return prod(shape.static_dims)
+
+
+def _literal_value(literal: Literal) -> Any:
+    if literal.array is not None:
+        return literal.array
+    return tuple(_literal_value(element) for element in literal.elements)

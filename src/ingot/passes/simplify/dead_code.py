@@ -1,0 +1,77 @@
+"""Dead code: instructions that no result needs, computations that nobody calls.
+
+Parameters stay, as callers give them; unused elements of loop states are `while-loop-simplifier`'s.
+Source: xla/hlo/transforms/simplifiers/hlo_dce.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCodeElimination(Pass):
+    """Removes what neither a result nor a side effect needs."""
+
+    name: ClassVar[str] = "dce"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Clean every reachable computation, callees first, and drop the unreachable ones."""
+        effects: dict[Computation, bool] = {}
+        changed = False
+        for computation in module.post_order():
+            changed = _clean(computation, effects) or changed
+        reachable = set(module.post_order())
+        for computation in [c for c in module.computations.values() if c not in reachable]:
+            module.remove(computation)
+            changed = True
+        return changed
+
+
+def acts(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
+    """Whether an instruction has a side effect; `effects` holds computations already known."""
+    if instruction.opcode == "custom-call":
+        return bool(instruction.attributes.custom_call_has_side_effect)
+    if instruction.has(Trait.SIDE_EFFECT):
+        return True
+    for called in instruction.called_computations:
+        if called not in effects:
+            effects[called] = any(acts(inner, effects) for inner in called.instructions)
+        if effects[called]:
+            return True
+    return False
+
+
+def live_instructions(
+    computation: Computation, effects: dict[Computation, bool]
+) -> set[Instruction]:
+    """Return what the root and the side effects need."""
+    live: set[Instruction] = set()
+    stack = [i for i in computation.instructions if acts(i, effects)]
+    stack.append(computation.root)
+    while stack:
+        item = stack.pop()
+        if item not in live:
+            live.add(item)
+            stack.extend(item.operands)
+            stack.extend(item.control_predecessors)
+    return live
+
+
+def _clean(computation: Computation, effects: dict[Computation, bool]) -> bool:
+    live = live_instructions(computation, effects)
+    if len(live) == len(computation):
+        return False
+    changed = False
+    for instruction in reversed(computation.post_order()):
+        if instruction not in live and instruction.opcode != "parameter":
+            computation.remove(instruction)
+            changed = True
+    return changed

@@ -1,0 +1,267 @@
+"""Dots: brought to the forms that backends have native code for.
+
+Native: at most one batch dimension, first in both operands; besides it one free and one
+contracting dimension, in either order ([b,m,k] or [b,k,m] times [b,k,n] or [b,n,k]). Everything
+else gets there by transposes and reshapes, after transposes in front of it have been taken into
+its dimension numbers. Products of vectors are multiplications and sums, which fuse.
+
+Source: xla/service/dot_decomposer.cc, transpose_folding.cc, dot strength reduction in
+algebraic_simplifier.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+from ingot.hlo import dim
+from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import BF16, F16, F32, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import DotAttributes
+from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand of a dot: its value and which dimensions are batch and contracting."""
+
+    value: Instruction
+    batch: tuple[int, ...]
+    contracting: tuple[int, ...]
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """The dimensions that go to the result."""
+        taken = (*self.batch, *self.contracting)
+        return tuple(p for p in range(self.value.shape.rank) if p not in taken)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether backends take this operand as it is."""
+        batches = len(self.batch)
+        return (
+            self.batch == (0,) * batches
+            and batches <= 1
+            and len(self.contracting) == 1
+            and self.value.shape.rank == batches + 2
+        )
+
+    def folded(self) -> Side:
+        """Return the side without the transposes that made its value."""
+        if self.value.opcode != "transpose":
+            return self
+        order: tuple[int, ...] = self.value.attributes.dimensions
+        batch = tuple(order[place] for place in self.batch)
+        contracting = tuple(order[place] for place in self.contracting)
+        # Free dimensions must come out in the order in which the result has them.
+        free = tuple(order[place] for place in self.free)
+        inner = Side(self.value.operands[0], batch, contracting)
+        return inner.folded() if free == inner.free else self
+
+    def sizes(self, places: tuple[int, ...]) -> tuple[int | Dim, ...]:
+        """Return the sizes of dimensions."""
+        return tuple(self.value.shape.dims[place] for place in places)
+
+
+def sides_of(dot: Instruction) -> tuple[Side, Side]:
+    """Return both operands of a dot."""
+    given: DotAttributes = dot.attributes
+    lhs, rhs = dot.operands
+    return (
+        Side(lhs, given.lhs_batch_dims, given.lhs_contracting_dims),
+        Side(rhs, given.rhs_batch_dims, given.rhs_contracting_dims),
+    )
+
+
+def is_native(dot: Instruction) -> bool:
+    """Whether backends take the dot as it is."""
+    return all(side.is_native for side in sides_of(dot))
+
+
+@dataclass(frozen=True, slots=True)
+class DotCanonicalizer(Pass):
+    """Folds transposes into dots and makes every dot native."""
+
+    name: ClassVar[str] = "dot-canonicalizer"
+    ensures: ClassVar[frozenset[str]] = frozenset({"native-dots"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the dots of every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
+                if not dot.control_predecessors:
+                    changed = _canonicalize(dot) or changed
+        return changed
+
+
+def _canonicalize(dot: Instruction) -> bool:
+    given = sides_of(dot)
+    was_native = all(side.is_native for side in given)
+    folded = (given[0].folded(), given[1].folded())
+    if all(side.is_native for side in folded):
+        if folded == given:
+            return False
+        _replace(dot, folded)
+        return True
+    if was_native:
+        # Fold the operands one by one as far as the dot stays native.
+        best = tuple(new if new.is_native else old for old, new in zip(given, folded, strict=True))
+        if best == given:
+            return False
+        _replace(dot, (best[0], best[1]))
+        return True
+    build = Builder(dot.computation, dot.metadata)
+    lhs, rhs = folded
+    # The order of contracting dimensions is free: take it as the lhs has it in memory.
+    order = sorted(range(len(lhs.contracting)), key=lambda number: lhs.contracting[number])
+    made = _dot(dot, build, (_packed(lhs, order, build), _packed(rhs, order, build)))
+    dot.computation.replace(dot, build.reshape_to(made, dot.shape.dims))
+    return True
+
+
+def _packed(side: Side, order: list[int], build: Builder) -> Side:
+    """Return the operand as [batch, free, contracting] or [batch, contracting, free]."""
+    contracting = tuple(side.contracting[number] for number in order)
+    free_first = (*side.batch, *side.free, *contracting)
+    contracting_first = (*side.batch, *contracting, *side.free)
+    in_place = tuple(range(side.value.shape.rank))
+    swapped = contracting_first == in_place and free_first != in_place
+    chosen = contracting_first if swapped else free_first
+    value = side.value
+    if chosen != in_place:
+        value = build.transpose(value, dimensions=chosen)
+    batch = (dim.product(side.sizes(side.batch)),) if side.batch else ()
+    sizes = (dim.product(side.sizes(side.free)), dim.product(side.sizes(contracting)))
+    packed = build.reshape_to(value, (*batch, *(sizes[::-1] if swapped else sizes)))
+    place = len(batch) + (0 if swapped else 1)
+    return Side(packed, (0,) * len(batch), (place,))
+
+
+def _dot(dot: Instruction, build: Builder, sides: tuple[Side, Side]) -> Instruction:
+    """Return `dot` on other operands."""
+    lhs, rhs = sides
+    left, right = lhs.value.shape, rhs.value.shape
+    batch = lhs.sizes(lhs.batch)
+    dims = (
+        *batch,
+        *(left.dims[p] for p in lhs.free),
+        *(right.dims[p] for p in rhs.free),
+    )
+    made = build.dot(
+        lhs.value,
+        rhs.value,
+        shape=dot.shape.with_dims(dims),
+        lhs_batch_dims=lhs.batch,
+        lhs_contracting_dims=lhs.contracting,
+        rhs_batch_dims=rhs.batch,
+        rhs_contracting_dims=rhs.contracting,
+        operand_precision=dot.attributes.operand_precision,
+        algorithm=dot.attributes.algorithm,
+    )
+    made.extra = dict(dot.extra)
+    return made
+
+
+def _replace(dot: Instruction, sides: tuple[Side, Side]) -> None:
+    dot.computation.replace(dot, _dot(dot, Builder(dot.computation, dot.metadata), sides))
+
+
+@dataclass(frozen=True, slots=True)
+class DotStrengthReduction(Pass):
+    """Replaces products of vectors, and products without a sum, by multiply and reduce."""
+
+    name: ClassVar[str] = "dot-strength-reduction"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the dots of every reachable computation."""
+        if context.fp < Fp.CONTRACT:
+            return False
+        changed = False
+        for computation in module.post_order():
+            for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
+                if dot.shape.dtype.is_complex or not _is_weak(dot):
+                    continue
+                computation.replace(dot, _product(dot))
+                changed = True
+        return changed
+
+
+def _is_weak(dot: Instruction) -> bool:
+    """Whether no element of an operand is used often enough for a matrix product to pay."""
+    if dot.control_predecessors or dot.extra:
+        return False
+    lhs, rhs = sides_of(dot)
+    if all(size == 1 for size in lhs.sizes(lhs.contracting)):
+        return True
+    if lhs.batch:
+        return False
+    vectors = [all(size == 1 for size in side.sizes(side.free)) for side in (lhs, rhs)]
+    return any(vectors)
+
+
+def _accumulator(element: DType) -> DType:
+    """Return the type in which sums of products are held."""
+    return F32 if element in (BF16, F16) or element.bits < 16 else element
+
+
+def _product(dot: Instruction) -> Instruction:
+    """Return multiply and reduce over batch, both sides' free, and contracting dimensions."""
+    build = Builder(dot.computation, dot.metadata)
+    lhs, rhs = sides_of(dot)
+    batch, depth = lhs.sizes(lhs.batch), lhs.sizes(lhs.contracting)
+    frees = (lhs.sizes(lhs.free), rhs.sizes(rhs.free))
+    # Contracting dimensions stand as in the matrix, so that no transpose of it is needed.
+    depth_first = _is_depth_first(lhs) if len(frees[1]) == 0 else _is_depth_first(rhs)
+    parts = (batch, depth, *frees) if depth_first else (batch, *frees, depth)
+    ends = list(accumulate(len(part) for part in parts))
+    depth_start, *free_starts = ends[:3] if depth_first else (ends[2], *ends[:2])
+    dims = tuple(size for part in parts for size in part)
+    element = _accumulator(dot.shape.dtype)
+    product = build.multiply(
+        _placed(lhs, dims, (free_starts[0], depth_start), element, build),
+        _placed(rhs, dims, (free_starts[1], depth_start), element, build),
+    )
+    if depth:
+        adder = scalar_computation("add", element)
+        module = dot.computation.module
+        assert module is not None, "passes see computations of a module"
+        module.take(adder)
+        places = tuple(range(depth_start, depth_start + len(depth)))
+        zero = build.constant(0, element)
+        product = build.reduce(product, zero, dimensions=places, to_apply=adder)
+    return build.convert_to(product, dot.shape.dtype)
+
+
+def _is_depth_first(side: Side) -> bool:
+    """Whether contracting dimensions stand before free ones."""
+    if not side.free or not side.contracting:
+        return False
+    return max(side.contracting) < min(side.free)
+
+
+def _placed(
+    side: Side,
+    dims: tuple[int | Dim, ...],
+    starts: tuple[int, int],
+    element: DType,
+    build: Builder,
+) -> Instruction:
+    """Return an operand broadcast to `dims`; `starts`: of its free, of contracting dimensions."""
+    target: dict[int, int] = {}
+    for number, place in enumerate(side.batch):
+        target[place] = number
+    for number, place in enumerate(side.free):
+        target[place] = starts[0] + number
+    for number, place in enumerate(side.contracting):
+        target[place] = starts[1] + number
+    value = build.convert_to(side.value, element)
+    order = tuple(sorted(range(value.shape.rank), key=lambda place: target[place]))
+    if order != tuple(range(value.shape.rank)):
+        value = build.transpose(value, dimensions=order)
+    return build.broadcast_to(value, dims, tuple(target[place] for place in order))

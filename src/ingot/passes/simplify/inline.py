@@ -1,0 +1,48 @@
+"""Inlining: a computation's instructions put where they are called.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("square")
+    >>> p = b.parameter(0, "f32[2]")
+    >>> square = b.build(b.multiply(p, p))
+    >>> c = Builder("main")
+    >>> inline(c.computation, square, (c.parameter(0, "f32[2]"),)).opcode
+    'multiply'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+
+
+def inline(into: Computation, callee: Computation, operands: Sequence[Instruction]) -> Instruction:
+    """Copy the instructions of `callee` into `into`, parameters replaced; return the result."""
+    copies: dict[Instruction, Instruction] = dict(zip(callee.parameters, operands, strict=True))
+    return copy_into(into, callee.post_order(), copies)[callee.root]
+
+
+def copy_into(
+    into: Computation, instructions: Sequence[Instruction], copies: dict[Instruction, Instruction]
+) -> dict[Instruction, Instruction]:
+    """Copy instructions (operands first) that `copies` does not hold yet; return `copies`."""
+    for instruction in instructions:
+        if instruction in copies:
+            continue
+        copy = into.copy_of(instruction, (copies[o] for o in instruction.operands))
+        copy.control_predecessors = tuple(copies[p] for p in instruction.control_predecessors)
+        copies[instruction] = copy
+    return copies
+
+
+def replace_by_call(
+    call: Instruction, callee: Computation, operands: Sequence[Instruction]
+) -> None:
+    """Replace `call` by the inlined body of `callee`."""
+    caller = call.computation
+    result = inline(caller, callee, operands)
+    caller.replace_all_uses(call, result)
+    if not call.users and not call.is_root:
+        caller.remove(call)

@@ -1,0 +1,102 @@
+"""Trip counts: how often a counted loop runs, if that is known.
+
+A counted loop compares element `i` of its state with a constant; its body adds a constant to it.
+
+Source: xla/service/while_loop_analysis.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.passes.simplify.algsimp.comparisons import SWAPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Induction:
+    """Element `index` of a loop's state: from `start` by `step` while `direction` `limit` holds."""
+
+    index: int
+    start: int
+    step: int
+    direction: str
+    limit: int
+
+    @property
+    def trips(self) -> int | None:
+        """How often the body runs, or None if the loop has no simple end."""
+        distance = self.limit - self.start
+        if self.direction in ("GT", "GE"):
+            distance, step = -distance, -self.step
+        else:
+            step = self.step
+        if self.direction in ("LE", "GE"):
+            distance += 1
+        if self.direction == "NE":
+            exact = step != 0 and distance % step == 0 and distance // step >= 0
+            return distance // step if exact else None
+        if self.direction == "EQ":
+            return None
+        if distance <= 0:
+            return 0
+        return -(-distance // step) if step > 0 else None
+
+
+def element_index(instruction: Instruction, state: Instruction) -> int | None:
+    """Return i when `instruction` is element i of `state`, else None."""
+    if instruction.opcode != "get-tuple-element" or instruction.operands[0] is not state:
+        return None
+    index: int = instruction.attributes.index
+    return index
+
+
+def trip_count(loop: Instruction) -> int | None:
+    """Return how often the body of a `while` runs, or None if it is not known."""
+    found = induction(loop)
+    return found.trips if found is not None else None
+
+
+def induction(loop: Instruction) -> Induction | None:
+    """Return the induction variable of a counted loop, or None if it is not one."""
+    condition: Computation = loop.attributes.condition
+    body: Computation = loop.attributes.body
+    test = condition.root
+    if test.opcode != "compare" or loop.operands[0].opcode != "tuple":
+        return None
+    compared = _compared(test, condition.parameters[0])
+    if compared is None:
+        return None
+    index, direction, limit = compared
+    start = splat_of(loop.operands[0].operands[index])
+    if start is None or body.root.opcode != "tuple":
+        return None
+    step = _step(body.root.operands[index], body.parameters[0], index)
+    return None if step is None else Induction(index, int(start), step, direction, limit)
+
+
+def _compared(test: Instruction, state: Instruction) -> tuple[int, str, int] | None:
+    """Return (element, direction, limit) of `state[element] direction limit`."""
+    left, right = test.operands
+    direction: str = test.attributes.direction
+    if splat_of(left) is not None:
+        left, right, direction = right, left, SWAPPED[direction]
+    index, limit = element_index(left, state), splat_of(right)
+    if index is None or limit is None or not left.shape.dtype.is_integer:
+        return None
+    return index, direction, int(limit)
+
+
+def _step(result: Instruction, state: Instruction, index: int) -> int | None:
+    """Return the constant that the body adds to element `index` of its state."""
+    if result.opcode not in ("add", "subtract"):
+        return None
+    left, right = result.operands
+    if result.opcode == "add" and splat_of(left) is not None:
+        left, right = right, left
+    value = splat_of(right)
+    if element_index(left, state) != index or value is None:
+        return None
+    return int(value) if result.opcode == "add" else -int(value)

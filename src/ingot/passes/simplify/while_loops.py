@@ -1,0 +1,183 @@
+"""Loops: those that never run or run once, and what their state need not carry.
+
+An element of the state goes away if nothing needs it, or if the body hands it on unchanged and its
+first value is a constant (which is then put where it was read). What reads an unchanged element
+after the loop reads its first value instead.
+
+Source: xla/service/while_loop_simplifier.cc, while_loop_constant_sinking.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+from ingot.passes.simplify.dead_code import live_instructions
+from ingot.passes.simplify.inline import copy_into, inline
+from ingot.passes.simplify.trip_count import element_index, trip_count
+
+
+@dataclass(frozen=True, slots=True)
+class WhileLoopSimplifier(Pass):
+    """Removes loops of zero or one trip and shrinks the state of the others."""
+
+    name: ClassVar[str] = "simplify-while-loops"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Simplify the loops of every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
+                if loop.parent is not None and not loop.control_predecessors:
+                    changed = _simplify(loop, module) or changed
+        return changed
+
+
+def _simplify(loop: Instruction, module: Module) -> bool:
+    trips = trip_count(loop)
+    caller = loop.computation
+    if trips == 0:
+        caller.replace_all_uses(loop, loop.operands[0])
+        caller.remove(loop)
+        return True
+    if trips == 1:
+        result = inline(caller, loop.attributes.body, loop.operands)
+        caller.replace_all_uses(loop, result)
+        caller.remove(loop)
+        return True
+    return _shrink(loop, module)
+
+
+def _shrink(loop: Instruction, module: Module) -> bool:
+    """Take elements out of the state; return whether there were any to take."""
+    body: Computation = loop.attributes.body
+    condition: Computation = loop.attributes.condition
+    start = loop.operands[0]
+    if start.opcode != "tuple" or body.root.opcode != "tuple":
+        return False
+    states = (body.parameters[0], condition.parameters[0])
+    if any(element_index(user, state) is None for state in states for user in state.users):
+        return False
+    unchanged = {
+        number
+        for number, result in enumerate(body.root.operands)
+        if element_index(result, states[0]) == number
+    }
+    constants = {n for n in unchanged if start.operands[n].opcode == "constant"}
+    needed = _needed(loop, unchanged) - constants
+    count = len(start.operands)
+    if len(needed) == count or not needed:
+        return _read_before(loop, unchanged)
+    _rebuild(loop, sorted(needed), unchanged, module)
+    return True
+
+
+def _needed(loop: Instruction, unchanged: set[int]) -> set[int]:
+    """Return the elements that the condition, effects, or what follows the loop need."""
+    body: Computation = loop.attributes.body
+    condition: Computation = loop.attributes.condition
+    results = body.root.operands
+    needed = _read(live_instructions(condition, {}), condition.parameters[0])
+    # What side effects in the body need: all that is live without the root.
+    effects = live_instructions(body, {}) - _cone([body.root])
+    needed |= _read(_cone(list(effects)), body.parameters[0])
+    outside = [element_index(user, loop) for user in loop.users]
+    whole = loop.is_root or any(index is None for index in outside)
+    after = set(range(len(results))) if whole else set(_known(outside))
+    needed |= after - unchanged
+    stack = list(needed)
+    while stack:
+        more = _read(_cone([results[stack.pop()]]), body.parameters[0]) - needed
+        needed |= more
+        stack.extend(more)
+    return needed
+
+
+def _known(indices: Iterable[int | None]) -> Iterator[int]:
+    return (index for index in indices if index is not None)
+
+
+def _cone(roots: list[Instruction]) -> set[Instruction]:
+    """Return everything that `roots` are computed from, themselves included."""
+    found: set[Instruction] = set()
+    stack = list(roots)
+    while stack:
+        item = stack.pop()
+        if item not in found:
+            found.add(item)
+            stack.extend(item.operands)
+            stack.extend(item.control_predecessors)
+    return found
+
+
+def _read(instructions: set[Instruction], state: Instruction) -> set[int]:
+    return set(_known(element_index(instruction, state) for instruction in instructions))
+
+
+def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
+    """Make readers of unchanged elements after the loop read their first values."""
+    changed = False
+    for user in list(loop.users):
+        index = element_index(user, loop)
+        if index in unchanged and index is not None:
+            loop.computation.replace(user, loop.operands[0].operands[index])
+            changed = True
+    return changed
+
+
+def _rebuild(loop: Instruction, kept: list[int], unchanged: set[int], module: Module) -> None:
+    """Replace the loop by one whose state has the elements `kept` only."""
+    caller = loop.computation
+    first = loop.operands[0].operands
+    shape = Shape.tuple(tuple(first[number].shape for number in kept))
+    body = _narrow(loop.attributes.body, kept, shape, first, is_body=True)
+    condition = _narrow(loop.attributes.condition, kept, shape, first, is_body=False)
+    module.take(body)
+    module.take(condition)
+    build = Builder(caller, loop.metadata)
+    start = build.tuple(*(first[number] for number in kept))
+    made = build.while_(start, condition=condition, body=body)
+    made.extra = dict(loop.extra)
+    results = list(first)
+    for place, number in enumerate(kept):
+        if number not in unchanged:
+            results[number] = build.get_tuple_element(made, index=place)
+    caller.replace_all_uses(loop, build.tuple(*results))
+    caller.remove(loop)
+
+
+def _narrow(
+    source: Computation,
+    kept: list[int],
+    shape: Shape,
+    first: tuple[Instruction, ...],
+    *,
+    is_body: bool,
+) -> Computation:
+    """Return a copy of a loop's body or condition for a state of the elements `kept`."""
+    made = Computation(source.name)
+    build = Builder(made)
+    old_state = source.parameters[0]
+    state = build.parameter(0, shape, old_state.name)
+    copies = {old_state: state}
+    for read in source.post_order():
+        index = element_index(read, old_state)
+        if index is None:
+            continue
+        if index in kept:
+            copies[read] = build.get_tuple_element(state, index=kept.index(index))
+        elif first[index].opcode == "constant":
+            copies[read] = build.constant(first[index].attributes.literal)
+    roots = [source.root.operands[number] for number in kept] if is_body else [source.root]
+    effects = live_instructions(source, {}) - _cone([source.root])
+    wanted = _cone([*roots, *effects])
+    copy_into(made, [i for i in source.post_order() if i in wanted], copies)
+    made.set_root(build.tuple(*(copies[root] for root in roots)) if is_body else copies[roots[0]])
+    return made
