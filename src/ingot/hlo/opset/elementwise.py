@@ -228,11 +228,7 @@ def _infer_convert(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
     require(operand.dims == given.dims, "convert_c1", f"convert of {operand} to {given}")
-    require(
-        not operand.dtype.is_complex or given.dtype.is_complex or not given.is_array or True,
-        "convert_i1",
-        "convert takes arrays",
-    )
+    require(operand.is_array and given.is_array, "convert_i1", f"convert of {operand} to {given}")
     return given
 
 
