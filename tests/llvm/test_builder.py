@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder, Value
-from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.jit import assembly, compile_object, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, I1, I8, I16, I32, I64, PTR, VOID, Type, vector
 from ingot.support.diagnostics import InternalError
@@ -257,3 +257,11 @@ def test_equal_calls_give_equal_text() -> None:
         return module.text()
 
     assert build() == build()
+
+
+def test_inline_assembly() -> None:
+    module = ModuleBuilder("m", "nvptx")
+    f = module.function("k", I32, [("x", I32)])
+    text = "{ add.s32 $0, $1, $2; }"
+    f.ret(f.inline_assembly(text, "=r,r,r", I32, [f.params[0], f.const(I32, 5)]))
+    assert "add.s32" in assembly(module.text(), TargetSpec.nvptx())

@@ -169,6 +169,19 @@ class FunctionWriter:
             raise InternalError(f"call through {pointer.text}: argument types do not match")
         return self._call(pointer.text, return_type, args, "")
 
+    def inline_assembly(
+        self,
+        text: str,
+        constraints: str,
+        return_type: Type,
+        args: Sequence[Value],
+        side_effects: bool = True,
+    ) -> Value:
+        """Emit assembly text with LLVM's operand constraints (PTX that has no intrinsic)."""
+        word = "asm sideeffect" if side_effects else "asm"
+        callee = f'{word} "{quoted(text)}", "{quoted(constraints)}"'
+        return self._call(callee, return_type, args, "")
+
     def _call(self, callee: str, result: Type, args: Sequence[Value], attrs: str) -> Value:
         operands = ", ".join([f"{item.type.text} {item.text}" for item in args])
         text = (
@@ -182,9 +195,14 @@ class FunctionWriter:
         return self.define(result, text)
 
 
+def quoted(text: str) -> str:
+    """Return the inside of an LLVM string literal."""
+    return "".join([_BYTE_TEXT[byte] for byte in text.encode()])
+
+
 def bytes_global(symbol: str, data: bytes, align: int, constant: bool) -> str:
     """Return the text of a private global that holds `data`."""
-    escaped = "".join(_BYTE_TEXT[byte] for byte in data)
+    escaped = "".join([_BYTE_TEXT[byte] for byte in data])
     kind = "constant" if constant else "global"
     type_text = array(I8, len(data)).text
     return f'{symbol} = private unnamed_addr {kind} {type_text} c"{escaped}", align {align}'

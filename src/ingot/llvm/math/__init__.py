@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.math import exponential, inverse, logarithm, power, trigonometric
+from ingot.llvm.math import exponential, inverse, logarithm, power, rounding, trigonometric
 from ingot.llvm.math.emitter import MathEmitter
 from ingot.llvm.math.remainder import remainder
 from ingot.llvm.types import F32, F64
@@ -76,6 +76,10 @@ _FUNCTIONS = (
     MathFunction("sqrt", power.sqrt, 0.5, 0.5),
     MathFunction("rsqrt", power.rsqrt, 1.5, 1.5),
     MathFunction("remainder", remainder, 0.0, 0.0, arity=2),
+    MathFunction("floor", rounding.floor, 0.0, 0.0),
+    MathFunction("ceil", rounding.ceil, 0.0, 0.0),
+    MathFunction("round-nearest-even", rounding.round_nearest_even, 0.0, 0.0),
+    MathFunction("round-nearest-afz", rounding.round_nearest_away_from_zero, 0.0, 0.0),
     MathFunction("asin", inverse.asin, 0.6, 2.0, wide=True),
     MathFunction("acos", inverse.acos, 0.6, 2.0, wide=True),
     MathFunction("atan", inverse.atan, 1.6, 1.6),
