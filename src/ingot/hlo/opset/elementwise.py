@@ -35,7 +35,7 @@ _COMPLEX_OF = {F32: C64, F64: C128}
 
 @dataclass(frozen=True, slots=True)
 class CompareAttributes:
-    """Attributes of `compare`: EQ NE GE GT LE LT; type FLOAT TOTALORDER SIGNED UNSIGNED or empty."""
+    """Attributes of `compare`: EQ NE GE GT LE LT; type FLOAT TOTALORDER SIGNED UNSIGNED or none."""
 
     direction: str = attribute(Codec.NAME)
     type: str = attribute(Codec.NAME, "")
@@ -76,7 +76,7 @@ def _kinds(view: OpView, allowed: frozenset[Kind], element: DType) -> None:
     )
 
 
-def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = False):  # noqa: ANN202
+def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = False):
     def infer(view: OpView) -> Shape:
         (operand,) = _same_dims(view)
         _kinds(view, allowed, operand.dtype)
@@ -87,7 +87,7 @@ def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = F
     return infer
 
 
-def _binary(allowed: frozenset[Kind]):  # noqa: ANN202
+def _binary(allowed: frozenset[Kind]):
     def infer(view: OpView) -> Shape:
         left, right = _same_dims(view)
         _kinds(view, allowed, left.dtype)
