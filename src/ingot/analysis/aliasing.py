@@ -101,7 +101,7 @@ class Aliasing:
         return found
 
     def sources(self, instruction: Instruction, path: Path = ()) -> frozenset[Value]:
-        """Return the values made by instructions that a leaf may hold, through loops and branches."""
+        """Return the made values that a leaf may hold, through loops and branches."""
         start = self.value(instruction, path)
         found: set[Value] = set()
         stack = [start] if start is not None else []

@@ -22,19 +22,35 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.buffers.buffer_table import (
     Allocation,
-    AllocationKind,
     BufferAssignment,
+    Constant,
     Contents,
+    Output,
+    Parameter,
     PlacedConstant,
     Slice,
+    Temp,
 )
 from ingot.passes.buffers.coalesce import Classes, join_edges
-from ingot.passes.buffers.packing import ALIGNMENT, Item, pack
+from ingot.passes.buffers.packing import ALIGNMENT, Item, aligned, pack
 from ingot.support.diagnostics import InternalError
 
+__all__ = [
+    "BufferAssignment",
+    "Constant",
+    "Output",
+    "Parameter",
+    "Slice",
+    "Temp",
+    "assign_buffers",
+    "flat_leaves",
+]
 
-def assign_buffers(module: Module, schedule: Schedule) -> BufferAssignment:
-    """Return where every value lives.
+
+def assign_buffers(
+    module: Module, schedule: Schedule, scratch_bytes: int | Dim = 0
+) -> BufferAssignment:
+    """Return where every value lives; kernels get `scratch_bytes` at the end of the arena.
 
     Raises:
         InternalError: INGOT0922 when copy insertion has not run, or not after the last edit.
@@ -51,7 +67,7 @@ def assign_buffers(module: Module, schedule: Schedule) -> BufferAssignment:
         )
     for source, result in liveness.may_share:
         classes.join(source, result)
-    return _Assigner(module, liveness, classes).run()
+    return _Assigner(module, liveness, classes, scratch_bytes).run()
 
 
 def flat_leaves(shapes: tuple[Shape, ...]) -> list[tuple[Path, Shape]]:
@@ -78,7 +94,9 @@ class _ConstantBlock:
 class _Assigner:
     """Turns classes of values into slices."""
 
-    def __init__(self, module: Module, liveness: Liveness, classes: Classes) -> None:
+    def __init__(
+        self, module: Module, liveness: Liveness, classes: Classes, scratch_bytes: int | Dim
+    ) -> None:
         self._module = module
         self._liveness = liveness
         self._classes = classes
@@ -89,6 +107,8 @@ class _Assigner:
         self._outputs = {path: n for n, (path, _) in enumerate(module.result_shape.leaves())}
         self._constants = _ConstantBlock()
         self._slices: dict[Value, Slice] = {}
+        self._scratch_bytes = scratch_bytes
+        self._temp = Temp(0)
 
     def run(self) -> BufferAssignment:
         constant = self._place_constants()
@@ -104,22 +124,24 @@ class _Assigner:
                 continue
             for value in members:
                 self._slices[value] = Slice(allocation, 0, value.shape.bytes)
-        temp = self._place_temps(temps)
+        scratch_offset = self._place_temps(temps)
         return BufferAssignment(
             aliasing=self._aliasing,
             slices=self._slices,
             parameters=self._parameter_allocations(),
             outputs=self._output_allocations(),
-            temp=temp,
+            temp=self._temp,
             constant=constant,
             constants=tuple(PlacedConstant(lit, at) for lit, at in self._constants.offsets.items()),
             contents=self._contents(),
+            scratch_offset=scratch_offset,
+            donations=self._donations(),
             peak_bytes=self._peak(temps),
         )
 
     # ---- allocations
 
-    def _place_constants(self) -> Allocation:
+    def _place_constants(self) -> Constant:
         offsets: dict[Value, int] = {}
         for value in self._aliasing.values:
             if value.kind == "constant":
@@ -127,7 +149,7 @@ class _Assigner:
                 for number in value.path:
                     literal = literal.elements[number]
                 offsets[value] = self._constants.place(literal)
-        allocation = Allocation(AllocationKind.CONSTANT, 0, self._constants.end)
+        allocation = Constant(self._constants.end)
         for value, offset in offsets.items():
             self._slices[value] = Slice(allocation, offset, value.shape.bytes)
         return allocation
@@ -139,9 +161,9 @@ class _Assigner:
         taken = self._parameter_number(parameter) if parameter is not None else None
         if output is not None:
             size, index = output.shape.bytes, self._outputs[output.path]
-            return Allocation(AllocationKind.OUTPUT, index, size, taken)
+            return Output(index, size, taken)
         if parameter is not None and taken is not None:
-            return Allocation(AllocationKind.PARAMETER, taken, parameter.shape.bytes)
+            return Parameter(taken, parameter.shape.bytes)
         return None
 
     def _parameter_number(self, value: Value) -> int:
@@ -160,6 +182,13 @@ class _Assigner:
             found[self._outputs[path]] = self._slices[value].allocation
         return tuple(found)
 
+    def _donations(self) -> tuple[tuple[int, int, int | Dim], ...]:
+        return tuple(
+            (allocation.index, allocation.parameter, allocation.size)
+            for allocation in self._output_allocations()
+            if isinstance(allocation, Output) and allocation.parameter is not None
+        )
+
     # ---- the arena
 
     def _span(self, representative: Value) -> tuple[int, int]:
@@ -169,14 +198,14 @@ class _Assigner:
         first = min(segments[value][0][0] for value in members)
         return first, max(self._liveness.hull_end[value] for value in members)
 
-    def _place_temps(self, temps: list[Value]) -> Allocation:
+    def _place_temps(self, temps: list[Value]) -> int | Dim:
         items = [Item(*self._span(value), value.shape.bytes) for value in temps]
         packed = pack(items)
-        allocation = Allocation(AllocationKind.TEMP, 0, packed.size)
+        self._temp = Temp(packed.size + aligned(self._scratch_bytes))
         for representative, offset in zip(temps, packed.offsets, strict=True):
             for value in self._classes.members(representative):
-                self._slices[value] = Slice(allocation, offset, value.shape.bytes)
-        return allocation
+                self._slices[value] = Slice(self._temp, offset, value.shape.bytes)
+        return packed.size
 
     def _peak(self, temps: list[Value]) -> int:
         """Return the most static bytes that temporaries need at one time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
+from typing import TypeAlias
 
 from ingot.analysis.aliasing import Aliasing, Path, Value
 from ingot.hlo.dim import Dim
@@ -18,37 +18,58 @@ from ingot.hlo.literal import Literal
 from ingot.support.diagnostics import InternalError
 
 
-class AllocationKind(Enum):
-    """Whose memory an allocation is."""
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`inputs[index]`, the flattened leaf of the entry's parameters; never written."""
 
-    PARAMETER = "parameter"  # inputs[index]; never written
-    OUTPUT = "output"  # outputs[index]
-    CONSTANT = "constant"  # the constant block; never written
-    TEMP = "temp"  # the arena
+    index: int
+    size: int | Dim
+
+    def __str__(self) -> str:
+        return f"parameter {self.index}"
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
-    """Memory of the execution ABI.
+class Output:
+    """`outputs[index]`, the flattened leaf of the entry's result.
 
     Attributes:
-        kind: whose memory it is.
-        index: flattened number of the entry parameter's or result's leaf; 0 for the others.
+        index: number of the leaf.
         size: bytes.
-        parameter: for an output that takes over a parameter's buffer: the flattened number of that
-            parameter's leaf. The program copies the input here first if the pointers differ.
+        parameter: flattened number of the parameter whose buffer it takes over, or None. The
+            program copies the input here first if the pointers differ.
     """
 
-    kind: AllocationKind
     index: int
     size: int | Dim
     parameter: int | None = None
 
     def __str__(self) -> str:
-        if self.kind in (AllocationKind.CONSTANT, AllocationKind.TEMP):
-            return self.kind.value
         taken = "" if self.parameter is None else f" (takes over parameter {self.parameter})"
-        return f"{self.kind.value} {self.index}{taken}"
+        return f"output {self.index}{taken}"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The constant block; never written."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Temp:
+    """The temporary arena."""
+
+    size: int | Dim
+
+    def __str__(self) -> str:
+        return "temp"
+
+
+Allocation: TypeAlias = Parameter | Output | Constant | Temp
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +123,9 @@ class BufferAssignment:
         constant: the constant block.
         constants: its contents, by offset.
         contents: every buffer with its values.
+        scratch_offset: where in the arena kernels may scratch, one kernel at a time.
+        donations: (output, parameter, bytes) by flattened numbers, where an output takes over a
+            parameter: the program copies the input to the output first if the pointers differ.
         peak_bytes: most bytes of the arena that are live at once (symbolic buffers left out).
     """
 
@@ -109,10 +133,12 @@ class BufferAssignment:
     slices: dict[Value, Slice] = field(repr=False)
     parameters: tuple[Allocation | None, ...]
     outputs: tuple[Allocation | None, ...]
-    temp: Allocation
-    constant: Allocation
+    temp: Temp
+    constant: Constant
     constants: tuple[PlacedConstant, ...] = field(repr=False)
     contents: tuple[Contents, ...] = field(repr=False)
+    scratch_offset: int | Dim
+    donations: tuple[tuple[int, int, int | Dim], ...]
     peak_bytes: int
 
     @property

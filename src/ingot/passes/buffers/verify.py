@@ -1,0 +1,278 @@
+"""Checks a buffer assignment by running the schedule on memory that only knows who wrote it.
+
+Independent of liveness and coalescing: every write puts a new mark on the bytes of a slice and
+removes the marks of all that it overlaps; every read demands the mark of the value that it means.
+Loops run twice and end after a third test, so that what one round leaves for the next is seen;
+branches run one after another from the same memory, and what they disagree on is nobody's.
+
+Symbolic sizes are tried with several numbers each.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from ingot.analysis.aliasing import Path, is_view
+from ingot.analysis.in_place import in_place_operands, may_share_operand
+from ingot.analysis.liveness import Schedule
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.buffers.buffer_table import (
+    Allocation,
+    BufferAssignment,
+    Constant,
+    Parameter,
+    Slice,
+)
+from ingot.passes.buffers.packing import ALIGNMENT
+from ingot.support.diagnostics import InternalError
+
+_ROUNDS = 2
+_SIZES = ((0, 1), (1, 2), (5, 37), (129, 1))  # (first symbol's number, step to the next one's)
+# Marks of the leaves of one instruction; 0 for tokens.
+Marks = dict[Path, int]
+
+
+def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssignment) -> None:
+    """Check that no value is overwritten while it is needed, and that all slices are in bounds.
+
+    Raises:
+        InternalError: INGOT0923 with the instruction that reads or writes what it must not.
+    """
+    symbols = sorted(_symbols(module))
+    for start, step in _SIZES if symbols else _SIZES[:1]:
+        numbers = {name: start + step * n for n, name in enumerate(symbols)}
+        _Simulation(module, schedule, assignment, numbers).run()
+
+
+def _symbols(module: Module) -> frozenset[str]:
+    sizes = [
+        size
+        for computation in module.computations.values()
+        for instruction in computation.instructions
+        for _, leaf in instruction.shape.leaves()
+        for size in leaf.dims
+    ]
+    return dim.symbols_of(sizes)
+
+
+@dataclass(slots=True)
+class _Block:
+    """The marked bytes of one allocation: disjoint [start, end) -> mark."""
+
+    starts: list[int] = field(default_factory=list[int])
+    marks: dict[int, tuple[int, int]] = field(default_factory=dict[int, "tuple[int, int]"])
+
+    def write(self, start: int, end: int, mark: int) -> None:
+        where = bisect_left(self.starts, start)
+        if where and self.marks[self.starts[where - 1]][0] > start:
+            where -= 1
+        stop = bisect_left(self.starts, end)
+        for old in self.starts[where:stop]:
+            del self.marks[old]
+        del self.starts[where:stop]
+        insort(self.starts, start)
+        self.marks[start] = (end, mark)
+
+    def holds(self, start: int, end: int, mark: int) -> bool:
+        return self.marks.get(start) == (end, mark)
+
+    def copy(self) -> _Block:
+        return _Block(list(self.starts), dict(self.marks))
+
+    def keep_common(self, other: _Block) -> None:
+        self.marks = {s: m for s, m in self.marks.items() if other.marks.get(s) == m}
+        self.starts = sorted(self.marks)
+
+
+class _Simulation:
+    """One run of the module with symbolic sizes as numbers."""
+
+    def __init__(
+        self,
+        module: Module,
+        schedule: Schedule,
+        assignment: BufferAssignment,
+        numbers: Mapping[str, int],
+    ) -> None:
+        self._module = module
+        self._schedule = schedule
+        self._assignment = assignment
+        self._numbers = numbers
+        self._new = count(1)
+        self._memory: dict[Allocation, _Block] = {a: _Block() for a in assignment.allocations}
+        self._constants: dict[int, int] = {}
+
+    def run(self) -> None:
+        entry = self._module.entry
+        arguments: list[Marks] = []
+        for parameter in entry.parameters:
+            marks = {path: next(self._new) for path, _ in parameter.shape.leaves()}
+            for path, where in self._assignment.slices_of(parameter):
+                self._put(where, marks[path], parameter)
+            arguments.append(marks)
+        for placed in self._assignment.constants:
+            mark = next(self._new)
+            self._constants[placed.offset] = mark
+            start = placed.offset
+            block = self._memory[self._assignment.constant]
+            if placed.literal.value.nbytes:
+                block.write(start, start + placed.literal.value.nbytes, mark)
+        result = self._computation(entry, arguments)
+        outputs = iter(self._assignment.outputs)
+        for path, leaf in entry.root.shape.leaves():
+            output = next(outputs)
+            if leaf.is_array:
+                assert output is not None
+                where = Slice(output, 0, leaf.bytes)
+                self._expect(where, result[path], entry.root, f"output {path}")
+
+    # ---- memory
+
+    def _bytes(self, where: Slice) -> tuple[int, int]:
+        start = dim.evaluate(where.offset, self._numbers)
+        return start, start + dim.evaluate(where.size, self._numbers)
+
+    def _expect(self, where: Slice, mark: int, user: Instruction, what: str) -> None:
+        start, end = self._bytes(where)
+        if start < end and not self._memory[where.allocation].holds(start, end, mark):
+            raise _error(user, f"{what} is no longer in {where}")
+
+    def _put(self, where: Slice, mark: int, writer: Instruction) -> None:
+        start, end = self._bytes(where)
+        if start % ALIGNMENT:
+            raise _error(writer, f"{where} is not aligned")
+        if end > dim.evaluate(where.allocation.size, self._numbers):
+            raise _error(writer, f"{where} is out of bounds")
+        if start < end:
+            self._memory[where.allocation].write(start, end, mark)
+
+    # ---- instructions
+
+    def _computation(self, computation: Computation, arguments: Sequence[Marks]) -> Marks:
+        marks: dict[Instruction, Marks] = {}
+        for parameter, argument in zip(computation.parameters, arguments, strict=True):
+            marks[parameter] = argument
+        for instruction in self._schedule[computation]:
+            if instruction.opcode != "parameter":
+                marks[instruction] = self._instruction(instruction, marks)
+        root = computation.root
+        for path, where in self._assignment.slices_of(root):
+            self._expect(where, marks[root][path], root, f"result {path}")
+        return marks[root]
+
+    def _instruction(self, instruction: Instruction, marks: dict[Instruction, Marks]) -> Marks:
+        for operand in instruction.operands:
+            if operand not in marks:
+                raise _error(instruction, f"%{operand.name} is scheduled too late")
+        if is_view(instruction):
+            return _view(instruction, marks)
+        if instruction.opcode == "constant":
+            return {
+                path: self._constants[dim.evaluate(where.offset, {})]
+                for path, where in self._assignment.slices_of(instruction)
+            }
+        operands = [marks[operand] for operand in instruction.operands]
+        if instruction.opcode == "while":
+            return self._while(instruction, operands[0])
+        if instruction.opcode == "conditional":
+            return self._conditional(instruction, operands)
+        return self._kernel(instruction, operands)
+
+    def _read(self, user: Instruction, number: int, marks: Marks) -> list[Slice]:
+        operand = user.operands[number]
+        slices = self._assignment.slices_of(operand)
+        for path, where in slices:
+            self._expect(where, marks[path], user, f"operand {number} (%{operand.name})")
+        return [where for _, where in slices]
+
+    def _kernel(self, instruction: Instruction, operands: list[Marks]) -> Marks:
+        in_place = in_place_operands(instruction)
+        written = self._assignment.slices_of(instruction)
+        for number, marks in enumerate(operands):
+            shared = may_share_operand(instruction, number)
+            for source in self._read(instruction, number, marks):
+                for path, target in written:
+                    same = in_place.get(path) == number
+                    if same and source != target:
+                        raise _error(instruction, f"output {path} is not in place")
+                    if not (same or (shared and source == target)):
+                        self._keep_apart(instruction, source, target)
+        made: Marks = {path: 0 for path, _ in instruction.shape.leaves()}
+        for path, where in written:
+            if isinstance(where.allocation, Parameter | Constant):
+                raise _error(instruction, f"writes to {where}")
+            made[path] = next(self._new)
+            self._put(where, made[path], instruction)
+        for path, where in written:
+            self._expect(where, made[path], instruction, f"output {path}")
+        return made
+
+    def _keep_apart(self, instruction: Instruction, left: Slice, right: Slice) -> None:
+        (start, end), (other_start, other_end) = self._bytes(left), self._bytes(right)
+        overlap = (
+            start < other_end and other_start < end and start < end and other_start < other_end
+        )
+        if left.allocation == right.allocation and overlap:
+            raise _error(instruction, f"reads {left} and writes {right}")
+
+    def _while(self, loop: Instruction, state: Marks) -> Marks:
+        condition, body = loop.attributes.condition, loop.attributes.body
+        for number in range(_ROUNDS + 1):
+            for path, where in self._assignment.slices_of(body.parameters[0]):
+                self._expect(where, state[path], loop, f"state {path} in round {number}")
+            self._computation(condition, [state])
+            if number < _ROUNDS:
+                state = self._computation(body, [state])
+        for path, where in self._assignment.slices_of(loop):
+            self._expect(where, state[path], loop, f"result {path}")
+        return state
+
+    def _conditional(self, instruction: Instruction, operands: list[Marks]) -> Marks:
+        self._read(instruction, 0, operands[0])
+        before = {allocation: block.copy() for allocation, block in self._memory.items()}
+        made: Marks = {path: next(self._new) for path, _ in instruction.shape.leaves()}
+        after: list[dict[Allocation, _Block]] = []
+        branches: tuple[Computation, ...] = instruction.attributes.branch_computations
+        given: list[Marks] = []
+        for branch, operand in zip(branches, operands[1:], strict=True):
+            self._memory = {allocation: block.copy() for allocation, block in before.items()}
+            result = self._computation(branch, [operand])
+            given.append(result)
+            for path, where in self._assignment.slices_of(instruction):
+                self._expect(where, result[path], instruction, f"result {path} of {branch.name}")
+            after.append(self._memory)
+        passed = {p for p in made if len({result[p] for result in given}) == 1}
+        made.update((path, given[0][path]) for path in passed)
+        for memory in after:
+            self._memory = memory
+            for path, where in self._assignment.slices_of(instruction):
+                if path not in passed:
+                    self._put(where, made[path], instruction)
+        for memory in after[:-1]:
+            for allocation, block in memory.items():
+                self._memory[allocation].keep_common(block)
+        return made
+
+
+def _view(instruction: Instruction, marks: dict[Instruction, Marks]) -> Marks:
+    if instruction.opcode == "tuple":
+        return {
+            (number, *path): mark
+            for number, operand in enumerate(instruction.operands)
+            for path, mark in marks[operand].items()
+        }
+    first = marks[instruction.operands[0]]
+    if instruction.opcode == "get-tuple-element":
+        index = instruction.attributes.index
+        return {path[1:]: mark for path, mark in first.items() if path[0] == index}
+    return first
+
+
+def _error(instruction: Instruction, message: str) -> InternalError:
+    return InternalError(message, code="INGOT0923", instruction=repr(instruction))
