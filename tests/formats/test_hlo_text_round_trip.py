@@ -1,16 +1,16 @@
-"""HLO text: reading what was printed gives the same module; printing what was read, the same text."""
+"""HLO text: what was printed reads as the same module; what was read prints as the same text."""
 
 from pathlib import Path
 
 import pytest
+from tests.support import real_xla
+from tests.support.module_equality import assert_equal, differences
 
 from ingot.formats.hlo_text import parse, print_instruction, print_module
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import table
 from ingot.hlo.verifier import verify
-from tests.support import real_xla
-from tests.support.module_equality import assert_equal, differences
 
 DATA = Path(__file__).parent / "data"
 DUMPS = sorted((DATA / "xla").glob("*.hlo"))
@@ -77,7 +77,9 @@ def test_the_short_form_reads_back():
     module = parse((DATA / "all_ops.hlo").read_text())
     text = print_module(module, short=True)
     assert " %" not in text
-    found = [d for d in differences(module, parse(text)) if "metadata" not in d and "extra" not in d]
+    found = [
+        d for d in differences(module, parse(text)) if "metadata" not in d and "extra" not in d
+    ]
     assert found == []
 
 

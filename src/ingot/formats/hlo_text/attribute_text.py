@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, Field, dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -264,6 +264,7 @@ CODECS: dict[Codec, Text] = {
     Codec.ALIASING: _KEPT_TEXT,
     Codec.SHAPES: _KEPT_TEXT,
 }
+_WITH_SIZES = frozenset({Codec.INTS, Codec.SLICE, Codec.PADDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +292,28 @@ class AttributeText:
 REQUIRED = object()
 
 
+def _text_of(row: Field[Any]) -> Text:
+    """Return how a field is read; symbolic sizes only where the op table's type has them."""
+    text = CODECS[row.metadata["codec"]]
+    if row.metadata["codec"] not in _WITH_SIZES or "Dim" in str(row.type):
+        return text
+
+    def read(place: Place) -> Any:
+        at = place.reader.skip()
+        value = text.read(place)
+        if _is_symbolic(value):
+            place.reader.fail(f"{row.name} takes no symbolic sizes", at=at, code="INGOT0110")
+        return value
+
+    return Text(read, text.write)
+
+
+def _is_symbolic(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(_is_symbolic(each) for each in cast("tuple[object, ...]", value))
+    return isinstance(value, Dim)
+
+
 @cache
 def plan(definition: OpDef) -> tuple[AttributeText, ...]:
     """Return the attributes of an op that stand after the operands, in text order."""
@@ -298,7 +321,7 @@ def plan(definition: OpDef) -> tuple[AttributeText, ...]:
         AttributeText(
             row.metadata["text"] or row.name,
             row.name,
-            CODECS[row.metadata["codec"]],
+            _text_of(row),
             REQUIRED if row.default is MISSING else row.default,
         )
         for row in definition.fields

@@ -24,7 +24,7 @@ from ingot.hlo.literal import Array, Literal
 from ingot.hlo.shape import Shape
 
 _COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
-_ELEMENT = re.compile(r"[^{},()\s]++(?:\(0x[0-9a-fA-F]++\))?+")
+_ELEMENT = re.compile(r"[^{},()\s_]++(?:\(0x[0-9a-fA-F]++\))?+")
 _COMPLEX = re.compile(r"\(\s*+(@)\s*+,\s*+(@)\s*+\)".replace("@", _ELEMENT.pattern))
 _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
 _SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")

@@ -53,10 +53,10 @@ def parse(text: str, source_name: str = "<hlo>") -> Module:
         VerifyError: an instruction breaks a constraint of its op.
         UnsupportedError: an opcode of XLA that Ingot does not have.
     """
-    return _ModuleParser(Reader(text, source_name)).parse()
+    return ModuleParser(Reader(text, source_name)).parse()
 
 
-class _ModuleParser:
+class ModuleParser:
     """The computations met so far, defined or only called."""
 
     def __init__(self, reader: Reader) -> None:
@@ -68,6 +68,7 @@ class _ModuleParser:
         self.entry: Computation | None = None
 
     def parse(self) -> Module:
+        """Take the whole text."""
         reader = self.reader
         header = read_header(reader)
         metadata = MetadataReader(reader, read_frames(reader))

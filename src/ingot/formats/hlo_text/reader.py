@@ -28,6 +28,7 @@ _SKIP = re.compile(SKIP)
 NAME = re.compile(SKIP + r"%?([\w.\-]++)")
 WORD = re.compile(SKIP + r"([A-Za-z_][\w.\-]*+)")
 STRING = re.compile(SKIP + r'"((?>[^"\\]|\\.)*+)"', re.DOTALL)
+_DIGITS = re.compile(r"-?\d+", re.ASCII)
 _INTEGER = re.compile(SKIP + r"(-?\d++)")
 # What stands between two brackets of a value that is kept as text.
 _PLAIN = re.compile(r'(?>[^{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
@@ -93,6 +94,8 @@ class Reader:
 
     def to_integer(self, digits: str, at: int) -> int:
         """Return the 64-bit integer that `digits` say."""
+        if _DIGITS.fullmatch(digits) is None:
+            self.fail(f"expected an integer, found '{digits}'", at=at)
         if len(digits) > _LONGEST_NUMBER + 1 or not -(1 << 63) <= int(digits) < 1 << 63:
             self.fail("this integer does not fit into 64 bits", at=at)
         return int(digits)
@@ -176,8 +179,16 @@ def unescape(text: str) -> str:
     """Return what the inside of a quoted string says (C escapes of UTF-8 bytes)."""
     if "\\" not in text:
         return text
-    raw = text.encode("utf-8", "surrogateescape")
+    raw = _bytes_of(text)
     return _OCTAL_OR_CHARACTER.sub(_unescaped, raw).decode("utf-8", "surrogateescape")
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Half a surrogate pair stands for no character and no byte.
+        return text.encode("utf-8", "replace")
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
@@ -194,7 +205,7 @@ def escape(text: str) -> str:
     if text.isascii() and text.isprintable() and "\\" not in text and '"' not in text:
         return text
     named = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
-    raw = text.encode("utf-8", "surrogateescape")
+    raw = _bytes_of(text)
     return "".join(
         named.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw
     )
