@@ -1,6 +1,7 @@
 """HLO text: XLA's own syntax, read into a module and printed back.
 
 `parse` reads what XLA dumps; what `print_module` prints, XLA reads. See `parser.py`, `printer.py`.
+`parse_hlo` is `parse` under the name that `ingot` exports.
 """
 
 from __future__ import annotations
@@ -8,4 +9,6 @@ from __future__ import annotations
 from ingot.formats.hlo_text.parser import parse
 from ingot.formats.hlo_text.printer import print_computation, print_instruction, print_module
 
-__all__ = ["parse", "print_computation", "print_instruction", "print_module"]
+parse_hlo = parse
+
+__all__ = ["parse", "parse_hlo", "print_computation", "print_instruction", "print_module"]
