@@ -20,12 +20,8 @@ from ingot.hlo.module import Module
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
-from ingot.passes.buffers.assignment import (
-    BufferAssignment,
-    Constant,
-    Output,
-    Parameter,
-)
+from ingot.hlo.dim import Dim
+from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter
 from ingot.support.diagnostics import UnsupportedError
 
 _VIEWS = frozenset(
@@ -48,8 +44,20 @@ class HostProgram:
         kernels: KernelSet,
         info: ProgramInfo,
         symbols: tuple[str, ...],
+        scratch_offset: int | Dim,
     ) -> None:
-        """Emit into `builder`; `symbols` are the size names in ABI order."""
+        """Emit into `builder`.
+
+        Args:
+            builder: module that gets the function.
+            module: scheduled module.
+            assignment: where values live.
+            kernels: compiled kernels of its fusions.
+            info: the ABI description.
+            symbols: size names in ABI order.
+            scratch_offset: where in the arena the kernels' scratch is, in bytes.
+        """
+        self.scratch_offset = scratch_offset
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
@@ -94,32 +102,29 @@ class HostProgram:
 
     def _copy_donated(self) -> None:
         """Fill outputs that start as a parameter's value when the caller gave another buffer."""
-        f = self.f
         for output, parameter, size in self.assignment.donations:
-            target, source = self._bases["output", output], self._bases["input", parameter]
-            bytes_ = self.emitter.index(size)
+            self._copy_unless_same(
+                self._bases["output", output], self._bases["input", parameter], size
+            )
 
-            def copy(target: Value = target, source: Value = source, size: IndexValue = bytes_) -> None:
-                f.memcpy(target, source, size)
-
-            f.if_(f.icmp("ne", target, source), copy)
+    def _copy_unless_same(self, target: Value, source: Value, size: int | Dim) -> None:
+        f = self.f
+        count = self.emitter.index(size)
+        f.if_(f.icmp("ne", target, source), lambda: f.memcpy(target, source, count))
 
     # ---- addresses
 
     def address(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Value:
         """Return the address of a value's buffer."""
         found = self.assignment.slice_of(instruction, path)
-        offset = self.emitter.index(found.offset)
         allocation = found.allocation
         if isinstance(allocation, Parameter):
             base = self._bases["input", allocation.index]
         elif isinstance(allocation, Output):
             base = self._bases["output", allocation.index]
-        elif isinstance(allocation, Constant):
-            base = self.constants
         else:
-            base = self.temp
-        return self.f.gep(base, offset)
+            base = self.constants if isinstance(allocation, Constant) else self.temp
+        return self.f.gep(base, self.emitter.index(found.offset))
 
     # ---- instructions
 
@@ -194,7 +199,7 @@ class HostProgram:
         f.call_indirect(self.parallel, lt.VOID, types, arguments)
 
     def _scratch(self) -> Value:
-        return self.f.gep(self.temp, self.emitter.index(self.assignment.scratch_offset))
+        return self.f.gep(self.temp, self.emitter.index(self.scratch_offset))
 
     def _size(self, name: str) -> Value:
         return self.f.as_value(self.emitter.names[name])

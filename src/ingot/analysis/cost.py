@@ -1,0 +1,88 @@
+"""Costs of fused computations: floating-point operations and bytes to and from memory.
+
+Counts are of the program as written (a transcendental is one operation, a multiply-add two), the way
+XLA's `HloCostAnalysis` counts. With symbolic sizes they are expressions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+
+_WINDOWED = frozenset({"dynamic-slice", "gather", "slice"})
+_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one execution of a computation takes.
+
+    Attributes:
+        flops: arithmetic operations.
+        bytes_read: bytes of operands, each once.
+        bytes_written: bytes of results.
+    """
+
+    flops: int | Dim
+    bytes_read: int | Dim
+    bytes_written: int | Dim
+
+
+def fusion_cost(fused: Computation) -> Cost:
+    """Return the cost of a fused computation."""
+    flops: int | Dim = 0
+    for instruction in fused.instructions:
+        flops = flops + instruction_flops(instruction)
+    read: int | Dim = 0
+    for parameter in fused.parameters:
+        read = read + _bytes_read(parameter)
+    roots = fused.root.operands if fused.root.opcode == "tuple" else (fused.root,)
+    written: int | Dim = 0
+    for root in roots:
+        written = written + _bytes_written(root)
+    return Cost(flops, read, written)
+
+
+def instruction_flops(instruction: Instruction) -> int | Dim:
+    """Return the arithmetic operations of one instruction."""
+    opcode = instruction.opcode
+    if opcode == "dot":
+        lhs = instruction.operands[0].shape
+        contracted = dim.product(
+            lhs.dims[place] for place in instruction.attributes.lhs_contracting_dims
+        )
+        return instruction.shape.size * contracted * 2
+    if opcode == "reduce":
+        return instruction.operands[0].shape.size
+    if opcode == "scatter":
+        return instruction.operands[-1].shape.size
+    if instruction.has(Trait.ELEMENTWISE) and opcode not in ("copy", "convert", "select"):
+        return instruction.shape.size
+    return 0
+
+
+def _bytes_read(parameter: Instruction) -> int | Dim:
+    """Return the bytes read of a parameter: a window of it where every use takes one."""
+    if not parameter.shape.is_array:
+        return 0
+    total: int | Dim = 0
+    for user in parameter.users:
+        if user.opcode in _IN_PLACE and user.is_root and user.operands[0] is parameter:
+            continue
+        if user.opcode not in _WINDOWED or user.operands[0] is not parameter:
+            return parameter.shape.bytes
+        total = total + user.shape.bytes
+    return total
+
+
+def _bytes_written(root: Instruction) -> int | Dim:
+    if root.opcode == "dynamic-update-slice":
+        return root.operands[1].shape.bytes
+    if root.opcode == "scatter":
+        return root.operands[-1].shape.bytes
+    return root.shape.bytes

@@ -1,0 +1,61 @@
+"""Artifacts: a compiled program as data, ready to be linked here or written to disk.
+
+Compiler and runtime share nothing else. Invariant: the objects together define every symbol that
+the host program calls, so an artifact is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.hlo.dim import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """What one kernel of a program is and where it comes from.
+
+    Attributes:
+        name: symbol, `k_` and a fingerprint; equal kernels have one name.
+        fusion: name of the fusion instruction that calls it.
+        kind: XLA's fusion kind.
+        instructions: names of the HLO instructions inside.
+        opcodes: their opcodes.
+        lines: the user's file:line of each instruction that has one, without repeats.
+        bytes_read, bytes_written: memory traffic per call in bytes.
+        flops: arithmetic operations per call.
+    """
+
+    name: str
+    fusion: str
+    kind: str
+    instructions: tuple[str, ...]
+    opcodes: tuple[str, ...]
+    lines: tuple[str, ...]
+    bytes_read: int | Dim
+    bytes_written: int | Dim
+    flops: int | Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A compiled program.
+
+    Attributes:
+        info: ABI description.
+        target: LLVM triple and CPU that the code is for.
+        host: ELF object with `<symbol>_sizes` and `<symbol>_run`.
+        objects: ELF objects with the kernels.
+        constants: the constant block.
+        kernels: one row per kernel call site, in schedule order.
+        arena_bytes: size of the temporary arena.
+    """
+
+    info: ProgramInfo
+    target: str
+    host: bytes
+    objects: tuple[bytes, ...]
+    constants: bytes
+    kernels: tuple[KernelInfo, ...]
+    arena_bytes: int | Dim

@@ -1,0 +1,6 @@
+"""The client: compile and execute. One implementation of executables for every front end."""
+
+from ingot.client.compile import compile
+from ingot.client.executable import Executable
+
+__all__ = ["Executable", "compile"]

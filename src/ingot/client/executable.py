@@ -1,0 +1,125 @@
+"""Executables: compiled programs that can be called and looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.cpu.compiler import CpuProgram
+from ingot.formats.hlo_text import print_module
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.llvm.jit import assembly, link_object, optimized_ir
+from ingot.llvm.target import TargetSpec
+from ingot.runtime.program import Program
+from ingot.support.diagnostics import ExecutionError
+from ingot.support.timing import PhaseTimer
+
+
+class Executable:
+    """A compiled module. Calling it takes and gives NumPy arrays and anything with DLPack.
+
+    Attributes:
+        program: the runtime's program, for native callers.
+        artifact: the program as data.
+        timer: where compile time went.
+    """
+
+    __slots__ = ("_before", "_compiled", "_context", "_target", "call", "program", "timer")
+
+    def __init__(
+        self,
+        compiled: CpuProgram,
+        before: str,
+        context: PassContext,
+        target: TargetSpec,
+        timer: PhaseTimer,
+    ) -> None:
+        """Link `compiled`; `before` is the module's text before the passes."""
+        self._compiled = compiled
+        self._before = before
+        self._context = context
+        self._target = target
+        self.timer = timer
+        library = link_object([compiled.artifact.host], compiled.kernels.imports())
+        self.program = Program.from_library(
+            compiled.artifact.info, library, compiled.artifact.constants
+        )
+        self.call: Callable[..., Any] = self.program.call
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
+        """Run the program on flattened arguments; see `Program.__call__` for what may be passed.
+
+        Returns one array, or a tuple when the module's result is one. `executable.call` is the same
+        without `donate`, as a built-in function of machine code.
+
+        Raises:
+            ExecutionError: an argument does not fit.
+            ResourceError: out of memory.
+        """
+        return self.program(*args, donate=donate) if donate else self.call(*args)
+
+    def __repr__(self) -> str:
+        kernels = len(self.kernels)
+        return f"Executable({self._compiled.module.name!r}, {kernels} kernels)"
+
+    @property
+    def artifact(self) -> Artifact:
+        """The program as data."""
+        return self._compiled.artifact
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Every kernel call, in the order in which they run."""
+        return self._compiled.artifact.kernels
+
+    @property
+    def fusion_log(self) -> tuple[str, ...]:
+        """For each edge between instructions: fused or not, and why."""
+        return tuple(self._context.remarks)
+
+    @property
+    def rewrites(self) -> tuple[str, ...]:
+        """Every simplification that fired: rule, file:line of the rule, what it replaced."""
+        return tuple(str(firing) for firing in self._context.log)
+
+    def as_text(self, stage: str = "hlo") -> str:
+        """Return the program at a stage.
+
+        Args:
+            stage: one of `stages()`: "hlo_before" and "hlo" (before and after the passes), "kernel",
+                "llvm" and "llvm_optimized" (kernels, then the host program), "assembly", "buffers".
+
+        Raises:
+            ExecutionError: there is no such stage.
+        """
+        maker = self._stages().get(stage)
+        if maker is None:
+            raise ExecutionError(
+                f"there is no stage '{stage}'", hint=f"stages: {', '.join(self.stages())}"
+            )
+        return maker()
+
+    def stages(self) -> tuple[str, ...]:
+        """Return the names that `as_text` takes."""
+        return tuple(self._stages())
+
+    def _stages(self) -> dict[str, Callable[[], str]]:
+        compiled = self._compiled
+        return {
+            "hlo_before": lambda: self._before,
+            "hlo": lambda: print_module(compiled.module),
+            "kernel": compiled.kernels.text,
+            "llvm": lambda: "\n".join(self._llvm_modules()),
+            "llvm_optimized": lambda: "\n".join(
+                optimized_ir(text, self._target) for text in self._llvm_modules()
+            ),
+            "assembly": lambda: "\n".join(
+                assembly(text, self._target) for text in self._llvm_modules()
+            ),
+            "buffers": compiled.assignment.to_text,
+        }
+
+    def _llvm_modules(self) -> list[str]:
+        texts = [kernel.text for kernel in self._compiled.kernels.compiled.values()]
+        return [*dict.fromkeys(texts), self._compiled.host_text]

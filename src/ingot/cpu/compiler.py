@@ -1,0 +1,149 @@
+"""The CPU compiler: a module in, an artifact out.
+
+Passes, then kernels, then the host program. What each stage made stays at hand in `CpuProgram` for
+`Executable.as_text`.
+"""
+
+from __future__ import annotations
+
+
+from dataclasses import dataclass
+
+from ingot.analysis.cost import fusion_cost
+from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.cpu.host import HostProgram
+from ingot.cpu.kernels import KernelSet
+from ingot.cpu.pipeline import PIPELINE
+from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.rewrite.runner import run_passes
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import compile_object
+from ingot.llvm.target import TargetSpec
+from ingot.passes.buffers.assignment import assign_buffers
+from ingot.passes.buffers.buffer_table import BufferAssignment
+from ingot.passes.buffers.packing import aligned
+from ingot.support.timing import PhaseTimer
+
+
+@dataclass(frozen=True, slots=True)
+class CpuProgram:
+    """An artifact with what the stages on the way made.
+
+    Attributes:
+        artifact: the compiled program.
+        module: the module after all passes, scheduled.
+        kernels: kernels with kernel IR and LLVM IR.
+        assignment: where values live.
+        host_text: LLVM IR of the host program.
+    """
+
+    artifact: Artifact
+    module: Module
+    kernels: KernelSet
+    assignment: BufferAssignment
+    host_text: str
+
+
+def compile_module(
+    module: Module, context: PassContext, target: TargetSpec, timer: PhaseTimer
+) -> CpuProgram:
+    """Compile `module`, which is consumed (rewritten in place).
+
+    Raises:
+        UnsupportedError: an op or element type that the CPU backend cannot run.
+    """
+    with timer.phase("passes"):
+        run_passes(PIPELINE, module, context)
+    with timer.phase("kernels"):
+        kernels = compile_kernels(module, target)
+    with timer.phase("buffers"):
+        assignment = assign_buffers(module, module.schedule)
+    with timer.phase("host program"):
+        return _link_up(module, kernels, assignment, target)
+
+
+def compile_kernels(module: Module, target: TargetSpec) -> KernelSet:
+    """Compile the kernel of every scheduled fusion."""
+    kernels = KernelSet(target)
+    for fusion in scheduled_fusions(module):
+        kernels.add(fusion)
+    kernels.compile()
+    return kernels
+
+
+def scheduled_fusions(module: Module) -> list[Instruction]:
+    """Return the fusions that the host program calls, computation by computation."""
+    return [
+        instruction
+        for order in module.schedule.values()
+        for instruction in order
+        if instruction.opcode == "fusion"
+    ]
+
+
+def _link_up(
+    module: Module, kernels: KernelSet, assignment: BufferAssignment, target: TargetSpec
+) -> CpuProgram:
+    plan = plan_sizes(module)
+    scratch_offset = aligned(assignment.arena_bytes)
+    arena_bytes = scratch_offset + scratch_bytes(kernels)
+    info = program_info(module, "program", plan)
+    builder = ModuleBuilder("host")
+    emit_sizes(builder, module, plan, info, arena_bytes)
+    HostProgram(builder, module, assignment, kernels, info, plan.symbols, scratch_offset).emit()
+    text = builder.text()
+    artifact = Artifact(
+        info,
+        f"{target.triple} {target.cpu}",
+        compile_object(text, target),
+        kernels.objects(),
+        constant_block(assignment),
+        tuple(kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)),
+        arena_bytes,
+    )
+    return CpuProgram(artifact, module, kernels, assignment, text)
+
+
+def scratch_bytes(kernels: KernelSet) -> int | Dim:
+    """Return the scratch that the greediest kernel needs."""
+    most: int | Dim = 0
+    for kernel in kernels.compiled.values():
+        most = dim.maximum(most, kernel.emitted.scratch_bytes)
+    return most
+
+
+def constant_block(assignment: BufferAssignment) -> bytes:
+    """Return the bytes of the constant block."""
+    size = assignment.constant.size
+    assert isinstance(size, int), "constants have static sizes"
+    block = bytearray(size)
+    for placed in assignment.constants:
+        data = placed.literal.value.tobytes()
+        block[placed.offset : placed.offset + len(data)] = data
+    return bytes(block)
+
+
+def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
+    """Return the report row of one kernel call."""
+    fused = fusion.attributes.calls
+    inside = [i for i in fused.post_order() if i.opcode not in ("parameter", "constant", "tuple")]
+    lines = [str(i.metadata.location) for i in inside if i.metadata.location is not None]
+    cost = fusion_cost(fused)
+    return KernelInfo(
+        kernels.names[fusion],
+        fusion.name,
+        fusion.attributes.kind,
+        tuple(i.name for i in inside),
+        tuple(i.opcode for i in inside),
+        tuple(dict.fromkeys(lines)),
+        cost.bytes_read,
+        cost.bytes_written,
+        cost.flops,
+    )
+
+
