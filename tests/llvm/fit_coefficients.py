@@ -130,7 +130,7 @@ FITS = {
     "sinh f64": (odd(mp.sinh), 0, 1, 6, small),
     "asinh f64": (odd(mp.asinh), 0, "0.2501", 12, small),
     "erf small f64": (
-        lambda z: mp.erf(mp.sqrt(z + TINY)) / mp.sqrt(z + TINY),
+        lambda z: mp.erf(mp.sqrt(z + TINY)) / mp.sqrt(z + TINY) - 1,
         0,
         "0.8600",
         11,

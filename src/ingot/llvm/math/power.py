@@ -170,7 +170,7 @@ def _erf_f32(m: MathEmitter, x: Value) -> Value:
 def _erf_f64(m: MathEmitter, x: Value) -> Value:
     a = m.at_most(m.abs(x), 6.0)
     square, error = m.two_product(a, a)
-    small = m.mul(m.polynomial(square, rows.ERF_SMALL_F64), x)
+    small = m.fma(m.polynomial(square, rows.ERF_SMALL_F64), x, x)
     u = m.div(m.sub(a, m.c(2.5)), m.add(a, m.c(2.5)))
     scaled = m.div(m.polynomial(u, rows.ERF_LARGE_F64), m.add(m.add(a, a), m.c(1.0)))
     falling = scaled_exp(m, m.neg(square))
