@@ -14,7 +14,7 @@ from ingot.support import flags
 from ingot.support.timing import PhaseTimer
 
 
-def compile(  # noqa: A001 - the public name, as in jax and torch
+def compile(
     module: Module, *, context: PassContext | None = None, target: TargetSpec | None = None
 ) -> Executable:
     """Compile a module for this machine's CPU. The module itself is not changed.

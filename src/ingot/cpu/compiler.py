@@ -6,7 +6,6 @@ Passes, then kernels, then the host program. What each stage made stays at hand 
 
 from __future__ import annotations
 
-
 from dataclasses import dataclass
 
 from ingot.analysis.cost import fusion_cost
@@ -145,5 +144,3 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
         cost.bytes_written,
         cost.flops,
     )
-
-

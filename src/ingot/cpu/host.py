@@ -14,13 +14,13 @@ from ingot.cpu.emit.loop import SLOT_BYTES, EmittedKernel
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
-from ingot.hlo.dim import Dim
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter
 from ingot.support.diagnostics import UnsupportedError
 
@@ -62,7 +62,9 @@ class HostProgram:
         self.assignment = assignment
         self.kernels = kernels
         self.builder = builder
-        params = [(name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")]
+        params = [
+            (name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")
+        ]
         self.f: FunctionBuilder = builder.function(
             info.run_symbol, lt.I32, params, attrs="nounwind uwtable"
         )

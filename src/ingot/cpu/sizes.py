@@ -86,9 +86,7 @@ def plan_sizes(module: Module) -> SizePlan:
     return SizePlan(tuple(bindings.values()), tuple(constraints))
 
 
-def _explain(
-    size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]
-) -> str:
+def _explain(size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
     places = [
         f"{symbol} is dimension {bindings[symbol].place} of '{leaves[bindings[symbol].parameter][0]}'"
         for symbol in sorted(size.symbols)

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 class Computation:
     """A function of its parameters; owns its instructions."""
 
-    __slots__ = ("_instructions", "_names", "_order", "module", "name", "parameters", "root_", "version")
+    __slots__ = (
+        "_instructions",
+        "_names",
+        "_order",
+        "module",
+        "name",
+        "parameters",
+        "root_",
+        "version",
+    )
 
     def __init__(self, name: str) -> None:
         """Make an empty computation that is in no module yet."""
@@ -85,7 +94,12 @@ class Computation:
         view = OpView(opcode, tuple(o.shape for o in operands), attributes, shape)
         result = definition.infer(view)
         made = Instruction(
-            self._unique(name or opcode), definition, operands, shape or result, attributes, metadata
+            self._unique(name or opcode),
+            definition,
+            operands,
+            shape or result,
+            attributes,
+            metadata,
         )
         return self.insert(made)
 
@@ -270,9 +284,7 @@ def has_side_effect(instruction: Instruction) -> bool:
     )
 
 
-def retarget(
-    instruction: Instruction, replacements: dict[Computation, Computation]
-) -> None:
+def retarget(instruction: Instruction, replacements: dict[Computation, Computation]) -> None:
     """Make the instruction call the replacements of the computations that it calls."""
     changed: dict[str, Any] = {}
     for name, called in called_fields(instruction.definition, instruction.attributes):

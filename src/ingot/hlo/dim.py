@@ -21,7 +21,6 @@ from functools import reduce
 from math import gcd
 from typing import ClassVar
 
-
 Monomial = tuple["Atom", ...]
 
 

@@ -39,7 +39,7 @@ class Literal:
         return Literal(Shape.array(from_numpy(array.dtype), array.shape), array)
 
     @staticmethod
-    def tuple(elements: tuple[Literal, ...]) -> Literal:  # noqa: A003 - XLA's word
+    def tuple(elements: tuple[Literal, ...]) -> Literal:
         """Return a tuple literal."""
         return Literal(Shape.tuple(tuple(e.shape for e in elements)), None, elements)
 

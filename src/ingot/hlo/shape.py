@@ -63,7 +63,7 @@ class Shape:
         return Shape(dtype(element), tuple(dims), layout or Layout.row_major(len(dims)))
 
     @staticmethod
-    def tuple(elements: tuple[Shape, ...]) -> Shape:  # noqa: A003 - XLA's word
+    def tuple(elements: tuple[Shape, ...]) -> Shape:
         """Return the shape of a tuple."""
         return Shape(TUPLE, (), None, elements)
 
@@ -173,9 +173,7 @@ class Shape:
     def to_string(self, *, with_layout: bool = True) -> str:
         """Return XLA's text of the shape."""
         if self.is_tuple:
-            inner = (
-                ", ".join(e.to_string(with_layout=with_layout) for e in self.elements)
-            )
+            inner = ", ".join(e.to_string(with_layout=with_layout) for e in self.elements)
             return f"({inner})"
         if not self.is_array:
             return f"{self.dtype.name}[]"

@@ -117,9 +117,7 @@ def _operand(
     return puller.value(operand, Place(index))
 
 
-def _store(
-    puller: Puller, root: Instruction, frame: tuple[int, ...] | None, buffer: int
-) -> Store:
+def _store(puller: Puller, root: Instruction, frame: tuple[int, ...] | None, buffer: int) -> Store:
     if frame is None:
         raise InternalError(f"root %{root.name} has no single place in its fusion")
     place = place_of(frame)

@@ -181,5 +181,7 @@ def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
     for item in walk((root,)):
         if item not in done:
             args = tuple(done[arg] for arg in item.args)
-            done[item] = item if args == item.args else make(item.op, item.dtype, args, item.payload)
+            done[item] = (
+                item if args == item.args else make(item.op, item.dtype, args, item.payload)
+            )
     return done[root]

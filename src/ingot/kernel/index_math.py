@@ -35,7 +35,9 @@ def coefficient(value: int | Dim, name: str) -> int | Dim | None:
     total: int | Dim = 0
     for key, factor in value.terms:
         places = [atom for atom in key if not atom.function and atom.text == name]
-        inside = any(atom.function and name in dim.symbols_of((atom.left, atom.right)) for atom in key)
+        inside = any(
+            atom.function and name in dim.symbols_of((atom.left, atom.right)) for atom in key
+        )
         if inside or len(places) > 1:
             return None
         if places:

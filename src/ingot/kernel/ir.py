@@ -144,9 +144,11 @@ class LoopKernel:
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Names of the symbolic sizes that the kernel needs, sorted."""
-        return kernel_symbols(self.exprs, [*self.grid, *(a for p in self.passes for a in p.axes)], [
-            store.index for item in self.passes for store in item.stores
-        ])
+        return kernel_symbols(
+            self.exprs,
+            [*self.grid, *(a for p in self.passes for a in p.axes)],
+            [store.index for item in self.passes for store in item.stores],
+        )
 
     @property
     def grid_size(self) -> int | Dim:

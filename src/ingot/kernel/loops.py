@@ -128,9 +128,7 @@ class LoopBuilder:
         count = len(instruction.operands) // 2
         place = place_of(whole)
         inputs = tuple(self.puller.operand(instruction, n, place) for n in range(count))
-        inits = tuple(
-            self.puller.operand(instruction, count + n, Place(())) for n in range(count)
-        )
+        inits = tuple(self.puller.operand(instruction, count + n, Place(())) for n in range(count))
         number = self.numbers
         self.numbers += 1
         level = self.level(inputs)

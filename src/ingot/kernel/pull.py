@@ -95,7 +95,9 @@ class Puller:
                 self.operand(instruction, number, place)
                 for number in range(len(instruction.operands))
             )
-            return ex.make(instruction.opcode, instruction.shape.dtype, args, instruction.attributes)
+            return ex.make(
+                instruction.opcode, instruction.shape.dtype, args, instruction.attributes
+            )
         raise UnsupportedError(
             f"{instruction.opcode} cannot be part of a loop kernel",
             code="INGOT0310",
@@ -155,9 +157,7 @@ def _transpose(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
-    index = reshape_index(
-        place.index, instruction.shape.dims, operand.shape.dims, puller.extents
-    )
+    index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, puller.extents)
     return puller.value(operand, place.at(index))
 
 
@@ -187,7 +187,9 @@ def compare(direction: str, left: Expr, right: Expr) -> Expr:
     return ex.make("compare", PRED, (left, right), CompareAttributes(direction, ""))
 
 
-def _within(value: int | Dim, low: int | Dim, high: int | Dim, values: tuple[Expr, ...]) -> Expr | None:
+def _within(
+    value: int | Dim, low: int | Dim, high: int | Dim, values: tuple[Expr, ...]
+) -> Expr | None:
     """Return the mask low <= value < high, None when it always holds."""
     mask: Expr | None = None
     position = ex.index(value, values if _uses_values(value) else ())
@@ -277,7 +279,9 @@ def _dynamic_slice(puller: Puller, instruction: Instruction, place: Place) -> Ex
     inner = place
     index: list[int | Dim] = []
     for number, (position, size, window) in enumerate(
-        zip(place.index, operand.shape.dims, instruction.attributes.dynamic_slice_sizes, strict=True)
+        zip(
+            place.index, operand.shape.dims, instruction.attributes.dynamic_slice_sizes, strict=True
+        )
     ):
         limit = size - window
         if limit == 0:
@@ -411,7 +415,9 @@ _RULES: dict[str, Callable[[Puller, Instruction, Place], Expr]] = {
 PULLABLE = frozenset(_RULES)
 
 
-def combiner_exprs(computation_root: Instruction, arguments: dict[Instruction, Expr]) -> tuple[Expr, ...]:
+def combiner_exprs(
+    computation_root: Instruction, arguments: dict[Instruction, Expr]
+) -> tuple[Expr, ...]:
     """Return the results of a scalar computation as expressions over `arguments`."""
     memo = dict(arguments)
 
@@ -423,15 +429,17 @@ def combiner_exprs(computation_root: Instruction, arguments: dict[Instruction, E
             found = ex.constant(instruction.attributes.literal.scalar)
         elif instruction.has(Trait.ELEMENTWISE):
             args = tuple(visit(operand) for operand in instruction.operands)
-            found = ex.make(instruction.opcode, instruction.shape.dtype, args, instruction.attributes)
+            found = ex.make(
+                instruction.opcode, instruction.shape.dtype, args, instruction.attributes
+            )
         else:
             raise UnsupportedError(
-                f"{instruction.opcode} in a reducer", code="INGOT0314", instruction=repr(instruction)
+                f"{instruction.opcode} in a reducer",
+                code="INGOT0314",
+                instruction=repr(instruction),
             )
         memo[instruction] = found
         return found
 
     roots = computation_root.operands if computation_root.opcode == "tuple" else (computation_root,)
     return tuple(visit(root) for root in roots)
-
-

@@ -118,9 +118,7 @@ class ValueEmitter:
 
     def _pair(self, a: IndexValue, b: IndexValue) -> tuple[Value, Value] | None:
         """Return both as vectors when one is a vector, else None."""
-        lanes = max(
-            item.type.lanes if isinstance(item, Value) else 1 for item in (a, b)
-        )
+        lanes = max(item.type.lanes if isinstance(item, Value) else 1 for item in (a, b))
         if lanes == 1:
             return None
         return self._spread(a, lanes), self._spread(b, lanes)
@@ -254,10 +252,16 @@ class ValueEmitter:
                 return f.load(wide, pointer)
             return f.masked_load(wide, pointer, combined, align=memory.alignment)
         if step == 0:
-            return self.f.splat(
-                self._scalar_load(memory, f.gep(base, self._base_index(where, values), memory), None),
-                lanes,
-            ) if combined is None else self._gathered(base, where, values, memory, lanes, combined)
+            return (
+                self.f.splat(
+                    self._scalar_load(
+                        memory, f.gep(base, self._base_index(where, values), memory), None
+                    ),
+                    lanes,
+                )
+                if combined is None
+                else self._gathered(base, where, values, memory, lanes, combined)
+            )
         return self._gathered(base, where, values, memory, lanes, combined)
 
     def _gathered(
@@ -285,9 +289,7 @@ class ValueEmitter:
         f.store(f.zero(memory), zero)
         return f.load(memory, f.select(mask, pointer, zero))
 
-    def _access_lanes(
-        self, where: int | Dim, values: tuple[Value, ...], mask: Value | None
-    ) -> int:
+    def _access_lanes(self, where: int | Dim, values: tuple[Value, ...], mask: Value | None) -> int:
         lanes = max((value.type.lanes for value in values), default=1)
         if mask is not None:
             lanes = max(lanes, mask.type.lanes)

@@ -174,9 +174,7 @@ for _name, _doc in _TRANSCENDENTAL:
         doc=_doc,
     )
 for _name, _allowed, _traits, _doc in _BINARY:
-    define(
-        _name, family=FAMILY, arity=2, infer=_binary(_allowed), traits=_traits | {_E}, doc=_doc
-    )
+    define(_name, family=FAMILY, arity=2, infer=_binary(_allowed), traits=_traits | {_E}, doc=_doc)
 
 define("is-finite", family=FAMILY, arity=1, infer=_unary(_FLOAT, PRED), traits={_E},
        doc="whether x is neither NaN nor infinite")  # fmt: skip
@@ -205,9 +203,7 @@ def _infer_compare(view: OpView) -> Shape:
 def _infer_select(view: OpView) -> Shape:
     predicate, on_true, on_false = view.operands
     require(predicate.dtype is PRED, "select_i1", f"select takes a pred first, got {predicate}")
-    require(
-        on_true.compatible(on_false), "select_c2", f"select between {on_true} and {on_false}"
-    )
+    require(on_true.compatible(on_false), "select_c2", f"select between {on_true} and {on_false}")
     require(
         not predicate.dims or predicate.dims == on_true.dims,
         "select_c1",

@@ -29,11 +29,15 @@ def _infer_reduce(view: OpView) -> Shape:
     first = inputs[0]
     places = view.attributes.dimensions
     require(len(set(places)) == len(places), "reduce_c5", "dimension numbers repeat")
-    require(all(0 <= p < first.rank for p in places), "reduce_c4", f"dimensions {places} of {first}")
+    require(
+        all(0 <= p < first.rank for p in places), "reduce_c4", f"dimensions {places} of {first}"
+    )
     kept = tuple(size for place, size in enumerate(first.dims) if place not in places)
     reducer: Computation = view.attributes.to_apply
     require(
-        len(reducer.parameters) == 2 * count, "reduce_c6", f"reducer {reducer.name} takes {2 * count}"
+        len(reducer.parameters) == 2 * count,
+        "reduce_c6",
+        f"reducer {reducer.name} takes {2 * count}",
     )
     for given, start in zip(inputs, starts, strict=True):
         require(given.dims == first.dims, "reduce_c1", f"reduce of {first} and {given}")

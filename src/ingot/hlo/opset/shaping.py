@@ -55,8 +55,12 @@ def _infer_broadcast(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
     places = view.attributes.dimensions
-    require(operand.dtype is given.dtype, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
-    require(len(places) == operand.rank, "broadcast_in_dim_c2", "one dimension number per operand dim")
+    require(
+        operand.dtype is given.dtype, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}"
+    )
+    require(
+        len(places) == operand.rank, "broadcast_in_dim_c2", "one dimension number per operand dim"
+    )
     require(len(set(places)) == len(places), "broadcast_in_dim_c4", "dimension numbers repeat")
     for size, place in zip(operand.dims, places, strict=True):
         require(0 <= place < given.rank, "broadcast_in_dim_c3", f"dimension {place} of {given}")
@@ -145,14 +149,18 @@ def _infer_pad(view: OpView) -> Shape:
     padding = view.attributes.padding
     require(len(padding) == operand.rank, "pad_c2", f"padding {padding} of {operand}")
     require(
-        value.is_scalar and value.dtype is operand.dtype, "pad_c1", f"padding value {value} of {operand}"
+        value.is_scalar and value.dtype is operand.dtype,
+        "pad_c1",
+        f"padding value {value} of {operand}",
     )
     dims: list[int | Dim] = []
     for (low, high, interior), size in zip(padding, operand.dims, strict=True):
         require(interior >= 0, "pad_c3", f"interior padding {interior}")
         spread = size + dim.maximum(size - 1, 0) * interior if interior else size
         total = spread + low + high
-        require(not isinstance(total, int) or total >= 0, "pad_c4", f"padding {padding} of {operand}")
+        require(
+            not isinstance(total, int) or total >= 0, "pad_c4", f"padding {padding} of {operand}"
+        )
         dims.append(total)
     return operand.with_dims(tuple(dims))
 
@@ -165,10 +173,14 @@ def _infer_concatenate(view: OpView) -> Shape:
     total: int | Dim = 0
     for other in view.operands:
         same = other.rank == first.rank and all(
-            a == b for i, (a, b) in enumerate(zip(other.dims, first.dims, strict=True)) if i != place
+            a == b
+            for i, (a, b) in enumerate(zip(other.dims, first.dims, strict=True))
+            if i != place
         )
         require(
-            same and other.dtype is first.dtype, "concatenate_c2", f"concatenate of {first} and {other}"
+            same and other.dtype is first.dtype,
+            "concatenate_c2",
+            f"concatenate of {first} and {other}",
         )
         total = total + other.dims[place]
     return first.with_dims((*first.dims[:place], total, *first.dims[place + 1 :]))
@@ -191,10 +203,16 @@ def _infer_dimension_size(view: OpView) -> Shape:
 
 def _require_indices(view: OpView, indices: tuple[Shape, ...], rank: int) -> None:
     name = view.opcode.replace("-", "_")
-    require(len(indices) == rank, f"{name}_c2", f"{view.opcode} takes {rank} indices, got {len(indices)}")
+    require(
+        len(indices) == rank,
+        f"{name}_c2",
+        f"{view.opcode} takes {rank} indices, got {len(indices)}",
+    )
     for index in indices:
         require(
-            index.is_scalar and index.dtype.is_integer, f"{name}_c3", f"{view.opcode} index is {index}"
+            index.is_scalar and index.dtype.is_integer,
+            f"{name}_c3",
+            f"{view.opcode} index is {index}",
         )
 
 

@@ -53,7 +53,7 @@ def decide(computation: Computation) -> Grouping:
 def is_fusible(instruction: Instruction) -> bool:
     """Whether an instruction can be computed inside a kernel."""
     opcode = instruction.opcode
-    if not instruction.shape.is_array and not (opcode in ("reduce", "scatter")):
+    if not instruction.shape.is_array and opcode not in ("reduce", "scatter"):
         return False
     if opcode == "constant":
         return bool(instruction.attributes.literal.is_splat)
