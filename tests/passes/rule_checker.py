@@ -10,6 +10,7 @@ dearer.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +18,9 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ingot.formats.hlo_text import parse
+from ingot.hlo import dim
 from ingot.hlo.builder import Builder
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, DType, Kind, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -29,10 +32,12 @@ from ingot.hlo.rewrite.pattern import Capture, Op, Pattern, Splat
 from ingot.hlo.rewrite.rule import Rule, RuleSet
 from ingot.hlo.shape import Shape
 from ingot.hlo.verifier import verify
-from ingot.support.diagnostics import VerifyError
+from ingot.support.diagnostics import ParseError, VerifyError
 
 ELEMENTS = ("f32", "s32", "pred", "f64", "u32", "bf16", "s8", "c64", "u16")
-_DIMS = (3, 4)
+_DIMS: tuple[tuple[int | Dim, ...], ...] = ((3, 4), (Dim.symbol("n"), 4))
+_SYMBOL_VALUE = 3
+_SIZES = re.compile(r"(?<=\w)\[([\d,]+)\]")
 _CONSTANTS = (0, -0.0, 1, 2, 3, -1, -2, 0.5, 4, float("inf"), float("-inf"), True, False)
 _PRELUDE = """
 add_f32 { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
@@ -63,6 +68,7 @@ class _Instantiator:
         self.random = random.Random(seed)
         self.builder = Builder("main")
         self.bound: dict[str, Instruction] = {}
+        self.dims = _DIMS[seed % 2]
 
     def make(self, pattern: Pattern, element: DType) -> Instruction:
         if isinstance(pattern, Capture):
@@ -78,7 +84,7 @@ class _Instantiator:
     def _parameter(self, name: str, element: DType) -> Instruction:
         if name not in self.bound:
             number = len(self.builder.computation.parameters)
-            self.bound[name] = self.builder.parameter(number, Shape.array(element, _DIMS))
+            self.bound[name] = self.builder.parameter(number, Shape.array(element, self.dims))
         return self.bound[name]
 
     def _splat(self, pattern: Splat, element: DType) -> Instruction:
@@ -92,7 +98,7 @@ class _Instantiator:
             except (OverflowError, ValueError, TypeError):
                 continue
             if fits:
-                return self.builder.full(scalar, Shape.array(element, _DIMS))
+                return self.builder.full(scalar, Shape.array(element, self.dims))
         raise VerifyError("no constant fits")
 
     def _op(self, pattern: Op, element: DType) -> Instruction:
@@ -113,10 +119,29 @@ class _Instantiator:
         return operands[::-1] if find(opcode).has(Trait.COMMUTATIVE) else operands
 
 
+def _symbolic(entry: Rule, text: str) -> Iterator[Instance]:
+    """Yield the example with one of its sizes made symbolic throughout, where that is valid."""
+    sizes = {size for match in _SIZES.finditer(text) for size in match.group(1).split(",")}
+    for size in sorted(sizes - {"0", "1"}):
+
+        def renamed(match: re.Match[str], size: str = size) -> str:
+            parts = ("?n" if part == size else part for part in match.group(1).split(","))
+            return "[" + ",".join(parts) + "]"
+
+        try:
+            instance = from_example(_SIZES.sub(renamed, text))
+            verify(instance.module)
+        except (VerifyError, ParseError):
+            continue
+        if entry.match(instance.module.entry.root) is not None:
+            yield instance
+
+
 def instances(entry: Rule, seeds: int = 6) -> Iterator[Instance]:
     """Yield the rule's examples and programs made from its pattern, for every element type."""
     for text in entry.examples:
         yield from_example(text)
+        yield from _symbolic(entry, text)
     for name in ELEMENTS:
         for seed in range(seeds):
             maker = _Instantiator(dtype(name), seed)
@@ -138,7 +163,8 @@ def random_inputs(module: Module, licence: Fp, seed: int) -> list[np.ndarray]:
 def _random_array(shape: Shape, licence: Fp, generator: np.random.Generator) -> object:
     if shape.is_tuple:
         return tuple(_random_array(element, licence, generator) for element in shape.elements)
-    storage, dims = shape.dtype.numpy, shape.static_dims
+    storage = shape.dtype.numpy
+    dims = tuple(dim.evaluate(size, {"n": _SYMBOL_VALUE}) for size in shape.dims)
     if shape.dtype is PRED:
         return generator.integers(0, 2, dims).astype(storage)
     if shape.dtype.is_integer:
@@ -239,5 +265,6 @@ def cost(module: Module) -> int:
         weight = 10 if instruction.has(Trait.EXPENSIVE) else 1
         weight = 4 if instruction.opcode in ("divide", "sqrt", "rsqrt") else weight
         read = instruction.operands if instruction.opcode in ("reduce", "dot") else ()
-        total += weight * max(int(item.shape.size) for item in (instruction, *read))
+        sizes = [item.shape.size for item in (instruction, *read)]
+        total += weight * max(dim.evaluate(size, {"n": _SYMBOL_VALUE}) for size in sizes)
     return total

@@ -95,7 +95,8 @@ def _philox(
 ) -> tuple[list[Instruction], Instruction]:
     """Return the counter words after, and u32 or (wide) u64 bits of shape `dims`."""
     key, low, *rest = state
-    high = rest[0] if rest else build.constant(0, U64)
+    # XLA takes the key as the counter's high word of a state that has none.
+    high = rest[0] if rest else key
     size = dim.product(dims)
     on = Words(build, (size,))
     index = build.iota(shape=Shape.array(U64, (size,)), iota_dimension=0)
@@ -110,10 +111,7 @@ def _philox(
     for number in range(10):
         words = _philox_round(words, keys, number, on)
     lane = on.masked(index, (1 << per_block) - 1)
-    if wide:
-        choices = [on.joined(words[0], words[1]), on.joined(words[2], words[3])]
-    else:
-        choices = words
+    choices = [on.joined(words[0], words[1]), on.joined(words[2], words[3])] if wide else words
     bits = choices[-1]
     for number in reversed(range(len(choices) - 1)):
         is_it = build.compare(lane, on.like(lane, number), direction="EQ")

@@ -213,11 +213,11 @@ def _accumulator(element: DType) -> DType:
 def _product(dot: Instruction) -> Instruction:
     """Return multiply and reduce over batch, both sides' free, and contracting dimensions."""
     build = Builder(dot.computation, dot.metadata)
-    lhs, rhs = sides_of(dot)
+    lhs, rhs = (_without_ones(side, build) for side in sides_of(dot))
     batch, depth = lhs.sizes(lhs.batch), lhs.sizes(lhs.contracting)
     frees = (lhs.sizes(lhs.free), rhs.sizes(rhs.free))
     # Contracting dimensions stand as in the matrix, so that no transpose of it is needed.
-    depth_first = _is_depth_first(lhs) if len(frees[1]) == 0 else _is_depth_first(rhs)
+    depth_first = _is_depth_first(lhs) if not frees[1] else _is_depth_first(rhs)
     parts = (batch, depth, *frees) if depth_first else (batch, *frees, depth)
     ends = list(accumulate(len(part) for part in parts))
     depth_start, *free_starts = ends[:3] if depth_first else (ends[2], *ends[:2])
@@ -235,7 +235,19 @@ def _product(dot: Instruction) -> Instruction:
         places = tuple(range(depth_start, depth_start + len(depth)))
         zero = build.constant(0, element)
         product = build.reduce(product, zero, dimensions=places, to_apply=adder)
-    return build.convert_to(product, dot.shape.dtype)
+    narrow = build.convert_to(product, dot.shape.dtype)
+    return build.reshape_to(narrow, dot.shape.dims)
+
+
+def _without_ones(side: Side, build: Builder) -> Side:
+    """Return the side without its free dimensions of size 1."""
+    dims = side.value.shape.dims
+    kept = [place for place in range(len(dims)) if place not in side.free or dims[place] != 1]
+    return Side(
+        build.reshape_to(side.value, tuple(dims[place] for place in kept)),
+        tuple(kept.index(place) for place in side.batch),
+        tuple(kept.index(place) for place in side.contracting),
+    )
 
 
 def _is_depth_first(side: Side) -> bool:

@@ -126,7 +126,7 @@ def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
     changed = False
     for user in list(loop.users):
         index = element_index(user, loop)
-        if index in unchanged and index is not None:
+        if index is not None and index in unchanged:
             loop.computation.replace(user, loop.operands[0].operands[index])
             changed = True
     return changed

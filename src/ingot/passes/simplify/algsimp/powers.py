@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pattern import const, m
+from ingot.hlo.rewrite.pattern import const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import is_float, is_real, x, y, z
 
@@ -80,6 +80,48 @@ def inverse_of_rsqrt(x: Instruction, build: RuleBuilder) -> Instruction:
 def divide_by_sqrt(x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
     """x / sqrt(y) => x * rsqrt(y)"""
     return build.multiply(x, build.rsqrt(y))
+
+
+def _repeats(broadcast: Instruction) -> bool:
+    """Whether the operand has fewer dimensions, so that work on it is done less often."""
+    return broadcast.operands[0].shape.rank < broadcast.shape.rank
+
+
+@rule(
+    m.divide(x, m.broadcast(m.sqrt(y, once=True), name="wide", once=True, where=_repeats),
+             where=is_float),
+    fp=Fp.CONTRACT,
+    example="""
+        x = f32[3,4] parameter(0)
+        y = f32[4] parameter(1)
+        a = f32[4] sqrt(y)
+        b = f32[3,4] broadcast(a), dimensions={1}
+        ROOT c = f32[3,4] divide(x, b)""",
+)  # fmt: skip
+def divide_by_broadcast_sqrt(
+    x: Instruction, y: Instruction, wide: Instruction, build: RuleBuilder
+) -> Instruction:
+    """x / broadcast(sqrt(y)) => x * broadcast(rsqrt(y))"""
+    return build.multiply(x, build.like(wide, build.rsqrt(y), shape=wide.shape))
+
+
+@rule(
+    m.divide(x, m.broadcast(y, name="wide", once=True, where=_repeats), where=is_float),
+    fp=Fp.REASSOCIATE,
+    example="""
+        x = f32[3,4] parameter(0)
+        y = f32[4] parameter(1)
+        b = f32[3,4] broadcast(y), dimensions={1}
+        ROOT c = f32[3,4] divide(x, b)""",
+)
+def divide_by_broadcast(
+    x: Instruction, y: Instruction, wide: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """x / broadcast(y) => x * broadcast(1 / y)"""
+    if splat_of(y) is not None or splat_of(x) is not None or x.opcode == "broadcast":
+        return None
+    inverse = build.divide(build.full(1, y.shape), y)
+    return build.multiply(x, build.like(wide, inverse, shape=wide.shape))
 
 
 @rule(m.divide(x, m.rsqrt(y, once=True), where=is_float), fp=Fp.CONTRACT)
