@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from ml_dtypes import finfo
@@ -36,7 +36,6 @@ from ingot.support.diagnostics import ParseError, VerifyError
 
 ELEMENTS = ("f32", "s32", "pred", "f64", "u32", "bf16", "s8", "c64", "u16")
 _DIMS: tuple[tuple[int | Dim, ...], ...] = ((3, 4), (Dim.symbol("n"), 4))
-_SYMBOL_VALUE = 3
 _SIZES = re.compile(r"(?<=\w)\[([\d,]+)\]")
 _CONSTANTS = (0, -0.0, 1, 2, 3, -1, -2, 0.5, 4, float("inf"), float("-inf"), True, False)
 _PRELUDE = """
@@ -56,6 +55,7 @@ class Instance:
 
     module: Module
     origin: str
+    size: int = 3  # the value of the symbolic size n
 
 
 def from_example(text: str) -> Instance:
@@ -133,11 +133,14 @@ def _symbolic(entry: Rule, text: str) -> Iterator[Instance]:
             verify(instance.module)
         except (VerifyError, ParseError):
             continue
-        if entry.match(instance.module.entry.root) is not None:
-            yield instance
+        computation = instance.module.entry
+        if entry.match(computation.root) is not None:
+            anchor = Builder(computation)  # a parameter gives the size its value
+            anchor.parameter(len(computation.parameters), "f32[?n]", "anchor")
+            yield replace(instance, size=int(size))
 
 
-def instances(entry: Rule, seeds: int = 6) -> Iterator[Instance]:
+def instances(entry: Rule, seeds: int = 4) -> Iterator[Instance]:
     """Yield the rule's examples and programs made from its pattern, for every element type."""
     for text in entry.examples:
         yield from_example(text)
@@ -155,16 +158,16 @@ def instances(entry: Rule, seeds: int = 6) -> Iterator[Instance]:
                 yield Instance(module, f"{name}, seed {seed}")
 
 
-def random_inputs(module: Module, licence: Fp, seed: int) -> list[np.ndarray]:
+def random_inputs(module: Module, size: int, licence: Fp, seed: int) -> list[object]:
     generator = np.random.default_rng(seed)
-    return [_random_array(shape, licence, generator) for shape in module.parameter_shapes]
+    return [_random_array(shape, size, licence, generator) for shape in module.parameter_shapes]
 
 
-def _random_array(shape: Shape, licence: Fp, generator: np.random.Generator) -> object:
+def _random_array(shape: Shape, size: int, licence: Fp, generator: np.random.Generator) -> object:
     if shape.is_tuple:
-        return tuple(_random_array(element, licence, generator) for element in shape.elements)
+        return tuple(_random_array(element, size, licence, generator) for element in shape.elements)
     storage = shape.dtype.numpy
-    dims = tuple(dim.evaluate(size, {"n": _SYMBOL_VALUE}) for size in shape.dims)
+    dims = tuple(dim.evaluate(given, {"n": size}) for given in shape.dims)
     if shape.dtype is PRED:
         return generator.integers(0, 2, dims).astype(storage)
     if shape.dtype.is_integer:
@@ -252,7 +255,7 @@ _FREE = frozenset(
 )
 
 
-def cost(module: Module) -> int:
+def cost(module: Module, size: int) -> int:
     """Return a crude count of work: elements, times ten for transcendental functions."""
     total = 0
     live = {module.entry.root}
@@ -266,5 +269,5 @@ def cost(module: Module) -> int:
         weight = 4 if instruction.opcode in ("divide", "sqrt", "rsqrt") else weight
         read = instruction.operands if instruction.opcode in ("reduce", "dot") else ()
         sizes = [item.shape.size for item in (instruction, *read)]
-        total += weight * max(dim.evaluate(size, {"n": _SYMBOL_VALUE}) for size in sizes)
+        total += weight * max(dim.evaluate(given, {"n": size}) for given in sizes)
     return total

@@ -25,15 +25,17 @@ def test_rule_keeps_meaning_and_cost(entry: Rule) -> None:
     fired = 0
     for number, instance in enumerate(instances(entry)):
         for module in (instance.module, shared(instance.module)):
-            before, price = module.clone(), cost(module)
+            before, price = module.clone(), cost(module, instance.size)
             if not fire(entry, module):
                 continue
             fired += 1
             what = f"{entry.name} ({entry.place}) on {instance.origin}"
-            assert cost(module) <= price, f"{what}: cost {price} => {cost(module)}"
+            assert cost(module, instance.size) <= price, (
+                f"{what}: cost {price} => {cost(module, instance.size)}"
+            )
             licence = licence_of(entry, before)
             for seed in range(2):
-                inputs = random_inputs(before, licence, 100 * number + seed)
+                inputs = random_inputs(before, instance.size, licence, 100 * number + seed)
                 with np.errstate(all="ignore"):
                     results = evaluate(before, inputs), evaluate(module, inputs)
                 assert_same(*results, licence, what)

@@ -128,7 +128,8 @@ def shift_of_zero(zero: Instruction) -> Instruction:
 
 
 def _is_out_of_range(amount: Any) -> bool:
-    return not 0 <= int(amount) < from_numpy(amount.dtype).bits
+    element = from_numpy(amount.dtype)
+    return element.is_integer and not 0 <= int(amount) < element.bits
 
 
 @rule(

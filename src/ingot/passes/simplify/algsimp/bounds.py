@@ -30,9 +30,18 @@ def maximum_twice(root: Instruction, inner: Instruction) -> Instruction | None:
 
 
 @rule(
-    one_of(("maximum", "minimum"), x, one_of(("maximum", "minimum"), x, y, name="inner"),
-           where=is_bits),
-)  # fmt: skip
+    one_of(
+        ("maximum", "minimum"),
+        x,
+        one_of(("maximum", "minimum"), x, y, name="inner"),
+        where=is_bits,
+    ),
+    example="""
+        x = s32[4] parameter(0)
+        y = s32[4] parameter(1)
+        a = s32[4] minimum(x, y)
+        ROOT b = s32[4] maximum(x, a)""",
+)
 def maximum_absorbs(root: Instruction, inner: Instruction, x: Instruction) -> Instruction | None:
     """max(x, min(x, y)) => x, min(x, max(x, y)) => x, on integers (y may be NaN)"""
     return None if root.opcode == inner.opcode else x
