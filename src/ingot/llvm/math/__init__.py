@@ -82,7 +82,7 @@ _FUNCTIONS = (
     MathFunction("round-nearest-afz", rounding.round_nearest_away_from_zero, 0.0, 0.0),
     MathFunction("asin", inverse.asin, 0.51, 1.2, wide=True),
     MathFunction("acos", inverse.acos, 0.51, 1.2, wide=True),
-    MathFunction("atan", inverse.atan, 1.3, 1.7),
+    MathFunction("atan", inverse.atan, 1.4, 1.7),
     MathFunction("sinh", exponential.sinh, 0.51, 1.8, wide=True),
     MathFunction("cosh", exponential.cosh, 0.51, 1.5, wide=True),
     MathFunction("asinh", logarithm.asinh, 0.51, 1.9, wide=True),
