@@ -59,9 +59,11 @@ class Program:
         return outputs, variables
 
 
-def trace(function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> Program:
+def trace(
+    function: Callable[..., Any], specs: Sequence[tf.TensorSpec], *, autograph: bool = False
+) -> Program:
     """Trace, capture and lower a function; the module is verified."""
-    concrete = tf.function(function, autograph=True).get_concrete_function(*specs)
+    concrete = tf.function(function, autograph=autograph).get_concrete_function(*specs)
     source, binding = bind(snapshot(concrete.name, concrete.graph))
     lowered = lower(capture(source), binding, "test")
     verify(lowered.module)
@@ -85,12 +87,14 @@ def check(
     open_sizes: bool = False,
     specs: Sequence[tf.TensorSpec] | None = None,
     tolerance: float | None = None,
+    autograph: bool = False,
 ) -> Program:
     """Hold the lowered function against TensorFlow's own result on `inputs`."""
     arrays = [np.asarray(item) for item in inputs]
-    program = trace(function, specs or specs_of(arrays, open_sizes=open_sizes))
+    program = trace(function, specs or specs_of(arrays, open_sizes=open_sizes), autograph=autograph)
     got, variables = program.evaluate(arrays)
-    wanted = tf.nest.flatten(program.concrete(*map(tf.constant, arrays)))
+    results = program.concrete(*map(tf.constant, arrays))
+    wanted = tf.nest.flatten(results, expand_composites=True)
     for have, want in zip(got, wanted, strict=True):
         assert_same(have, np.asarray(want), tolerance)
     for variable in program.concrete.graph.variables:

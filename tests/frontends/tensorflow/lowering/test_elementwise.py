@@ -40,7 +40,9 @@ def test_unary_rows_agree_on_f32_and_special_values(name):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, BF16])
-@pytest.mark.parametrize("name", ["Exp", "Tanh", "Sigmoid", "Sqrt", "Rsqrt", "Neg", "Square", "Log"])
+@pytest.mark.parametrize(
+    "name", ["Exp", "Tanh", "Sigmoid", "Sqrt", "Rsqrt", "Neg", "Square", "Log"]
+)
 def test_unary_rows_agree_on_other_floats(name, dtype):
     check(lambda x: call(name, x), np.abs(numbers(3, 5, dtype=np.float64)).astype(dtype) + dtype(1))
 
@@ -101,7 +103,9 @@ def test_binary_rows_broadcast(name, shapes):
     check(lambda x, y: call(name, x, y), left, right, open_sizes=True)
 
 
-@pytest.mark.parametrize("name", [n for n in BINARY if n not in INTEGERS_ONLY | LOGICAL | {"TruncateDiv"}])
+@pytest.mark.parametrize(
+    "name", [n for n in BINARY if n not in INTEGERS_ONLY | LOGICAL | {"TruncateDiv"}]
+)
 def test_binary_rows_on_floats(name):
     left = np.concatenate([np.abs(numbers(20)), [0, 0, 1, 3]]).astype(np.float32)
     right = np.concatenate([np.abs(numbers(20, seed=1)) + 0.1, [1, 0, 0, 2]]).astype(np.float32)

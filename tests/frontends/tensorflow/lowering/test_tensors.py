@@ -54,7 +54,7 @@ SHAPING = {
     "reshape_of_shape": lambda x: tf.reshape(x, [tf.shape(x)[0], -1]),
     "reshape_product": lambda x: tf.reshape(x, [tf.shape(x)[0] * tf.shape(x)[1], 3]),
     "flatten": lambda x: tf.reshape(x, [-1]),
-    "expand": lambda x: tf.expand_dims(x, -1) + x[:, None],
+    "expand": lambda x: tf.expand_dims(x, -1) * tf.expand_dims(x, 2),
     "squeeze": lambda x: tf.squeeze(x[:1], 0),
     "transpose": lambda x: tf.transpose(x, [2, 0, 1]),
     "transpose_all": lambda x: tf.transpose(x),
@@ -153,9 +153,7 @@ GRADIENTS = {
 @pytest.mark.parametrize("name", sorted(GRADIENTS))
 def test_gradients_of_shaping(name):
     check(gradient_of(GRADIENTS[name]), X, tolerance=1e-5)
-    check(
-        gradient_of(GRADIENTS[name]), X, specs=[tf.TensorSpec([None, None, 3])], tolerance=1e-5
-    )
+    check(gradient_of(GRADIENTS[name]), X, specs=[tf.TensorSpec([None, None, 3])], tolerance=1e-5)
 
 
 MATRIX = {
@@ -177,12 +175,16 @@ MATRIX = {
 def test_matrix_products(name):
     a, b = numbers(5, 7), numbers(7, 4, seed=1)
     check(MATRIX[name], a, b, tolerance=1e-5)
-    check(MATRIX[name], a, b, tolerance=1e-5, specs=[tf.TensorSpec([None, 7]), tf.TensorSpec([7, 4])])
+    check(
+        MATRIX[name], a, b, tolerance=1e-5, specs=[tf.TensorSpec([None, 7]), tf.TensorSpec([7, 4])]
+    )
     if name != "tensordot":
         check(MATRIX[name], a, b, tolerance=1e-5, open_sizes=True)
 
 
-@pytest.mark.parametrize("dims", [((2, 3, 4), (2, 4, 5)), ((1, 3, 4), (2, 4, 5)), ((4, 2), (3, 2, 5))])
+@pytest.mark.parametrize(
+    "dims", [((2, 3, 4), (2, 4, 5)), ((1, 3, 4), (2, 4, 5)), ((4, 2), (3, 2, 5))]
+)
 def test_batched_products_broadcast(dims):
     a, b = (numbers(*d, seed=n) for n, d in enumerate(dims))
     check(tf.matmul, a, b, tolerance=1e-5)

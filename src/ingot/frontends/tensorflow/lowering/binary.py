@@ -7,10 +7,11 @@ round down, Div and TruncateDiv towards zero.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.frontends.tensorflow.lowering.values import TensorList, Value
 from ingot.hlo.instruction import Instruction
 
 OPCODES = {
@@ -115,7 +116,20 @@ def _approximate_equal(op: Op) -> Value:
     return op.b.compared("LT", gap, float(op.attribute("tolerance", 1e-5)))
 
 
+def _add_lists(op: Op) -> Value:
+    lists = [op.list(number) for number in range(len(op))]
+    filled = [item.buffer for item in lists if item.buffer is not None]
+    if not filled:
+        return lists[0]
+    total = filled[0]
+    for other in filled[1:]:
+        total = op.b.add(total, other)
+    return replace(lists[0], buffer=total)
+
+
 def _add_n(op: Op) -> Value:
+    if isinstance(op.values[0], TensorList):
+        return _add_lists(op)
     total, *others = op.tensors()
     for other in others:
         total = op.b.add(*op.b.together(total, other))
@@ -126,9 +140,7 @@ def _select(op: Op) -> Value:
     """Select: a vector condition chooses whole rows; otherwise as SelectV2."""
     condition, on_true, on_false = op.tensors()
     if condition.shape.rank == 1 and on_true.shape.rank > 1:
-        condition = op.b.spread(
-            condition, (condition.shape.dims[0], *on_true.shape.dims[1:]), (0,)
-        )
+        condition = op.b.spread(condition, (condition.shape.dims[0], *on_true.shape.dims[1:]), (0,))
     return op.b.select(condition, on_true, on_false)
 
 

@@ -11,7 +11,7 @@ outside, since TensorFlow hands resources through bodies unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
 from ingot.frontends.tensorflow.lowering import graph
@@ -69,12 +69,8 @@ def leaves(frame: Frame, value: Value) -> list[Instruction]:
     if isinstance(value, Variable):
         return []
     if isinstance(value, TensorList):
-        if value.buffer is None:
-            return []
-        length = value.length
-        if isinstance(length, Instruction):
-            return [value.buffer, length]
-        return [value.buffer]
+        parts = (value.buffer, value.length)
+        return [part for part in parts if isinstance(part, Instruction)]
     return [frame.tensor(value)]
 
 
@@ -83,11 +79,9 @@ def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
     if isinstance(template, Variable):
         return template
     if isinstance(template, TensorList):
-        if template.buffer is None:
-            return template
-        buffer = next(parts)
+        buffer = None if template.buffer is None else next(parts)
         length = next(parts) if isinstance(template.length, Instruction) else template.length
-        return TensorList(buffer, length, template.element, template.dims)
+        return TensorList(buffer, length, template.capacity, template.element, template.dims)
     return next(parts)
 
 
@@ -206,13 +200,42 @@ def _case(op: Op) -> tuple[Value, ...]:
 
 
 def _while(op: Op) -> tuple[Value, ...]:
-    packing = Packing.of(op, op.values)
-    start = packing.pack(op.frame, op.values)
+    values = op.values
+    while True:
+        learnt = _attempt(op, values)
+        if isinstance(learnt, tuple):
+            return learnt
+        values = learnt
+
+
+def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value] | None:
+    """Return the loop's values with buffers for the lists whose elements the body showed.
+
+    A TensorArray learns the shape of its elements at the first write, which is in the body; the
+    loop must have the buffer from the start. None when nothing was learnt.
+    """
+    learnt = list(before)
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        if not isinstance(old, TensorList) or not isinstance(new, TensorList):
+            continue
+        if old.buffer is None and new.buffer is not None:
+            zeros = op.b.zeros(new.buffer.shape)
+            learnt[number] = replace(old, buffer=zeros, dims=new.dims)
+    return learnt if learnt != before else None
+
+
+def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
+    """Lower the loop; or return better values to start it with."""
+    packing = Packing.of(op, values)
+    start = packing.pack(op.frame, values)
     condition = _trace(op, packing, _callee(op, "cond"), start.shape)
     test = condition.frame.tensor(condition.outputs[0])
     if test.shape.dtype is not PRED:
         test = condition.frame.builder.compared("NE", test, 0)
     body = _trace(op, packing, _callee(op, "body"), start.shape)
+    learnt = _with_buffers(op, values, body.outputs)
+    if learnt is not None:
+        return learnt
     end = packing.pack(body.frame, body.outputs)
     if not end.shape.compatible(start.shape):
         raise _changed_shape(op, packing, start.shape, end.shape)
@@ -223,10 +246,10 @@ def _while(op: Op) -> tuple[Value, ...]:
         body=body.frame.builder.build(end),
     )
     sizes = dict(op.frame.sizes)
-    values = packing.unpack(op.frame, made)
+    results = packing.unpack(op.frame, made)
     # Sizes do not change in a loop: the ones from outside are as good and cheaper.
     op.frame.sizes = sizes
-    return tuple(values)
+    return tuple(results)
 
 
 def _changed_shape(op: Op, packing: Packing, start: Shape, end: Shape) -> Exception:

@@ -129,7 +129,7 @@ def _input_value(
         return Variable(index, element_of(item.handle.dtype), _dims(program, index))
     if item.type.dtype == "variant":
         shape = _parameter_shape(program, index)
-        return TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
+        return TensorList(parameter, shape.dims[0], shape.dims[0], shape.dtype, shape.dims[1:])
     if parameter is None:
         # The binding left it out: it is only handed on, or not used. A handle has no data either.
         return Variable(index, element_of("float32"), ())

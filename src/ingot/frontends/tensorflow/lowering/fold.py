@@ -48,7 +48,7 @@ def fold(op: Op) -> Value | tuple[Value, ...] | None:
         made = found(op, arrays)
     if made is None:
         return None
-    parts = made if isinstance(made, tuple) else (made,)
+    parts = [_as_array(part) for part in (made if isinstance(made, tuple) else (made,))]
     if not all(_is_small(part) for part in parts):
         return None
     results = tuple(_known(op, number, part) for number, part in enumerate(parts))
@@ -57,6 +57,11 @@ def fold(op: Op) -> Value | tuple[Value, ...] | None:
 
 def _known(op: Op, number: int, array: Array) -> Known:
     return Known.of(array, element_of(op.node.outputs[number].dtype))
+
+
+def _as_array(part: Array) -> Array:
+    """NumPy gives a lone object instead of an array of rank 0."""
+    return np.asarray(part, dtype=object) if isinstance(part, Dim) else np.asarray(part)
 
 
 def _is_small(array: Array) -> bool:
@@ -252,6 +257,33 @@ def _list_diff(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
     return arrays[0][kept], np.asarray(kept, np.int64)
 
 
+def _dynamic_stitch(op: Op, arrays: list[Array]) -> Array | None:
+    half = len(arrays) // 2
+    indices, data = arrays[:half], arrays[half:]
+    if _symbolic(*indices) or any(
+        part.ndim != index.ndim for part, index in zip(data, indices, strict=True)
+    ):
+        return None
+    count = max((int(index.max()) + 1 for index in indices if index.size), default=0)
+    merged = object_array([0] * count)
+    for index, part in zip(indices, data, strict=True):
+        for place, item in zip(index.ravel(), part.ravel(), strict=True):
+            merged[int(place)] = plain_size(item)
+    return merged
+
+
+def _concat_offset(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
+    axis = int(arrays[0])
+    start: Size = 0
+    offsets: list[Array] = []
+    for shape in arrays[1:]:
+        offset = object_array([0] * len(shape))
+        offset[axis] = start
+        offsets.append(offset)
+        start = start + plain_size(shape[axis])
+    return tuple(offsets)
+
+
 def _broadcast_args(op: Op, arrays: list[Array]) -> Array | None:
     dims = op.b.broadcast_dims(tuple(map(plain_size, arrays[0])), tuple(map(plain_size, arrays[1])))
     return None if dims is None else object_array(list(dims))
@@ -330,5 +362,7 @@ FOLDS: dict[str, Fold] = {
     "InvertPermutation": _plain(np.argsort),
     "ListDiff": _list_diff,
     "BroadcastArgs": _broadcast_args,
+    "ConcatOffset": _concat_offset,
+    "DynamicStitch": _dynamic_stitch,
     "BroadcastGradientArgs": _broadcast_gradient_args,
 }

@@ -13,19 +13,10 @@ from ingot.frontends.tensorflow.lowering.op import Rule, located
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
-    "activation",
-    "binary",
-    "control_flow",
-    "gather",
-    "matmul",
-    "random",
-    "reduction",
-    "scatter",
-    "shaping",
-    "slicing",
-    "unary",
-    "variables",
-)
+    "activation", "binary", "blocks", "control_flow", "cumulative", "diagonals", "gather",
+    "matmul", "normalization", "optimizers", "random", "reduction", "scatter", "shaping",
+    "slicing", "sorting", "special", "tensor_lists", "unary", "variables",
+)  # fmt: skip
 
 _HOST_HINT = "move it out of the function with jit_compile=True"
 _REASONS = (

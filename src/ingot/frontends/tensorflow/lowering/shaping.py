@@ -6,6 +6,8 @@ Sizes come as known arrays, so every result shape is known at compile time, symb
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ingot.frontends.tensorflow.captured import TensorRef
@@ -14,6 +16,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Known,
     Size,
     Sizes,
+    TensorList,
     Value,
     object_array,
     plain_size,
@@ -200,6 +203,10 @@ def _fill(op: Op) -> Value:
 
 def _like(value: int) -> Rule:
     def rule(op: Op) -> Value:
+        held = op.values[0]
+        if isinstance(held, TensorList):
+            buffer = None if held.buffer is None else op.b.like(value, held.buffer.shape)
+            return replace(held, buffer=buffer)
         found = op.tensor(0)
         return op.b.like(value, found.shape)
 
@@ -308,7 +315,9 @@ RULES: dict[str, Rule] = {
         ),
         _identity,
     ),
-    **dict.fromkeys(("BroadcastArgs", "BroadcastGradientArgs", "ListDiff"), _must_be_known),
+    **dict.fromkeys(
+        ("BroadcastArgs", "BroadcastGradientArgs", "ListDiff", "ConcatOffset"), _must_be_known
+    ),
     "BroadcastTo": _broadcast_to,
     "Concat": _concat_v1,
     "ConcatV2": _concat_v2,

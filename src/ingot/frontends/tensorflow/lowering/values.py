@@ -105,11 +105,12 @@ class TensorList:
     """A TensorList: its elements stacked in one buffer, and how many there are.
 
     `buffer` is `[capacity, *element]`; None before the shape of an element is known.
-    `length` is a size, or an `s32[]` instruction for lists that grow.
+    `length` is a size, or an `s32[]` instruction for lists that grow up to `capacity`.
     """
 
     buffer: Instruction | None
     length: Size | Instruction
+    capacity: Size
     element: DType
     dims: Sizes | None = None
 

@@ -1,0 +1,204 @@
+"""Optimizer steps as single ops: `ResourceApply*`, as TensorFlow 1 and Keras 2 optimizers emit.
+
+Each reads its variables, computes new values as TensorFlow's kernels do, and writes them back.
+Source: TensorFlow's `kernels/training_ops.cc`.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.frontends.tensorflow.lowering.variables import read, write
+from ingot.hlo.instruction import Instruction
+
+
+def _times(b: TensorBuilder, *factors: Instruction | float) -> Instruction:
+    first, *others = factors
+    assert isinstance(first, Instruction)
+    for factor in others:
+        first = b.binary("multiply", first, factor)
+    return first
+
+
+def _one_minus(b: TensorBuilder, x: Instruction) -> Instruction:
+    return b.binary("add", b.negate(x), 1)
+
+
+def _decayed(
+    b: TensorBuilder, old: Instruction, new: Instruction, decay: Instruction
+) -> Instruction:
+    """Old + (new - old) * (1 - decay), in the kernels' own order."""
+    return b.add(old, _times(b, b.subtract(new, old), _one_minus(b, decay)))
+
+
+def _gradient_descent(op: Op) -> tuple[Value, ...]:
+    b = op.b
+    alpha, delta = op.tensors(1, 3)
+    return write(op, b.subtract(read(op), _times(b, delta, alpha)))
+
+
+def _momentum(op: Op) -> tuple[Value, ...]:
+    """var, accum, lr, grad, momentum."""
+    b = op.b
+    rate, gradient, momentum = op.tensors(2, 5)
+    total = b.add(_times(b, read(op, 1), momentum), gradient)
+    step = _times(b, total, rate)
+    if op.attribute("use_nesterov", False):
+        step = b.add(_times(b, gradient, rate), _times(b, total, momentum, rate))
+    write(op, total, 1)
+    return write(op, b.subtract(read(op), step))
+
+
+def _keras_momentum(op: Op) -> tuple[Value, ...]:
+    """Like momentum, with the rate inside the accumulator."""
+    b = op.b
+    rate, gradient, momentum = op.tensors(2, 5)
+    change = _times(b, gradient, rate)
+    total = b.subtract(_times(b, read(op, 1), momentum), change)
+    step = total
+    if op.attribute("use_nesterov", False):
+        step = b.subtract(_times(b, total, momentum), change)
+    write(op, total, 1)
+    return write(op, b.add(read(op), step))
+
+
+def _adam(op: Op) -> tuple[Value, ...]:
+    """var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad."""
+    b = op.b
+    power1, power2, rate, beta1, beta2, epsilon, gradient = op.tensors(3, 10)
+    alpha = b.divide(b.multiply(rate, b.sqrt(_one_minus(b, power2))), _one_minus(b, power1))
+    first = _decayed(b, read(op, 1), gradient, beta1)
+    second = _decayed(b, read(op, 2), b.multiply(gradient, gradient), beta2)
+    top = first
+    if op.attribute("use_nesterov", False):
+        top = b.add(_times(b, gradient, _one_minus(b, beta1)), _times(b, first, beta1))
+    step = b.divide(_times(b, top, alpha), b.binary("add", b.sqrt(second), epsilon))
+    write(op, first, 1)
+    write(op, second, 2)
+    return write(op, b.subtract(read(op), step))
+
+
+def _ada_max(op: Op) -> tuple[Value, ...]:
+    """var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad."""
+    b = op.b
+    power1, rate, beta1, beta2, epsilon, gradient = op.tensors(3, 9)
+    first = _decayed(b, read(op, 1), gradient, beta1)
+    second = b.maximum(_times(b, read(op, 2), beta2), b.abs(gradient))
+    scale = b.divide(rate, _one_minus(b, power1))
+    step = _times(b, b.divide(first, b.binary("add", second, epsilon)), scale)
+    write(op, first, 1)
+    write(op, second, 2)
+    return write(op, b.subtract(read(op), step))
+
+
+def _adagrad(op: Op, epsilon: Instruction | None, gradient: Instruction) -> tuple[Value, ...]:
+    b = op.b
+    rate, total = op.tensor(2), read(op, 1)
+    if op.attribute("update_slots", True):
+        total = b.add(total, b.multiply(gradient, gradient))
+        write(op, total, 1)
+    root = b.sqrt(total)
+    if epsilon is not None:
+        return write(
+            op,
+            b.subtract(
+                read(op), b.divide(_times(b, gradient, rate), b.binary("add", root, epsilon))
+            ),
+        )
+    return write(op, b.subtract(read(op), b.divide(_times(b, gradient, rate), root)))
+
+
+def _adadelta(op: Op) -> tuple[Value, ...]:
+    """var, accum, accum_update, lr, rho, epsilon, grad."""
+    b = op.b
+    rate, rho, epsilon, gradient = op.tensors(3, 7)
+    total = b.add(
+        _times(b, read(op, 1), rho), _times(b, b.multiply(gradient, gradient), _one_minus(b, rho))
+    )
+    past = read(op, 2)
+    root = b.divide(b.sqrt(b.binary("add", past, epsilon)), b.sqrt(b.binary("add", total, epsilon)))
+    update = b.multiply(root, gradient)
+    write(op, total, 1)
+    write(
+        op,
+        b.add(_times(b, past, rho), _times(b, b.multiply(update, update), _one_minus(b, rho))),
+        2,
+    )
+    return write(op, b.subtract(read(op), _times(b, update, rate)))
+
+
+def _rms_prop(op: Op) -> tuple[Value, ...]:
+    """var, ms, mom, lr, rho, momentum, epsilon, grad."""
+    b = op.b
+    rate, rho, momentum, epsilon, gradient = op.tensors(3, 8)
+    square = _decayed(b, read(op, 1), b.multiply(gradient, gradient), rho)
+    step = b.divide(_times(b, gradient, rate), b.sqrt(b.binary("add", square, epsilon)))
+    total = b.add(_times(b, read(op, 2), momentum), step)
+    write(op, square, 1)
+    write(op, total, 2)
+    return write(op, b.subtract(read(op), total))
+
+
+def _centered_rms_prop(op: Op) -> tuple[Value, ...]:
+    """var, mg, ms, mom, lr, rho, momentum, epsilon, grad."""
+    b = op.b
+    rate, rho, momentum, epsilon, gradient = op.tensors(4, 9)
+    square = _decayed(b, read(op, 2), b.multiply(gradient, gradient), rho)
+    average = _decayed(b, read(op, 1), gradient, rho)
+    spread = b.subtract(square, b.multiply(average, average))
+    step = b.divide(_times(b, gradient, rate), b.sqrt(b.binary("add", spread, epsilon)))
+    total = b.add(_times(b, read(op, 3), momentum), step)
+    for number, value in ((1, average), (2, square), (3, total)):
+        write(op, value, number)
+    return write(op, b.subtract(read(op), total))
+
+
+def _signed(op: Op) -> tuple[Value, ...]:
+    """AddSign: var, m, lr, alpha, sign_decay, beta, grad."""
+    b = op.b
+    rate, alpha, decay, beta, gradient = op.tensors(2, 7)
+    first = _decayed(b, read(op, 1), gradient, beta)
+    agree = b.multiply(b.sign(gradient), b.sign(first))
+    factor = b.binary("add", _times(b, agree, decay), alpha)
+    write(op, first, 1)
+    return write(op, b.subtract(read(op), _times(b, gradient, factor, rate)))
+
+
+def _powered(op: Op) -> tuple[Value, ...]:
+    """PowerSign: var, m, lr, logbase, sign_decay, beta, grad."""
+    b = op.b
+    rate, base, decay, beta, gradient = op.tensors(2, 7)
+    first = _decayed(b, read(op, 1), gradient, beta)
+    agree = b.multiply(b.sign(gradient), b.sign(first))
+    factor = b.exponential(_times(b, agree, base, decay))
+    write(op, first, 1)
+    return write(op, b.subtract(read(op), _times(b, gradient, factor, rate)))
+
+
+def _proximal_descent(op: Op) -> tuple[Value, ...]:
+    """var, alpha, l1, l2, delta."""
+    b = op.b
+    alpha, lasso, ridge, delta = op.tensors(1, 5)
+    moved = b.subtract(read(op), _times(b, delta, alpha))
+    shrunk = b.binary("subtract", b.abs(moved), _times(b, alpha, lasso))
+    held = _times(b, b.sign(moved), b.binary("maximum", shrunk, 0))
+    bottom = b.binary("add", _times(b, alpha, ridge), 1)
+    return write(op, b.binary("divide", held, bottom))
+
+
+RULES: dict[str, Rule] = {
+    "ResourceApplyAdaMax": _ada_max,
+    "ResourceApplyAdadelta": _adadelta,
+    "ResourceApplyAdagrad": lambda op: _adagrad(op, None, op.tensor(3)),
+    "ResourceApplyAdagradV2": lambda op: _adagrad(op, op.tensor(3), op.tensor(4)),
+    "ResourceApplyAdam": _adam,
+    "ResourceApplyAddSign": _signed,
+    "ResourceApplyCenteredRMSProp": _centered_rms_prop,
+    "ResourceApplyGradientDescent": _gradient_descent,
+    "ResourceApplyKerasMomentum": _keras_momentum,
+    "ResourceApplyMomentum": _momentum,
+    "ResourceApplyPowerSign": _powered,
+    "ResourceApplyProximalGradientDescent": _proximal_descent,
+    "ResourceApplyRMSProp": _rms_prop,
+}

@@ -1,0 +1,138 @@
+"""Sorting: top-k, searches in sorted rows, counting.
+
+TensorFlow orders equal elements by their index, so every sort is stable or compares indices too.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
+from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S32, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def _descending(element: DType) -> Computation:
+    """Return the comparator of (value, index) pairs: greater values first; NaN last."""
+    b = Builder(f"descending_{element.name}")
+    shapes = (Shape.array(element, ()), Shape.array(S32, ()))
+    left, right = (b.parameter(n, shapes[0]) for n in range(2))
+    b.parameter(2, shapes[1])
+    b.parameter(3, shapes[1])
+    return b.build(b.compare(left, right, direction="GT"))
+
+
+def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
+    """Return the k greatest elements of the last dimension and their indices (s32)."""
+    b = op.b
+    axis = x.shape.rank - 1
+    size = x.shape.dims[axis]
+    if isinstance(k, int) and isinstance(size, int) and k > size:
+        raise op.error(f"the {k} greatest of {size} elements")
+    key = ("descending", x.shape.dtype.name)
+    reducers = b.program.reducers
+    if key not in reducers:
+        reducers[key] = _descending(x.shape.dtype)
+    ordered = b.emit(
+        "sort",
+        x,
+        b.iota_of(S32, x.shape.dims, axis),
+        dimensions=(axis,),
+        is_stable=True,
+        to_apply=reducers[key],
+    )
+    values, indices = (b.sliced(b.element_of(ordered, n), axis, 0, k) for n in range(2))
+    return values, indices
+
+
+def _top_k(op: Op) -> tuple[Value, ...]:
+    k: Size = int(op.attribute("k")) if len(op) == 1 else op.sizes(1, "k")[0]
+    values, indices = top_k(op, op.tensor(0), k)
+    return values, op.b.convert_to(indices, op.result(1))
+
+
+def _search(direction: str) -> Rule:
+    """Count, for each value, the elements of its sorted row that come before it."""
+
+    def rule(op: Op) -> Value:
+        b = op.b
+        rows, values = op.tensor(0), op.tensor(1)
+        batch, size = rows.shape.dims
+        count = values.shape.dims[1]
+        dims = (batch, count, size)
+        row, value = b.spread(rows, dims, (0, 2)), b.spread(values, dims, (0, 1))
+        before = b.compare(row, value, direction=direction)
+        return b.reduced("add", b.convert_to(before, op.result()), (2,))
+
+    return rule
+
+
+def _bucketize(op: Op) -> Value:
+    b = op.b
+    x = op.tensor(0)
+    boundaries = [float(item) for item in op.attribute("boundaries", ())]
+    total = b.zeros(x.shape.with_dtype(S32))
+    wide = b.convert_to(x, "f32" if x.shape.dtype.bits <= 32 else "f64")
+    for boundary in boundaries:
+        total = b.add(total, b.convert_to(b.compared("GE", wide, boundary), S32))
+    return total
+
+
+def _counts(op: Op, size: Size, weights: Instruction | None) -> Value:
+    """Count (or sum weights of) each number in 0..size; others are left out."""
+    b = op.b
+    numbers = b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,))
+    element = op.result()
+    each = b.like(1, Shape.array(element, numbers.shape.dims))
+    if weights is not None and weights.shape.size != 0:
+        each = b.reshape_to(weights, numbers.shape.dims)
+    return scatter_rows(op, "add", b.zeros(Shape.array(element, (size,))), numbers, each)
+
+
+def _bincount(op: Op) -> Value:
+    (size,) = op.sizes(1, "size")
+    return _counts(op, size, op.tensor(2))
+
+
+def _dense_bincount(op: Op) -> Value:
+    (size,) = op.sizes(1, "size")
+    if op.rank(0) != 1 or op.attribute("binary_output", False):
+        raise op.error("DenseBincount of matrices or with binary output has no lowering")
+    return _counts(op, size, op.tensor(2))
+
+
+def _data_dependent(op: Op) -> Value:
+    raise op.error(
+        f"the size of the result of {op.node.op} depends on the data",
+        "keep it outside, or use an op of fixed size (tf.where with three arguments, a mask)",
+    )
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        (
+            "Where",
+            "Unique",
+            "UniqueV2",
+            "UniqueWithCounts",
+            "UniqueWithCountsV2",
+            "SegmentSum",
+            "SegmentMean",
+            "SegmentMax",
+            "SegmentMin",
+            "SegmentProd",
+            "DynamicPartition",
+        ),
+        _data_dependent,
+    ),
+    "Bincount": _bincount,
+    "Bucketize": _bucketize,
+    "DenseBincount": _dense_bincount,
+    "LowerBound": _search("LT"),
+    "TopK": _top_k,
+    "TopKV2": _top_k,
+    "UpperBound": _search("LE"),
+}

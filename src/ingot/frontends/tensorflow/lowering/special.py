@@ -1,0 +1,162 @@
+"""Special functions that HLO has no opcode for: gamma's relatives, inverse error function.
+
+Computed in f64 inside, so f32 results are correctly rounded but for the last bit or two.
+Sources: Lanczos' approximation with g = 7 as in XLA's `lib/math.cc`; Giles, "Approximating the
+erfinv function" (2010), refined by Newton steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.dtype import F64, S32, S64
+from ingot.hlo.instruction import Instruction
+
+LANCZOS_G = 7.0
+LANCZOS_BASE = 0.99999999999980993227684700473478
+LANCZOS = (
+    676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+    771.3234287776530788486528258894, -176.61502916214059906584551354,
+    12.507343278686904814458936853, -0.13857109526572011689554707,
+    9.984369578019570859563e-6, 1.50563273514931155834e-7,
+)  # fmt: skip
+GILES_CENTRE = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+GILES_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+_NEWTON_STEPS = 3
+
+Compute = Callable[[TensorBuilder, Instruction], Instruction]
+
+
+def _wide(compute: Compute) -> Rule:
+    def rule(op: Op) -> Value:
+        x = op.tensor(0)
+        made = compute(op.b, op.b.convert_to(x, F64))
+        return op.b.convert_to(made, x.shape.dtype)
+
+    return rule
+
+
+def _shifted(b: TensorBuilder, x: Instruction) -> tuple[Instruction, Instruction]:
+    """Return (whether to reflect: x < 0.5, the argument of the Lanczos series)."""
+    reflect = b.compared("LT", x, 0.5)
+    return reflect, b.select(reflect, b.negate(x), b.binary("add", x, -1.0))
+
+
+def _series_log(b: TensorBuilder, z: Instruction) -> tuple[Instruction, Instruction]:
+    """Return (z + g + 1/2, its logarithm, accurate for small z)."""
+    g = LANCZOS_G + 0.5
+    total = b.binary("add", z, g)
+    log_total = b.binary("add", b.log_plus_one(b.binary("multiply", z, 1 / g)), math.log(g))
+    return total, log_total
+
+
+def log_gamma(b: TensorBuilder, x: Instruction) -> Instruction:
+    """Log |gamma(x)|."""
+    reflect, z = _shifted(b, x)
+    series = b.like(LANCZOS_BASE, x.shape)
+    for number, factor in enumerate(LANCZOS):
+        term = b.divide(b.like(factor, x.shape), b.binary("add", z, number + 1.0))
+        series = b.add(series, term)
+    total, log_total = _series_log(b, z)
+    power = b.subtract(b.binary("add", z, 0.5), b.divide(total, log_total))
+    value = b.add(b.multiply(power, log_total), b.log(series))
+    value = b.binary("add", value, 0.5 * math.log(2 * math.pi))
+    size = b.abs(x)
+    part = b.subtract(size, b.floor(size))
+    part = b.minimum(part, b.binary("add", b.negate(part), 1.0))
+    sine = b.log(b.sine(b.binary("multiply", part, math.pi)))
+    mirrored = b.subtract(b.binary("add", b.negate(sine), math.log(math.pi)), value)
+    mirrored = b.select(b.is_finite(sine), mirrored, b.negate(sine))
+    result = b.select(reflect, mirrored, value)
+    infinite = b.compared("EQ", size, np.inf)
+    return b.select(infinite, b.like(np.inf, x.shape), result)
+
+
+def digamma(b: TensorBuilder, x: Instruction) -> Instruction:
+    """Derivative of log gamma; NaN at 0 and the negative integers' poles, as TensorFlow has it."""
+    reflect, z = _shifted(b, x)
+    top, bottom = b.zeros(x.shape), b.like(LANCZOS_BASE, x.shape)
+    for number, factor in enumerate(LANCZOS):
+        place = b.binary("add", z, number + 1.0)
+        term = b.divide(b.like(factor, x.shape), place)
+        top = b.subtract(top, b.divide(term, place))
+        bottom = b.add(bottom, term)
+    total, log_total = _series_log(b, z)
+    tail = b.divide(b.like(LANCZOS_G, x.shape), total)
+    value = b.subtract(b.add(log_total, b.divide(top, bottom)), tail)
+    near = b.add(x, b.abs(b.floor(b.binary("add", x, 0.5))))
+    turn = b.binary("multiply", near, math.pi)
+    cotangent = b.divide(b.cosine(turn), b.sine(turn))
+    mirrored = b.subtract(value, b.binary("multiply", cotangent, math.pi))
+    result = b.select(reflect, mirrored, value)
+    whole = b.compare(x, b.floor(x), direction="EQ")
+    pole = b.and_(b.compared("LE", x, 0.0), whole)
+    return b.select(pole, b.like(np.nan, x.shape), result)
+
+
+def _polynomial(b: TensorBuilder, x: Instruction, factors: tuple[float, ...]) -> Instruction:
+    total = b.like(factors[0], x.shape)
+    for factor in factors[1:]:
+        total = b.binary("add", b.multiply(total, x), factor)
+    return total
+
+
+def erf_inverse(b: TensorBuilder, y: Instruction) -> Instruction:
+    """X with erf(x) = y."""
+    w = b.negate(b.log_plus_one(b.negate(b.multiply(y, y))))
+    centre = _polynomial(b, b.binary("add", w, -2.5), GILES_CENTRE)
+    tail = _polynomial(b, b.binary("add", b.sqrt(w), -3.0), GILES_TAIL)
+    x = b.multiply(b.select(b.compared("LT", w, 5.0), centre, tail), y)
+    for _ in range(_NEWTON_STEPS):
+        error = b.subtract(b.erf(x), y)
+        slope = b.exponential(b.negate(b.multiply(x, x)))
+        step = b.divide(error, b.binary("multiply", slope, 2 / math.sqrt(math.pi)))
+        x = b.subtract(x, b.select(b.is_finite(step), step, b.zeros(step.shape)))
+    end = b.compared("EQ", b.abs(y), 1.0)
+    return b.select(end, b.binary("multiply", y, np.inf), x)
+
+
+def _normal_quantile(b: TensorBuilder, p: Instruction) -> Instruction:
+    y = b.binary("add", b.binary("multiply", p, 2.0), -1.0)
+    return b.binary("multiply", erf_inverse(b, y), math.sqrt(2.0))
+
+
+def _next_after(op: Op) -> Value:
+    """The next float after x towards y: one step of x's bits."""
+    b = op.b
+    x, y = b.together(op.tensor(0), op.tensor(1))
+    element = x.shape.dtype
+    carrier = x.shape.with_dtype(S32 if element.bits == 32 else S64)
+    bits = b.emit("bitcast-convert", x, shape=carrier)
+    up = b.compare(y, x, direction="GT")
+    away = b.compare(up, b.compared("GT", x, 0), direction="EQ")
+    one = b.like(1, carrier)
+    moved = b.add(bits, b.select(away, one, b.negate(one)))
+    least = b.like(np.iinfo(carrier.dtype.numpy).min, carrier)
+    smallest = b.select(up, one, b.add(least, one))
+    moved = b.select(b.compared("EQ", x, 0), smallest, moved)
+    made = b.emit("bitcast-convert", moved, shape=x.shape)
+    made = b.select(b.compare(x, y, direction="EQ"), y, made)
+    wrong = b.or_(b.compare(x, x, direction="NE"), b.compare(y, y, direction="NE"))
+    return b.select(wrong, b.add(x, y), made)
+
+
+RULES: dict[str, Rule] = {
+    "Digamma": _wide(digamma),
+    "Erfinv": _wide(erf_inverse),
+    "Lgamma": _wide(log_gamma),
+    "Ndtri": _wide(_normal_quantile),
+    "NextAfter": _next_after,
+}

@@ -1,0 +1,219 @@
+"""Activations, losses, normalisation, scans, diagonals, blocks, sorting, special functions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.frontends.tensorflow.lowering.checking import check, numbers
+
+RAW = tf.raw_ops
+X = numbers(4, 6)
+LABELS = np.array([0, 5, 2, 2], np.int32)
+IMAGE = numbers(2, 4, 6, 4)
+
+
+def gradient_of(function):
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+
+    return run
+
+
+ACTIVATIONS = {
+    "relu": tf.nn.relu,
+    "relu6": lambda x: tf.nn.relu6(x * 5),
+    "elu": tf.nn.elu,
+    "selu": tf.nn.selu,
+    "leaky_relu": lambda x: tf.nn.leaky_relu(x, 0.3),
+    "softplus": lambda x: tf.nn.softplus(x * 30),
+    "softsign": tf.nn.softsign,
+    "gelu": tf.nn.gelu,
+    "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True),
+    "silu": tf.nn.silu,
+    "softmax": tf.nn.softmax,
+    "log_softmax": tf.nn.log_softmax,
+    "l2_loss": tf.nn.l2_loss,
+    "l2_normalize": lambda x: tf.nn.l2_normalize(x, -1),
+    "erf": tf.math.erf,
+}
+
+
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_activations_and_their_gradients(name):
+    check(ACTIVATIONS[name], X, tolerance=1e-5)
+    check(gradient_of(ACTIVATIONS[name]), X, tolerance=1e-5)
+
+
+def test_cross_entropies_and_their_gradients():
+    def dense(x):
+        return tf.nn.softmax_cross_entropy_with_logits(tf.one_hot(LABELS, 6), x)
+
+    def sparse(x):
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(LABELS, x)
+
+    def sigmoid(x):
+        return tf.nn.sigmoid_cross_entropy_with_logits(tf.one_hot(LABELS, 6), x)
+
+    for loss in (dense, sparse, sigmoid):
+        check(loss, X * 9, tolerance=1e-5)
+        check(gradient_of(loss), X * 9, tolerance=1e-5)
+
+
+def test_a_label_that_is_no_class_gives_nan():
+    program = check(
+        lambda x, y: tf.nn.sparse_softmax_cross_entropy_with_logits(y, x), X, LABELS, tolerance=1e-5
+    )
+    (losses,), _ = program.evaluate([X, np.array([0, 6, -1, 2], np.int32)])
+    np.testing.assert_array_equal(np.isnan(losses), [False, True, True, False])
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("layout", ["NHWC"])
+def test_batch_norm_and_its_gradient(training, layout):
+    def norm(x, scale):
+        return RAW.FusedBatchNormV3(
+            x=x, scale=scale, offset=scale * 2, mean=scale * 0.1, variance=tf.abs(scale),
+            epsilon=1e-3, exponential_avg_factor=0.9, is_training=training, data_format=layout,
+        )  # fmt: skip
+
+    scale = np.abs(numbers(4)) + 0.5
+    check(lambda x, s: tuple(norm(x, s))[:3], IMAGE, scale, tolerance=2e-5)
+
+    def gradient(x, s):
+        with tf.GradientTape() as tape:
+            tape.watch([x, s])
+            y = tf.reduce_sum(norm(x, s).y ** 3)
+        return tape.gradient(y, [x, s])
+
+    check(gradient, IMAGE, scale, tolerance=2e-3)
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("reverse", [True, False])
+def test_scans(exclusive, reverse):
+    flags = {"exclusive": exclusive, "reverse": reverse}
+    for op in (tf.cumsum, tf.math.cumprod, tf.math.cumulative_logsumexp):
+        check(lambda x, op=op: op(x, 1, **flags), numbers(3, 11), tolerance=1e-5)
+    check(lambda x: tf.cumsum(x, 1, **flags), numbers(3, 11), open_sizes=True, tolerance=1e-5)
+    check(lambda x: tf.cumsum(x, 0, **flags), numbers(7, 2, dtype=np.int32))
+
+
+DIAGONALS = {
+    "diag": lambda x: tf.linalg.tensor_diag(x[0]),
+    "diag_part": lambda x: tf.linalg.tensor_diag_part(x[:, :4]),
+    "matrix_diag": tf.linalg.diag,
+    "matrix_diag_k": lambda x: tf.linalg.diag(x, k=-1, padding_value=7.0),
+    "matrix_diag_band": lambda x: tf.linalg.diag(x[:3], k=(-1, 1), num_rows=6, num_cols=6),
+    "matrix_diag_part": tf.linalg.diag_part,
+    "matrix_diag_part_k": lambda x: tf.linalg.diag_part(x, k=2),
+    "matrix_diag_part_band": lambda x: tf.linalg.diag_part(x, k=(-2, 3), padding_value=9.0),
+    "matrix_diag_part_left": lambda x: tf.linalg.diag_part(x, k=(-2, 1), align="LEFT_RIGHT"),
+    "set_diag": lambda x: tf.linalg.set_diag(x, x[:, 0]),
+    "set_diag_band": lambda x: tf.linalg.set_diag(x, tf.ones([3, 4]), k=(0, 2)),
+    "band_part": lambda x: tf.linalg.band_part(x, 1, 2),
+    "band_part_all": lambda x: tf.linalg.band_part(x, -1, 0),
+    "trace": tf.linalg.trace,
+    "cross": lambda x: tf.linalg.cross(x[:, :3], x[:, 3:]),
+    "eye": lambda x: tf.eye(4, 6) + x,
+    "one_hot": lambda x: tf.one_hot(tf.cast(x * 2, tf.int32), 4, on_value=2.0, off_value=-1.0),
+    "one_hot_axis": lambda x: tf.one_hot(tf.cast(x * 2, tf.int32), 4, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", sorted(DIAGONALS))
+def test_diagonals(name):
+    check(DIAGONALS[name], X)
+
+
+BLOCKS = {
+    "depth_to_space": lambda x: tf.nn.depth_to_space(x, 2),
+    "space_to_depth": lambda x: tf.nn.space_to_depth(x, 2),
+    "space_to_batch": lambda x: tf.space_to_batch(x, [2, 3], [[1, 1], [0, 0]]),
+    "batch_to_space": lambda x: tf.batch_to_space(x, [1, 2], [[0, 1], [1, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BLOCKS))
+def test_blocks(name):
+    check(BLOCKS[name], IMAGE)
+
+
+SORTING = {
+    "top_k": lambda x: tf.math.top_k(x, 3),
+    "top_k_ties": lambda x: tf.math.top_k(tf.round(x), 4),
+    "sort": lambda x: tf.sort(x, axis=-1),
+    "sort_down": lambda x: tf.sort(x, axis=0, direction="DESCENDING"),
+    "argsort": lambda x: tf.argsort(x, axis=1, stable=True),
+    "in_top_k": lambda x: tf.math.in_top_k(LABELS, x, 2),
+    "searchsorted": lambda x: tf.searchsorted(tf.sort(x), x * 0.5),
+    "searchsorted_right": lambda x: tf.searchsorted(tf.sort(x), x, side="right"),
+    "bucketize": lambda x: RAW.Bucketize(input=x, boundaries=[-1.0, 0.0, 0.5]),
+    "bincount": lambda x: RAW.DenseBincount(
+        input=LABELS, size=7, weights=tf.zeros([0], tf.float32) + x[0, :0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SORTING))
+def test_sorting(name):
+    check(SORTING[name], X)
+
+
+SPECIAL = {
+    "lgamma": lambda x: tf.math.lgamma(x * 4 + 0.013),
+    "digamma": lambda x: tf.math.digamma(x * 4 + 0.013),
+    "erfinv": lambda x: tf.math.erfinv(tf.tanh(x)),
+    "ndtri": lambda x: tf.math.ndtri(tf.sigmoid(x * 3)),
+    "nextafter": lambda x: tf.math.nextafter(x, tf.sign(x) * 0.5),
+    "nextafter_zero": lambda x: tf.math.nextafter(x * 0, x),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPECIAL))
+def test_special_functions(name):
+    check(SPECIAL[name], X, tolerance=0.0 if name.startswith("next") else 2e-5)
+
+
+INDEXING = {
+    "gather": lambda x: tf.gather(x, [[3, 1], [0, 0]]),
+    "gather_axis": lambda x: tf.gather(x, [5, 0, 1], axis=1),
+    "gather_batch": lambda x: tf.gather(
+        x, tf.constant([[1, 0], [2, 2], [5, 4], [0, 3]]), batch_dims=1
+    ),
+    "gather_batch_axis": lambda x: tf.gather(
+        tf.stack([x, -x], 1), tf.constant([[1], [2], [5], [0]]), axis=2, batch_dims=1
+    ),
+    "gather_nd": lambda x: tf.gather_nd(x, [[0, 1], [3, 5]]),
+    "gather_nd_rows": lambda x: tf.gather_nd(x, [[[2]], [[0]]]),
+    "gather_nd_batch": lambda x: tf.gather_nd(x, [[1], [2], [3], [0]], batch_dims=1),
+    "scatter_nd": lambda x: tf.scatter_nd([[1], [6], [1], [0]], x, [8, 6]),
+    "tensor_update": lambda x: tf.tensor_scatter_nd_update(x, [[0, 1], [2, 2]], [9.0, 8.0]),
+    "tensor_add": lambda x: tf.tensor_scatter_nd_add(x, [[0, 1], [0, 1]], [9.0, 8.0]),
+    "tensor_sub": lambda x: tf.tensor_scatter_nd_sub(x, [[3]], x[:1]),
+    "tensor_max": lambda x: tf.tensor_scatter_nd_max(x, [[3]], x[:1]),
+    "tensor_min": lambda x: tf.tensor_scatter_nd_min(x, [[3]], x[:1]),
+    "segment_sum": lambda x: tf.math.unsorted_segment_sum(x, [2, 0, 2, -1], 4),
+    "segment_max": lambda x: tf.math.unsorted_segment_max(x, [2, 0, 2, 1], 4),
+    "segment_min": lambda x: tf.math.unsorted_segment_min(x, [2, 0, 2, 1], 4),
+    "segment_prod": lambda x: tf.math.unsorted_segment_prod(x, [2, 0, 2, 1], 4),
+    "segment_mean": lambda x: tf.math.unsorted_segment_mean(x, [2, 0, 2, 1], 4),
+    "embedding": lambda x: tf.nn.embedding_lookup(x, [[1, 2], [3, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(INDEXING))
+def test_indexing(name):
+    check(INDEXING[name], X, tolerance=1e-5)
+
+
+def test_gradient_of_an_embedding():
+    check(gradient_of(lambda x: tf.convert_to_tensor(tf.gather(x, [1, 1, 3])) ** 2), X)
+
+
+def test_an_index_out_of_range_gives_zeros():
+    program = check(lambda x, i: tf.gather(x, i), X, np.array([1, 2], np.int32))
+    (rows,), _ = program.evaluate([X, np.array([-1, 4], np.int32)])
+    np.testing.assert_array_equal(rows, np.zeros((2, 6), np.float32))
