@@ -19,8 +19,9 @@ from ingot.kernel.contraction import build_contraction_kernel, find_dot
 from ingot.kernel.contraction_schedule import schedule_contraction
 from ingot.kernel.fingerprint import fingerprint, kernel_text
 from ingot.kernel.ir import ContractionKernel, Kernel
+from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.schedule import Vectors, schedule_loops
+from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_object, link_object
@@ -56,7 +57,8 @@ def lower_fusion(fused: Computation) -> Kernel:
         return build_update_kernel(fused)
     if find_dot(fused) is not None:
         return build_contraction_kernel(fused)
-    return collapse(build_loop_kernel(fused))
+    kernel = collapse(build_loop_kernel(fused))
+    return keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
 
 
 @dataclass(slots=True)

@@ -1,23 +1,16 @@
-"""The CPU pipeline: a literal tuple of passes, in the order in which they run."""
+"""The CPU pipeline: a literal tuple of passes, in the order in which they run.
+
+Simplification sees the program as written; fusion then decides the kernels; after fusion only passes
+run that know what a kernel is. What must come before what is checked by the runner from the passes'
+`requires` and `ensures`.
+"""
 
 from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.passes.buffers.copy_insertion import CopyInsertion
-from ingot.passes.buffers.flatten import FlattenCallGraph
+from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.fusion import Fusion
-from ingot.passes.schedule.scheduler import MemoryScheduler
-from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.dead_code import DeadCodeElimination
+from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
-PIPELINE = Pipeline(
-    "cpu",
-    (
-        CallInliner(),
-        Fusion(),
-        DeadCodeElimination(),
-        FlattenCallGraph(),
-        MemoryScheduler(),
-        CopyInsertion(),
-    ),
-)
+PIPELINE = Pipeline("cpu", (SIMPLIFICATION, Fusion(), DeadCodeElimination(), BUFFER_PASSES))

@@ -71,7 +71,7 @@ def _merge(kernel: LoopKernel, outer: Axis, inner: Axis) -> LoopKernel:
 
     rename = Renamer(values, {outer.name: inner.name})
     passes = tuple(replace(rename.sweep(item), axes=axes(item.axes)) for item in kernel.passes)
-    return LoopKernel(axes(kernel.grid), passes, kernel.buffers, kernel.serial)
+    return replace(kernel, grid=axes(kernel.grid), passes=passes)
 
 
 class Renamer:

@@ -1,17 +1,47 @@
 """How a contraction kernel runs: register block, cache blocks, packing, chunks.
 
-Everything depends on the kernel and its extents alone, never on the number of threads, so results
-do not either.
+A unit is a block of `m_block` rows by `n_block` columns of one batch element; chunks deal out
+units. In a unit the products run in order of k, cut into pieces of `k_block` whose sums go on
+through memory, so that every tiling and every number of threads gives the same bits. All choices
+depend on the kernel, its extents and the target's vectors alone.
+
+Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
-from ingot.kernel.ir import ContractionKernel
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dtype import BF16, F16, PRED, DType
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import ContractionKernel, Store
 from ingot.kernel.schedule import Vectors
+
+PACK_BYTES = 256 * 1024
+"""Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
+
+UNPACKED_BYTES = 300_000
+"""An rhs no larger than this is read where it lies."""
+
+UNPACKED_EXTENT = 512
+"""So is one of a product whose rows and columns are no more than this."""
+
+MAX_DEPTH = 512
+MAX_COLUMNS = 1024
+TILE_BYTES = 96 * 1024
+CHUNK_PRODUCTS = 500_000
+"""Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
+
+MAX_CHUNK_PRODUCTS = 16_000_000
+ASSUMED_EXTENT = 256
+"""What a symbolic extent is taken for when blocks are chosen."""
+
+RhsPlacement = Literal["direct", "packed", "transposed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +50,255 @@ class ContractionSchedule:
 
     Attributes:
         lanes: lanes of one vector along n.
-        grain: rows (b, m) per chunk.
+        rows: rows of the register block.
+        vectors: vectors per row of the register block.
+        m_block: rows of a unit.
+        n_block: columns of a unit.
+        k_block: products summed before the sums go to memory.
+        pack_lhs: whether `rows` rows of the lhs are evaluated into a buffer first.
+        rhs: read where it lies; or evaluated into a buffer, lanes along n, or along k and
+            transposed.
+        store_direct: whether sums go straight to the result, else through a tile to the epilogue.
+        units: number of units: batch, then column blocks, then row blocks (fastest).
+        grain: units per chunk.
         chunks: number of chunks.
     """
 
     lanes: int
+    rows: int
+    vectors: int
+    m_block: int
+    n_block: int
+    k_block: int
+    pack_lhs: bool
+    rhs: RhsPlacement
+    store_direct: bool
+    units: int | Dim
     grain: int
     chunks: int | Dim
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register block."""
+        return self.lanes * self.vectors
 
 
 def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> ContractionSchedule:
     """Return the schedule of a contraction for a target's vectors."""
-    lanes = 1 if kernel.n.extent == 1 else vectors.lanes(max(kernel.accumulate.bits, 32), 1)
-    rows = kernel.batch.extent * kernel.m.extent
-    return ContractionSchedule(lanes, 16, dim.floordiv(rows + 15, 16))
+    bits = cell_bits(kernel.accumulate)
+    m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
+    lanes = vectors.lanes(bits, 1)
+    while isinstance(kernel.n.extent, int) and lanes > 1 and lanes // 2 >= n:
+        lanes //= 2
+    rows, count = _register_block(m, n, lanes, vectors)
+    masks = _has_masks(kernel, vectors, lanes, bits)
+    rhs = _rhs_placement(kernel, bits, rows, masks)
+    depth = _depth(kernel, k, rhs, lanes)
+    store_direct = masks and stores_sums(kernel)
+    columns = lanes * count
+    n_block = _column_block(n, columns, bits, rhs, depth)
+    m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
+    if not store_direct and isinstance(kernel.k.extent, int) and kernel.k.extent <= depth:
+        n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
+    elif not store_direct:
+        m_block = min(m_block, _multiple(TILE_BYTES * 8 // bits // n_block, rows))
+    row_blocks, column_blocks = _ceil(kernel.m.extent, m_block), _ceil(kernel.n.extent, n_block)
+    units = kernel.batch.extent * column_blocks * row_blocks
+    grain = max(1, CHUNK_PRODUCTS // 2 // max(1, min(m_block, m) * min(n_block, n) * k))
+    return ContractionSchedule(
+        lanes,
+        rows,
+        count,
+        m_block,
+        n_block,
+        depth,
+        not is_plain(kernel.lhs, (kernel.m.name, kernel.k.name), kernel.accumulate),
+        rhs,
+        store_direct,
+        units,
+        grain,
+        _ceil(units, grain),
+    )
+
+
+def assumed(extent: int | Dim) -> int:
+    """Return an extent, or what a symbolic one is taken for."""
+    return extent if isinstance(extent, int) else ASSUMED_EXTENT
+
+
+def _ceil(value: int | Dim, divisor: int) -> int | Dim:
+    return dim.floordiv(value + (divisor - 1), divisor)
+
+
+def _multiple(value: int, unit: int) -> int:
+    """Return the largest multiple of `unit` up to `value`, at least one."""
+    return max(1, value // unit) * unit
+
+
+# ---- how operands are read
+
+
+def cell_bits(accumulate: DType) -> int:
+    """Return the bits of a sum in registers and buffers (narrow floats are summed in f32)."""
+    return 32 if accumulate in (BF16, F16) else max(8, accumulate.bits)
+
+
+def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
+    """Whether an operand is a load with strides along the axes `names`, in the sum's own type."""
+    if operand.op != "load" or operand.args or operand.dtype is not accumulate:
+        return False
+    if accumulate in (BF16, F16, PRED):
+        return False
+    return all(stride(operand.payload.index, name) is not None for name in names)
+
+
+def stride(index: int | Dim, name: str) -> int | Dim | None:
+    """Return the step of an index along an axis when it is the same everywhere, else None."""
+    step = coefficient(index, name)
+    if step is None or any(symbol[0] in "@$" for symbol in symbols_of((step,))):
+        return None
+    return step
+
+
+def stores_sums(kernel: ContractionKernel) -> bool:
+    """Whether the kernel stores its sums as they are, row by row."""
+    if len(kernel.stores) != 1:
+        return False
+    (store,) = kernel.stores
+    if store.value.op != "accumulator" or kernel.accumulate in (BF16, F16, PRED):
+        return False
+    return _is_simple(store) and _has_rows(kernel, store.index)
+
+
+def _is_simple(store: Store) -> bool:
+    return store.mask is None and store.combiner is None and not store.values
+
+
+def _has_rows(kernel: ContractionKernel, index: int | Dim) -> bool:
+    along = stride(index, kernel.n.name)
+    return (along == 1 or kernel.n.extent == 1) and stride(index, kernel.m.name) is not None
+
+
+def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: int) -> bool:
+    """Whether vectors along n may be loaded and stored in place, the last one under a mask."""
+    extent = kernel.n.extent
+    if isinstance(extent, int) and extent % lanes == 0:
+        return True
+    return lanes > 1 and (vectors.bits >= 512 or (vectors.bits >= 256 and bits >= 32))
+
+
+def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
+    names = (kernel.n.name, kernel.k.name)
+    if is_plain(kernel.rhs, names, kernel.accumulate):
+        along = stride(kernel.rhs.payload.index, kernel.n.name)
+        if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
+            return "direct"
+    across = _unit_strides(kernel.rhs, kernel.k.name) > _unit_strides(kernel.rhs, kernel.n.name)
+    return "transposed" if across and kernel.n.extent != 1 else "packed"
+
+
+def _unit_strides(operand: Expr, name: str) -> int:
+    return sum(
+        1
+        for item in walk((operand,))
+        if item.op == "load" and coefficient(item.payload.index, name) == 1
+    )
+
+
+def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+    """Whether reading the rhs where it lies is better than packing it."""
+    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
+    if isinstance(m, int) and m <= 2 * rows:
+        return True
+    if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
+        return True
+    sizes = (m, n)
+    return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in sizes)
+
+
+# ---- the register block
+
+
+def _register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
+    """Return (rows, vectors) of the register block with the fewest cycles for the extents."""
+    shapes = list(_shapes(m, n, lanes, vectors))
+    return min(shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1]))
+
+
+def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int, int]]:
+    # Without FMA a product needs a register of its own.
+    spare = 1 if vectors.bits > 128 else 2
+    for count in (1, 2, 3, 4, 6, 8):
+        if count > 1 and (count - 1) * lanes >= n:
+            return
+        most = (vectors.registers - 1 - count - spare) // count
+        for rows in range(1, max(1, min(most, m)) + 1):
+            yield rows, count
+
+
+def _cycles(m: int, n: int, lanes: int, rows: int, count: int) -> float:
+    """Return the cycles of one k over all register blocks: products, loads, latency."""
+
+    def block(height: int, width: int) -> float:
+        if not height or not width:
+            return 0.0
+        return max(height * width / 2, (height + width) * 0.55, 4.0) + 0.1
+
+    columns = -(-n // lanes)
+    full_rows, left_rows = divmod(m, rows)
+    full_columns, left_columns = divmod(columns, count)
+    return (
+        full_rows * full_columns * block(rows, count)
+        + full_rows * block(rows, left_columns)
+        + full_columns * block(left_rows, count)
+        + block(left_rows, left_columns)
+    )
+
+
+# ---- cache blocks and chunks
+
+
+def _depth(kernel: ContractionKernel, k: int, rhs: RhsPlacement, lanes: int) -> int:
+    """Return how many products are summed before sums go to memory."""
+    if isinstance(kernel.k.extent, int):
+        most = 2 * MAX_DEPTH if rhs == "direct" else MAX_DEPTH
+        if k <= most:
+            return max(1, k)
+        parts = -(-k // MAX_DEPTH)
+        return -(-k // (parts * lanes)) * lanes
+    return MAX_DEPTH
+
+
+def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, depth: int) -> int:
+    if rhs == "direct":
+        return _multiple(min(MAX_COLUMNS, n + columns - 1), columns)
+    fitting = PACK_BYTES * 8 // bits // (depth + 64)
+    return _multiple(min(fitting, n + columns - 1), columns)
+
+
+def _blocks(
+    kernel: ContractionKernel,
+    extents: tuple[int, int, int],
+    register_block: tuple[int, int],
+    n_block: int,
+    rhs: RhsPlacement,
+) -> tuple[int, int]:
+    """Return the rows and columns of a unit: enough work each, and enough units to share."""
+    m, n, k = extents
+    rows, columns = register_block
+    total = m * n * k * assumed(kernel.batch.extent)
+    target = min(max(total // 16, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
+    m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
+    if rhs != "direct":
+        # A packed block serves as many rows as make packing cheap.
+        m_block = max(m_block, _multiple(96, rows))
+    elif min(n_block, n) * k * rows > 2 * target:
+        n_block = min(n_block, max(columns, _multiple(target // max(1, rows * k), columns)))
+    m_block = min(m_block, -(-max(m, 1) // rows) * rows)
+    return _even(m, m_block, rows), _even(n, n_block, columns)
+
+
+def _even(extent: int, block: int, unit: int) -> int:
+    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
+    count = max(1, -(-extent // block))
+    return max(unit, -(-extent // (count * unit)) * unit)

@@ -32,7 +32,12 @@ from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F32, PRED, S64, DType, from_numpy
 from ingot.hlo.opdef import NO_ATTRIBUTES
 
-__all__ = ["F32", "Access", "Expr", "argument", "constant", "index", "load", "make", "reduced"]
+LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
+"""Ops that are not HLO opcodes."""
+
+__all__ = [
+    "LEAVES",
+    "F32", "Access", "Expr", "argument", "constant", "index", "load", "make", "reduced"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class _Writer:
         order = "serial " if kernel.serial else ""
         self.lines.append(f"{order}loop kernel over [{_axes(kernel.grid)}]")
         self._buffers(kernel)
+        for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
+            self.lines.append(f"  b{number}: kept {buffer.dtype}[{buffer.size}]")
         for item in kernel.passes:
             self._pass(item)
         return "\n".join(self.lines) + "\n"

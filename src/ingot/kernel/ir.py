@@ -124,12 +124,14 @@ class LoopKernel:
         passes: run in order at each grid point.
         buffers: arguments.
         serial: points must run in order, one after the other (scatter).
+        kept: local buffers, numbered after `buffers`; each grid point has them to itself.
     """
 
     grid: tuple[Axis, ...]
     passes: tuple[Pass, ...]
     buffers: tuple[Buffer, ...]
     serial: bool = False
+    kept: tuple[Buffer, ...] = ()
 
     @cached_property
     def exprs(self) -> tuple[Expr, ...]:

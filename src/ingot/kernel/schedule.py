@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Trait, find
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 
@@ -74,7 +74,7 @@ class LoopSchedule:
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     """Return the schedule of a kernel for a target's vectors."""
-    axis = None if kernel.serial and kernel.grid == () else _grid_vector_axis(kernel)
+    axis = None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
     if axis is not None:
         lanes = _lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
         per_pass = (lanes,) * len(kernel.passes)
@@ -111,7 +111,7 @@ def _ceil(value: int | Dim, divisor: int | Dim) -> int | Dim:
 # ---- which axis
 
 
-def _grid_vector_axis(kernel: LoopKernel) -> Axis | None:
+def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
     """Return the grid axis for lanes, or None when passes vectorize their own axes."""
     if not kernel.grid:
         return None
@@ -196,10 +196,7 @@ def _lanes(
 
 
 def _is_expensive(node: Expr) -> bool:
-    return node.op not in _LEAVES and find(node.op).has(Trait.EXPENSIVE)
-
-
-_LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
+    return node.op not in LEAVES and find(node.op).has(Trait.EXPENSIVE)
 
 
 def _weight(exprs: tuple[Expr, ...]) -> int:

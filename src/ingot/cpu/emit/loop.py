@@ -63,6 +63,14 @@ def open_kernel(
         symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
     )
     env, chunk = f.params
+    emitter, scratch = bind_env(f, env, buffers, symbols, fma)
+    return f, emitter, scratch, chunk
+
+
+def bind_env(
+    f: FunctionBuilder, env: Value, buffers: int, symbols: tuple[str, ...], fma: bool
+) -> tuple[ValueEmitter, Value]:
+    """Return an emitter over the slots of `env`, and the scratch address."""
 
     def slot(number: int, type_: lt.Type) -> Value:
         return f.load(type_, f.gep(env, number * SLOT_BYTES), 8, invariant=True)
@@ -70,7 +78,7 @@ def open_kernel(
     addresses = {number: slot(number, lt.PTR) for number in range(buffers)}
     scratch = slot(buffers, lt.PTR)
     sizes = {name: slot(buffers + 1 + n, lt.I64) for n, name in enumerate(symbols)}
-    return f, ValueEmitter(f, addresses, sizes, fma), scratch, chunk
+    return ValueEmitter(f, addresses, sizes, fma), scratch
 
 
 def emit_loop_kernel(
@@ -81,6 +89,9 @@ def emit_loop_kernel(
     if schedule.split is not None:
         return _emit_split(module, symbol, kernel, schedule, schedule.split, fma)
     f, emitter, _, chunk = open_kernel(module, symbol, count, kernel.symbols, fma)
+    for number, buffer in enumerate(kernel.kept, count):
+        assert isinstance(buffer.size, int), "kept rows have static lengths"
+        emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     body = LoopEmitter(f, emitter, kernel, schedule)
     grain, units = emitter.index(schedule.grain), emitter.index(schedule.units)
     first = f.imul(chunk, grain)
@@ -201,10 +212,13 @@ class LoopEmitter:
     # ---- passes
 
     def one_pass(self, item: Pass, lanes: int) -> None:
-        """Emit one pass and bind its reductions."""
+        """Emit one pass and bind its reductions.
+
+        A pass without axes is one point (reductions over dimensions of extent 1 are such).
+        """
         if not item.axes:
-            for store in item.stores:
-                self.emitter.store(store)
+            width = lanes if self.schedule.vector_axis is not None else 1
+            self.finish(item, self._point(item, self._initial(item, width)), 1)
             return
         changing = frozenset(axis.name for axis in item.axes)
         self._prepare((item,), changing)

@@ -50,7 +50,7 @@ class ValueEmitter:
     ) -> None:
         """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
         self.f = f
-        self.buffers = buffers
+        self.buffers = dict(buffers)
         self.fma = fma
         self.names: dict[str, IndexValue] = dict(sizes)
         self.lanes: Lanes | None = None
@@ -175,7 +175,7 @@ class ValueEmitter:
         """Return a value with `lanes` lanes, splat if it is a scalar."""
         if value.type.lanes == lanes:
             return value
-        key = ("splat", value.text, lanes)
+        key = ("splat", value.type, value.text, lanes)
         found = self._find(key)
         if found is None:
             found = self.f.splat(value, lanes)

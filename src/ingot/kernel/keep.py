@@ -1,0 +1,101 @@
+"""Kept rows: what one pass computes dearly and a later pass needs again stays in a local buffer.
+
+Softmax needs exp(x - max) for the sum and for the result. Fusion computes both in one kernel, so
+the exponential is at hand; a row of it fits in the first-level cache. Only kernels whose passes
+run along rows, of a known and moderate length, keep anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.opdef import Trait, find
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import LEAVES, Expr, walk
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
+
+MAX_ROW_BYTES = 64 << 10
+"""Longest row that is kept, all kept values together."""
+
+
+def keep_rows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with shared expensive values kept in local buffers between passes."""
+    passes = list(kernel.passes)
+    kept: list[Buffer] = []
+    for later in range(1, len(passes)):
+        for earlier in range(later):
+            if passes[earlier].axes == passes[later].axes and _is_row(passes[later].axes):
+                first = len(kernel.buffers) + len(kernel.kept) + len(kept)
+                kept.extend(_share(passes, earlier, later, first))
+    if not kept or sum(_bytes(buffer) for buffer in kept) > MAX_ROW_BYTES:
+        return kernel
+    return replace(kernel, passes=tuple(passes), kept=(*kernel.kept, *kept))
+
+
+def _is_row(axes: tuple[Axis, ...]) -> bool:
+    return len(axes) == 1 and isinstance(axes[0].extent, int)
+
+
+def _bytes(buffer: Buffer) -> int:
+    assert isinstance(buffer.size, int)
+    return buffer.size * buffer.dtype.bytes
+
+
+def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Buffer]:
+    """Keep what `later` takes over from `earlier`; edit both; return the buffers."""
+    (axis,) = passes[later].axes
+    assert isinstance(axis.extent, int)
+    candidates = set(walk(passes[earlier].exprs))
+    shared = _shared(passes[later].exprs, candidates, axis.name)
+    where = Dim.symbol(axis.name)
+    replacements: dict[Expr, Expr] = {}
+    stores: list[Store] = []
+    buffers: list[Buffer] = []
+    for value in shared:
+        buffer = number + len(buffers)
+        buffers.append(Buffer(value.dtype, axis.extent, True))
+        stores.append(Store(buffer, where, value))
+        replacements[value] = ex.load(buffer, where, value.dtype)
+    if buffers:
+        old = passes[earlier]
+        passes[earlier] = replace(old, stores=(*old.stores, *stores))
+        passes[later] = _substituted(passes[later], replacements)
+    return buffers
+
+
+def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[Expr]:
+    """Return the largest expensive expressions under `roots` that are candidates too."""
+    found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
+    stack = list(roots)
+    while stack:
+        item = stack.pop()
+        if item in seen or axis not in item.axes:
+            continue
+        seen.add(item)
+        if item in candidates and any(_is_expensive(node) for node in walk((item,))):
+            found[item] = None
+        else:
+            stack.extend(item.args)
+    return list(found)
+
+
+def _is_expensive(node: Expr) -> bool:
+    return node.op not in LEAVES and find(node.op).has(Trait.EXPENSIVE)
+
+
+def _substituted(item: Pass, replacements: dict[Expr, Expr]) -> Pass:
+    def new(value: Expr) -> Expr:
+        return ex.substitute(value, replacements)
+
+    def reduction(old: Reduction) -> Reduction:
+        return replace(old, inputs=tuple(map(new, old.inputs)))
+
+    def store(old: Store) -> Store:
+        mask = new(old.mask) if old.mask is not None else None
+        return replace(old, value=new(old.value), values=tuple(map(new, old.values)), mask=mask)
+
+    return Pass(
+        item.axes, tuple(map(reduction, item.reductions)), tuple(map(store, item.stores))
+    )
