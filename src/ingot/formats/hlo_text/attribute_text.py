@@ -20,6 +20,7 @@ import numpy as np
 from ingot.formats.hlo_text.literal_text import float_texts
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape
 from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
+from ingot.formats.hlo_text.window_text import read_window, write_window
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpDef
@@ -259,8 +260,10 @@ CODECS: dict[Codec, Text] = {
     Codec.NAMES: Text(lambda place: _braced(place, _raw), lambda values, _: _join(values)),
     Codec.GROUPS: Text(_read_groups, _write_groups),
     Codec.PAIRS: Text(_read_groups, _write_groups),
-    Codec.WINDOW: _KEPT_TEXT,
-    Codec.DIM_LABELS: Text(_raw, _plain),
+    Codec.WINDOW: Text(
+        lambda place: read_window(place.reader), lambda window, _: write_window(window)
+    ),
+    Codec.DIM_LABELS: _KEPT_TEXT,
     Codec.ALIASING: _KEPT_TEXT,
     Codec.SHAPES: _KEPT_TEXT,
 }

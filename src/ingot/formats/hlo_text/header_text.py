@@ -37,7 +37,14 @@ KEPT = (
 )
 _READ = ("is_scheduled", "input_output_alias", "entry_computation_layout")
 _METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
+_FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
 _PAIR = re.compile(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|([^\s"]+))', re.DOTALL)
+# What nearly all metadata looks like: no escapes, XLA's order.
+_USUAL = re.compile(
+    r'(?:op_type="([^"\\]*+)"\s*+)?+(?:op_name="([^"\\]*+)"\s*+)?+'
+    r'(?:source_file="([^"\\]*+)"\s*+)?+(?:source_line=(\d{1,9})\s*+)?+'
+    r"(?:stack_frame_id=(\d++))?+"
+)
 _TABLE = re.compile(SKIP + r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[=(])")
 _NUMBERED_STRING = re.compile(SKIP + r'(\d++)\s++"((?>[^"\\]|\\.)*+)"', re.DOTALL)
 _NUMBERED_RECORD = re.compile(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
@@ -196,14 +203,15 @@ class MetadataReader:
         return known
 
     def _made(self, text: str) -> Metadata:
-        values = {name: unescape(quoted) or plain for name, quoted, plain in _PAIR.findall(text)}
-        file, line = self._frames.places.get(values.get("stack_frame_id", ""), ("", 0))
-        made = Metadata(
-            values.get("op_type", ""),
-            values.get("op_name", ""),
-            values.get("source_file", "") or file,
-            _line(values.get("source_line", "")) or line,
-        )
+        usual = _USUAL.fullmatch(text)
+        if usual is not None:
+            op_type, op_name, file, line, frame = usual.groups("")
+        else:
+            pairs = _PAIR.findall(text)
+            values = {name: unescape(quoted) or plain for name, quoted, plain in pairs}
+            op_type, op_name, file, line, frame = (values.get(name, "") for name in _FIELDS)
+        place = self._frames.places.get(frame, ("", 0)) if frame else ("", 0)
+        made = Metadata(op_type, op_name, file or place[0], _line(line) or place[1])
         return NO_METADATA if made == NO_METADATA else made
 
 

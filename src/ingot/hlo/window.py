@@ -1,0 +1,56 @@
+"""Windows: how a box slides over dimensions, for windowed reductions and convolutions.
+
+A window is one `WindowDimension` per dimension. `base_dilation` spreads the operand (HLO text
+`lhs_dilate`), `window_dilation` the window (`rhs_dilate`).
+
+Source: xla/xla_data.proto (WindowDimension).
+
+Example:
+    >>> WindowDimension(3, low=1, high=1).count(8)
+    8
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDimension:
+    """One dimension of a window.
+
+    Attributes:
+        size: elements of the window.
+        stride: distance between neighbouring windows.
+        low: padding before the operand, may be negative.
+        high: padding behind the operand, may be negative.
+        base_dilation: distance between neighbouring operand elements.
+        window_dilation: distance between neighbouring window elements.
+        reversal: whether the window is read backwards.
+    """
+
+    size: int
+    stride: int = 1
+    low: int = 0
+    high: int = 0
+    base_dilation: int = 1
+    window_dilation: int = 1
+    reversal: bool = False
+
+    def count(self, size: int | Dim) -> int | Dim:
+        """Return how many windows fit over an operand dimension of `size`.
+
+        A symbolic size is taken to be large enough for one window.
+        """
+        reach = (self.size - 1) * self.window_dilation + 1
+        spread = size
+        if self.base_dilation != 1 and size != 0:
+            spread = (size - 1) * self.base_dilation + 1
+        found = dim.floordiv(spread + self.low + self.high - reach, self.stride) + 1
+        return max(found, 0) if isinstance(found, int) else found
+
+
+Window = tuple[WindowDimension, ...]
