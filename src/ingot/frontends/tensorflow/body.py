@@ -18,6 +18,7 @@ from typing import Any
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.capture import FunctionSnapshot
 from ingot.frontends.tensorflow.captured import Shape, TensorType
+from ingot.frontends.tensorflow.launch import VariableInput
 from ingot.frontends.tensorflow.modules import (
     attr_value_pb2,
     attributes,
@@ -37,9 +38,31 @@ def type_number(name: str) -> int:
     return int(dtypes.as_dtype(name).as_datatype_enum)
 
 
-def launch_output_types(function: FunctionSnapshot, binding: Binding) -> list[int]:
-    """Return the TF_DataType of each result."""
-    return [type_number(result_type(function, binding, at).dtype) for at in range(len(binding.results))]
+def launch_output_types(
+    function: FunctionSnapshot, binding: Binding, direct: bool = False
+) -> list[int]:
+    """Return the TF_DataType of each output of the op; `direct`: it writes variables itself."""
+    return [
+        type_number(result_type(function, binding, at).dtype)
+        for at, result in enumerate(binding.results)
+        if result.variable is None or not direct
+    ]
+
+
+def variable_inputs(function: FunctionSnapshot, binding: Binding) -> list[VariableInput]:
+    """Return the handles that a launch with direct access takes."""
+    results = {result.variable: at for at, result in enumerate(binding.results)}
+    rows: list[VariableInput] = []
+    for at, parameter in enumerate(binding.parameters):
+        item = function.inputs[parameter.input]
+        if item.type.dtype != "resource":
+            continue
+        assert item.handle is not None
+        assert item.handle.shape is not None
+        dims = tuple(size for size in item.handle.shape if size is not None)
+        kind = type_number(item.handle.dtype)
+        rows.append(VariableInput(at, results.get(parameter.input, -1), dims, kind))
+    return rows
 
 
 def result_type(function: FunctionSnapshot, binding: Binding, index: int) -> TensorType:
@@ -58,8 +81,14 @@ def result_type(function: FunctionSnapshot, binding: Binding, index: int) -> Ten
 class BodyWriter:
     """Writes the FunctionDef that replaces `original`."""
 
-    def __init__(self, original: Any, function: FunctionSnapshot, binding: Binding) -> None:
-        """Start with the original's signature and attributes."""
+    def __init__(
+        self, original: Any, function: FunctionSnapshot, binding: Binding, direct: bool
+    ) -> None:
+        """Start with the original's signature and attributes.
+
+        `direct`: the launch takes the handles of variables and needs no reads and writes around.
+        """
+        self._direct = direct
         self._function = function
         self._binding = binding
         self._arguments = [item.name for item in original.signature.input_arg]
@@ -78,8 +107,7 @@ class BodyWriter:
     def write(self, op: str, launch: int, process: int) -> Any:
         """Return the definition with its nodes; `launch` and `process` are attributes of `op`."""
         sources, types = self._write_sources()
-        results = range(len(self._binding.results))
-        kinds = [type_number(result_type(self._function, self._binding, at).dtype) for at in results]
+        kinds = launch_output_types(self._function, self._binding, self._direct)
         if self._binding.results or self._binding.has_effects:
             node = self._node("launch", op, sources)
             node.attr["Tin"].list.SetInParent()
@@ -88,13 +116,18 @@ class BodyWriter:
             node.attr["Tout"].list.type.extend(kinds)
             node.attr["launch"].i = launch
             node.attr["process"].i = process
-        if self._binding.has_effects:
-            self._control_output("launch")
-        for index in results:
+            # Reads too: a write that the caller orders after this function must wait for them.
+            if self._binding.has_effects or self._reads_variables():
+                self._control_output("launch")
+        for index in range(len(kinds)):
             self._write_result(index, f"launch:outputs:{index}")
         for output, source in self._binding.handed_on:
             self.definition.ret[self._outputs[output]] = self._arguments[source]
         return self.definition
+
+    def _reads_variables(self) -> bool:
+        inputs = self._function.inputs
+        return any(inputs[item.input].is_variable for item in self._binding.parameters)
 
     def _node(self, name: str, op: str, inputs: list[str]) -> Any:
         node = self.definition.node_def.add()
@@ -114,7 +147,9 @@ class BodyWriter:
             item = self._function.inputs[parameter.input]
             argument = self._arguments[parameter.input]
             kind = item.type if item.handle is None else item.handle
-            if item.type.dtype == "resource":
+            if item.type.dtype == "resource" and self._direct:
+                kind = item.type
+            elif item.type.dtype == "resource":
                 node = self._node(f"read_{index}", "ReadVariableOp", [argument])
                 node.attr["dtype"].type = type_number(kind.dtype)
                 argument = f"read_{index}:value:0"
@@ -134,9 +169,7 @@ class BodyWriter:
         sizes = -1 if shape is None else [-1 if size is None else size for size in shape]
         node = self._node(name, "Const", [])
         node.attr["dtype"].type = type_number("int32")
-        node.attr["value"].tensor.CopyFrom(
-            tensor_util.make_tensor_proto(sizes, dtype=dtypes.int32)
-        )
+        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(sizes, dtype=dtypes.int32))
         return f"{name}:output:0"
 
     def _write_result(self, index: int, tensor: str) -> None:
@@ -149,7 +182,10 @@ class BodyWriter:
             self._control_output(f"write_{index}")
             return
         assert result.output is not None
-        if self._function.output_types[result.output].dtype == "variant" and kind.dtype != "variant":
+        if (
+            self._function.output_types[result.output].dtype == "variant"
+            and kind.dtype != "variant"
+        ):
             shape = self._shape_constant(f"shape_{index}", kind.shape)
             node = self._node(f"list_{index}", "TensorListFromTensor", [tensor, shape])
             node.attr["element_dtype"].type = type_number(kind.dtype)

@@ -72,7 +72,8 @@ def _symbol(name: str) -> Any:
     if name in _EAGER_NAMES:
         library = PYTHON
     else:
-        library = CORE if name.startswith("TFE_") else FRAMEWORK
+        in_core = name.startswith(("TFE_", "_ZN10tensorflow14LookupResource"))
+        library = CORE if in_core else FRAMEWORK
     found = getattr(_library(library), name, None)
     if found is None:
         raise UnsupportedError(
@@ -84,6 +85,19 @@ def _symbol(name: str) -> Any:
 def address(name: str) -> int:
     """Return the address of a function of TensorFlow's C API."""
     return ctypes.cast(_symbol(name), POINTER).value or 0
+
+
+def exports(name: str) -> bool:
+    """Whether this TensorFlow exports a function."""
+    try:
+        return address(name) != 0
+    except UnsupportedError:
+        return False
+
+
+def data_address(name: str) -> int:
+    """Return the address of a data symbol of TensorFlow's framework library."""
+    return ctypes.addressof(ctypes.c_void_p.in_dll(_library(FRAMEWORK), name))
 
 
 def imports(names: Iterable[str]) -> dict[str, int]:

@@ -90,17 +90,13 @@ def snapshot(
     return root
 
 
-def _adopt(
-    original: FunctionSnapshot, library: dict[str, FunctionSnapshot]
-) -> FunctionSnapshot:
+def _adopt(original: FunctionSnapshot, library: dict[str, FunctionSnapshot]) -> FunctionSnapshot:
     for name, item in original.library.items():
         library.setdefault(name, item)
     return original
 
 
-def _snapshot_one(
-    name: str, graph: Any, library: dict[str, FunctionSnapshot]
-) -> FunctionSnapshot:
+def _snapshot_one(name: str, graph: Any, library: dict[str, FunctionSnapshot]) -> FunctionSnapshot:
     return FunctionSnapshot(
         name=name,
         graph_def=graph.as_graph_def(add_shapes=True),
@@ -278,9 +274,7 @@ def op_output_types(node: Any) -> list[str]:
             enums = list(node.attr[argument.type_list_attr].list.type)
         else:
             enum = argument.type or node.attr[argument.type_attr].type
-            enums = [enum] * (
-                node.attr[argument.number_attr].i if argument.number_attr else 1
-            )
+            enums = [enum] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
         names.extend(dtypes.as_dtype(enum).base_dtype.name for enum in enums)
     return names
 
@@ -302,15 +296,27 @@ def _tensor(proto: Any) -> np.ndarray:
     return np.asarray(tensor_util.MakeNdarray(proto))
 
 
+def _type_name(value: Any) -> TypeName:
+    return TypeName(str(dtypes.as_dtype(value).base_dtype.name))
+
+
+def _partial_shape(value: Any) -> PartialShape:
+    return PartialShape(_shape(value))
+
+
+def _function(value: Any) -> FunctionRef:
+    return FunctionRef(str(value.name))
+
+
 _READERS: dict[str, Any] = {
     "s": _text,
     "i": int,
     "f": float,
     "b": bool,
-    "type": lambda value: TypeName(dtypes.as_dtype(value).base_dtype.name),
-    "shape": lambda value: PartialShape(_shape(value)),
+    "type": _type_name,
+    "shape": _partial_shape,
     "tensor": _tensor,
-    "func": lambda value: FunctionRef(value.name),
+    "func": _function,
 }
 """How each kind of attribute value becomes a plain value; a list has fields of the same names."""
 

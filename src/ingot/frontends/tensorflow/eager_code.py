@@ -6,7 +6,7 @@ of outputs and arena are computed once, and a call is: pointers in, allocate, ru
 
 Invariants: the caller made sure that the arguments are EagerTensors of the record's types and
 sizes. Whatever goes wrong returns NotImplemented: the caller then takes the ordinary way, which
-does the work again and reports properly (a program has no effects). The GIL is given up for long runs.
+does the work again and reports properly (a program has no effects). Long runs give up the GIL.
 Source: TensorFlow's `tensorflow/c/eager/c_api.h`, `python/eager/pywrap_tensor.h`.
 """
 

@@ -182,7 +182,7 @@ def _make_call(record: _Record, sources: list[int | Any], args: Sequence[Any]) -
     native = _native(replacement, sources, args)
     if native is not None:
         return native if pack is None else lambda *given: _packed(pack, native(*given))
-    direct = _direct(atomic, sources)
+    direct = _direct(atomic, sources, replacement)
     return direct if pack is None else lambda *given: pack(direct(*given))
 
 
@@ -194,28 +194,28 @@ def _has_handles(atomic: Any) -> bool:
     return any(item.dtype._handle_data for item in atomic.function_type.flat_outputs)
 
 
-class _Marker:
-    """Stands for an output, to see how TensorFlow packs it."""
-
-
 def _packer(concrete: Any) -> Callable[[Any], Any] | None:
     """Return what makes the user's structure of the flat outputs; None for a single tensor."""
     structure = concrete.structured_outputs
     flat = list(concrete.outputs)
     if len(flat) == 1 and structure is flat[0]:
         return None
-    kinds: dict[type, Callable[[Any], Any]] = {tuple: _as_tuple, list: _as_list}
-    make = kinds.get(type(structure))
-    if make is not None and len(structure) == len(flat) and len(flat) != 1:
-        if all(item is tensor for item, tensor in zip(structure, flat, strict=True)):
-            return make
+    if _is_flat(structure, flat):
+        return _as_tuple if isinstance(structure, tuple) else _as_list
     function_type = concrete.function_type
 
     def general(outputs: Any) -> Any:
-        items = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-        return function_type.pack_output(items)
+        return function_type.pack_output([outputs] if len(flat) == 1 else list(outputs or ()))
 
     return general
+
+
+def _is_flat(structure: Any, flat: list[Any]) -> bool:
+    """Whether a structure is a plain tuple or list of just these tensors; never of one."""
+    plain: Any = type(structure) in (tuple, list)
+    if not plain or len(structure) != len(flat) or len(flat) == 1:
+        return False
+    return all(item is tensor for item, tensor in zip(structure, flat, strict=True))
 
 
 def _as_tuple(outputs: Any) -> Any:
@@ -226,9 +226,7 @@ def _as_list(outputs: Any) -> Any:
     return list(outputs)
 
 
-def _native(
-    replacement: Replacement, sources: list[int | Any], args: Sequence[Any]
-) -> Call | None:
+def _native(replacement: Replacement, sources: list[int | Any], args: Sequence[Any]) -> Call | None:
     """Return the call without any TensorFlow op, if the function is pure and compiled."""
     binding, inputs = replacement.binding, replacement.function.inputs
     touches = binding.has_effects or binding.handed_on or not binding.results
@@ -249,7 +247,7 @@ def _native(
     return make_native_call(program, types, chosen, sizes, work)
 
 
-def _direct(atomic: Any, sources: list[int | Any]) -> Call:
+def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> Call:
     """Return the call of the function by name, without TensorFlow's dispatch in Python."""
     name, count = atomic.name.decode(), len(atomic.function_type.flat_outputs)
     runtime = context.context()
@@ -260,10 +258,12 @@ def _direct(atomic: Any, sources: list[int | Any]) -> Call:
         inputs = fixed.copy()
         for at, source in places:
             inputs[at] = args[source]
-        attributes = _call_attributes(runtime)
-        guard = atomic_function.InterpolateRuntimeError(atomic)
-        with guard:
-            outputs = execute.execute(name, count, inputs, attributes, runtime)
+        with atomic_function.InterpolateRuntimeError(atomic):
+            if replacement.is_one_op:
+                outputs = replacement.execute(inputs)
+            else:
+                attributes = _call_attributes(runtime)
+                outputs = execute.execute(name, count, inputs, attributes, runtime)
         return outputs[0] if count == 1 else outputs
 
     return call

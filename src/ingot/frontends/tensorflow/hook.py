@@ -23,11 +23,13 @@ from ingot.frontends.tensorflow.modules import (
     atomic_function,
     attributes,
     concrete_function,
+    context,
     polymorphic_function,
     saved_model_save,
     traceback_utils,
 )
 from ingot.frontends.tensorflow.replacement import (
+    Replacement,
     find_replacement,
     live_replacements,
     original_bodies,
@@ -62,6 +64,7 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         calls = FastCalls()
         _patch(concrete_function.ConcreteFunction, "_call_flat", calls.concrete_call)
         _patch(polymorphic_function.Function, "__call__", calls.function_call)
+        _patch(atomic_function.AtomicFunction, "call_flat", _one_op_call)
         _patch(traceback_utils, "_EXCLUDED_PATHS", lambda paths: (*paths, _PACKAGE))
         _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
 
@@ -111,6 +114,24 @@ def _registration(original: Any, compiler: Compiler) -> Any:
         return atomic
 
     return from_func_graph
+
+
+def _one_op_call(original: Any) -> Any:
+    """Return the `AtomicFunction.call_flat` that runs a launch eagerly without a function."""
+
+    def call_flat(atomic: Any, *args: Any) -> Any:
+        replacement: Replacement | None = getattr(atomic, "ingot_replacement", None)
+        if (
+            replacement is None
+            or not replacement.is_one_op
+            or not context.executing_eagerly()
+            or len(args) != len(replacement.function.inputs)
+        ):
+            return original(atomic, *args)
+        with atomic_function.InterpolateRuntimeError(atomic):
+            return replacement.execute(args) or None
+
+    return call_flat
 
 
 def _unmark_calls(graph: Any) -> None:

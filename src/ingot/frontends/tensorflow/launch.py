@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.errors import status_of
-from ingot.frontends.tensorflow.launch_code import LAUNCH, VARIANT
+from ingot.frontends.tensorflow.launch_records import LAUNCH, VARIABLE, VARIANT
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -62,15 +63,63 @@ class _Variant:
     kept: list[Any] = field(default_factory=list[Any])
 
 
+@dataclass(frozen=True, slots=True)
+class VariableInput:
+    """An input of the op that is a variable's handle.
+
+    Attributes:
+        input: index of the input.
+        result: index of its new value among the program's results, or -1 if it is only read.
+        dims: the variable's static sizes.
+        type_number: TF_DataType of its elements.
+    """
+
+    input: int
+    result: int
+    dims: tuple[int, ...]
+    type_number: int
+
+
+def _fill_variable(row: Any, variable: VariableInput) -> Any:
+    """Fill a row of the native table; return what the row points to."""
+    dims = (ctypes.c_int64 * max(1, len(variable.dims)))(*variable.dims)
+    row.input, row.result = variable.input, variable.result
+    row.rank, row.dims = len(variable.dims), ctypes.addressof(dims)
+    row.elements, row.type = math.prod(variable.dims), variable.type_number
+    return dims
+
+
 class Launch:
     """A function that the launch op executes."""
 
-    __slots__ = ("_compiler", "_errors", "_lock", "_variants", "identifier", "kept", "name", "record")
+    __slots__ = (
+        "_compiler",
+        "_errors",
+        "_lock",
+        "_variants",
+        "identifier",
+        "kept",
+        "name",
+        "record",
+    )
 
     def __init__(
-        self, name: str, num_inputs: int, output_types: Sequence[int], compiler: LaunchCompiler
+        self,
+        name: str,
+        num_inputs: int,
+        output_types: Sequence[int],
+        compiler: LaunchCompiler,
+        variables: Sequence[VariableInput] = (),
     ) -> None:
-        """Make the record. `output_types` are TF_DataTypes."""
+        """Make the record.
+
+        Args:
+            name: the function's name, for messages.
+            num_inputs: inputs of the op.
+            output_types: TF_DataType of each output of the op.
+            compiler: makes the variants.
+            variables: the inputs that are handles, which the op reads and writes itself.
+        """
         self.name = name
         self.identifier = next(_identifiers)
         self._compiler = compiler
@@ -78,12 +127,20 @@ class Launch:
         self._variants: dict[Ranks, _Variant] = {}
         self._errors: dict[Ranks, tuple[int, str]] = {}
         types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
-        self.kept = types
+        rows = (ctypes.c_int64 * max(1, num_inputs))(*[-1] * num_inputs)
+        table = (VARIABLE.structure * max(1, len(variables)))()
+        self.kept: list[Any] = [types, rows, table]
+        for at, variable in enumerate(variables):
+            rows[variable.input] = at
+            self.kept.append(_fill_variable(table[at], variable))
         self.record: Any = LAUNCH.structure()
         self.record.identifier = self.identifier
         self.record.num_inputs = num_inputs
         self.record.num_outputs = len(output_types)
         self.record.output_types = ctypes.addressof(types)
+        self.record.rows = ctypes.addressof(rows)
+        self.record.num_variables = len(variables)
+        self.record.variables = ctypes.addressof(table)
         _launches[self.identifier] = self
 
     @property
@@ -151,25 +208,22 @@ def _texts(variant: _Variant, name: str, texts: Sequence[str]) -> int:
     return _array(variant, ctypes.c_uint64, [ctypes.addressof(item) for item in buffers])
 
 
-def _input_sizes(tensors: Any, count: int) -> Sizes:
-    rank_of, size_of = capi.function("TF_NumDims"), capi.function("TF_Dim")
-    return tuple(
-        tuple(size_of(tensors[index], axis) for axis in range(rank_of(tensors[index])))
-        for index in range(count)
-    )
+def _input_sizes(ranks: Any, dims: Any, count: int) -> Sizes:
+    return tuple(tuple(dims[index][axis] for axis in range(ranks[index])) for index in range(count))
 
 
-def _on_miss(identifier: int, tensors: Any, status: int) -> None:
+def _on_miss(identifier: int, ranks: Any, dims: Any, status: int) -> None:
     launch = _launches[identifier]
-    report = launch.compile_for(_input_sizes(tensors, launch.record.num_inputs))
+    report = launch.compile_for(_input_sizes(ranks, dims, launch.record.num_inputs))
     if report is not None:
         code, text = report
         capi.function("TF_SetStatus")(status, code, text.encode())
 
 
-_MISS_TYPE: Any = ctypes.CFUNCTYPE(
-    None, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
-)
+_pointer: Any = ctypes.POINTER
+_INTEGERS: Any = _pointer(ctypes.c_int64)
+_ROWS: Any = _pointer(_INTEGERS)
+_MISS_TYPE: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64, _INTEGERS, _ROWS, ctypes.c_void_p)
 _miss_trampoline: Any = _MISS_TYPE(_on_miss)
 
 

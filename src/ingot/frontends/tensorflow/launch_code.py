@@ -1,10 +1,10 @@
 """The machine code of the launch op: what TensorFlow calls to run a compiled function.
 
-Emitted once per process through `ingot.llvm`, over the records below. One execution of the op reads
-the inputs' sizes and pointers through TensorFlow's C API, picks the variant that was compiled for
-their ranks, asks the program for the output sizes, allocates the outputs and runs the program. No
-Python and no GIL, except when no variant fits: then `miss` calls the Python trampoline, which
-compiles one or sets the status.
+Emitted once per process through `ingot.llvm`, over the records of `launch_records`. One execution
+of the op reads the inputs' sizes and pointers through TensorFlow's C API, picks the variant that
+was compiled for their ranks, asks the program for the output sizes, allocates the outputs and runs
+the program. No Python and no GIL, except when no variant fits: then `miss` calls the Python
+trampoline, which compiles one or sets the status.
 
 Invariant: every TF_Tensor and TF_Status that a launch makes is deleted on every way out.
 Source: TensorFlow's `tensorflow/c/kernels.h`; statuses are those of `runtime.records.c_header`.
@@ -12,77 +12,40 @@ Source: TensorFlow's `tensorflow/c/kernels.h`; statuses are those of `runtime.re
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.launch_records import (
+    FOREIGN,
+    LAUNCH,
+    MISS,
+    OUT_OF_MEMORY,
+    PROCESS,
+    RUNTIME_FUNCTIONS,
+    TF_FUNCTIONS,
+    VARIABLE,
+    VARIANT,
+)
+from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS, emit_run_with_variables
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.execute import emit_stack_array
-from ingot.runtime.layout import Field, Record
 from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
 
-LAUNCH = Record(
-    "IngotLaunch",
-    Field("variants", "ptr", note="list of IngotVariant, newest first; null before the first"),
-    Field("identifier", "i64", note="what the trampoline is told"),
-    Field("num_inputs", "i64"),
-    Field("num_outputs", "i64"),
-    Field("output_types", "ptr", note="int32_t[num_outputs], TF_DataType"),
-)
-
-VARIANT = Record(
-    "IngotVariant",
-    Field("program", "ptr", note="IngotProgram"),
-    Field("ranks", "ptr", note="int64_t[num_inputs]: the ranks it was compiled for"),
-    Field("next", "ptr"),
-    Field("constraints", "ptr", note="char*[]: text per shape constraint"),
-    Field("run_errors", "ptr", note="char*[]: text per run error"),
-)
-
-OUT_OF_MEMORY = "Ingot: there is not enough memory for the temporary buffers of this function."
-FOREIGN = (
-    "Ingot: this graph was compiled in another process. Save models with tf.saved_model.save or "
-    "model.save, which store the original functions."
-)
-
-TF_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "TF_NewStatus": (PTR, ()),
-    "TF_DeleteStatus": (VOID, (PTR,)),
-    "TF_GetCode": (I32, (PTR,)),
-    "TF_SetStatus": (VOID, (PTR, I32, PTR)),
-    "TF_GetInput": (VOID, (PTR, I32, PTR, PTR)),
-    "TF_TensorData": (PTR, (PTR,)),
-    "TF_NumDims": (I32, (PTR,)),
-    "TF_Dim": (I64, (PTR, I32)),
-    "TF_DeleteTensor": (VOID, (PTR,)),
-    "TF_AllocateOutput": (PTR, (PTR, I32, I32, PTR, I32, I64, PTR)),
-    "TF_OpKernelContext_Failure": (VOID, (PTR, PTR)),
-    "TF_OpKernelConstruction_GetAttrInt64": (VOID, (PTR, PTR, PTR, PTR)),
-    "TF_OpKernelConstruction_Failure": (VOID, (PTR, PTR)),
-    "TF_ShapeInferenceContextSetUnknownShape": (VOID, (PTR, PTR)),
-}
-"""The C API that launches call: result type, parameter types."""
-
-RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "ingot_prepare": (I32, (PTR, PTR, PTR)),
-    "ingot_execute": (I32, (PTR, PTR, PTR, PTR)),
-}
-"""The runtime's entries, as `runtime.records.c_header` declares them."""
-
-MISS = "ingot_launch_miss"
-"""Trampoline to Python: void(i64 identifier, TF_Tensor** inputs, TF_Status*)."""
-
-
-PROCESS = "ingot_process"
-"""An i64 that marks the ops of this process: what they hold are addresses."""
+Choice = Callable[[Value], Value]
 
 
 class LaunchEmitter:
     """Emits the functions of the launch op into one module."""
 
-    def __init__(self) -> None:
-        """Start an empty module."""
+    def __init__(self, with_variables: bool) -> None:
+        """Start; `with_variables`: launches may take handles of variables."""
         self.module = ModuleBuilder("ingot_tensorflow_launch")
-        table = {**TF_FUNCTIONS, **RUNTIME_FUNCTIONS, MISS: (VOID, (I64, PTR, PTR))}
+        self._with_variables = with_variables
+        table = {**TF_FUNCTIONS, **RUNTIME_FUNCTIONS, MISS: (VOID, (I64, PTR, PTR, PTR))}
+        if with_variables:
+            table.update(VARIABLE_FUNCTIONS)
         self._functions: dict[str, FunctionRef] = {
             name: self.module.declare(name, result, list(params))
             for name, (result, params) in table.items()
@@ -96,40 +59,42 @@ class LaunchEmitter:
         find = self._emit_find()
         report = self._emit_report()
         run = self._emit_run(report)
+        if self._with_variables:
+            run = emit_run_with_variables(self, run)
         self._emit_compute(find, run)
         return self.module.text()
 
-    def _call(self, f: FunctionBuilder, name: str, *args: Value) -> Value:
+    def call(self, f: FunctionBuilder, name: str, *args: Value) -> Value:
+        """Call a function of the tables."""
         return f.call(self._functions[name], list(args))
 
-    def _message(self, name: str, text: str) -> Value:
+    def message(self, name: str, text: str) -> Value:
+        """Return the address of a text."""
         return self.module.global_bytes(name, text.encode() + b"\0", align=1)
 
     def _emit_create(self) -> None:
         """`ptr (construction)`: the launch record that the op's attributes name."""
         f = self.module.function("ingot_launch_create", PTR, [("construction", PTR)])
         (construction,) = f.params
-        status = self._call(f, "TF_NewStatus")
+        status = self.call(f, "TF_NewStatus")
         values: list[Value] = []
         for name in ("process", "launch"):
             slot = f.alloca(I64)
             f.store(f.const(I64, 0), slot)
-            text = self._message(f"attribute_{name}", name)
-            self._call(
-                f, "TF_OpKernelConstruction_GetAttrInt64", construction, text, slot, status
-            )
+            text = self.message(f"attribute_{name}", name)
+            self.call(f, "TF_OpKernelConstruction_GetAttrInt64", construction, text, slot, status)
             values.append(f.load(I64, slot))
 
         def foreign() -> list[Value]:
-            text = self._message("foreign", FOREIGN)
-            self._call(f, "TF_SetStatus", status, f.const(I32, capi.INVALID_ARGUMENT), text)
-            self._call(f, "TF_OpKernelConstruction_Failure", construction, status)
+            text = self.message("foreign", FOREIGN)
+            self.call(f, "TF_SetStatus", status, f.const(I32, capi.INVALID_ARGUMENT), text)
+            self.call(f, "TF_OpKernelConstruction_Failure", construction, status)
             return [zero(PTR)]
 
         process = self.module.global_text(PROCESS, "external global i64")
         strange = f.icmp("ne", values[0], f.load(I64, process))
         (record,) = f.if_(strange, foreign, otherwise=[f.inttoptr(values[1], PTR)], likely=False)
-        self._call(f, "TF_DeleteStatus", status)
+        self.call(f, "TF_DeleteStatus", status)
         f.ret(record)
 
     def _emit_delete(self) -> None:
@@ -140,7 +105,7 @@ class LaunchEmitter:
     def _emit_shape(self) -> None:
         """`void (context, status)`: shapes are set in Python, where they are known."""
         f = self.module.function("ingot_launch_shape", VOID, [("context", PTR), ("status", PTR)])
-        self._call(f, "TF_ShapeInferenceContextSetUnknownShape", *f.params)
+        self.call(f, "TF_ShapeInferenceContextSetUnknownShape", *f.params)
         f.ret()
 
     def _emit_find(self) -> FunctionRef:
@@ -206,7 +171,7 @@ class LaunchEmitter:
         variant, code, status = f.params
 
         def set_status(kind: int, text: Value) -> None:
-            self._call(f, "TF_SetStatus", status, f.const(I32, kind), text)
+            self.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
             f.ret()
 
         def from_table(field: str, index: Value) -> None:
@@ -218,16 +183,19 @@ class LaunchEmitter:
         f.if_(positive, lambda: from_table("run_errors", f.sub(code, f.const(I32, 1))))
         violated = f.icmp("sle", code, f.const(I32, -2))
         f.if_(violated, lambda: from_table("constraints", f.sub(f.const(I32, -2), code)))
-        set_status(capi.RESOURCE_EXHAUSTED, self._message("memory", OUT_OF_MEMORY))
+        set_status(capi.RESOURCE_EXHAUSTED, self.message("memory", OUT_OF_MEMORY))
         return f.reference
 
     def _emit_run(self, report: FunctionRef) -> FunctionRef:
-        """`void (record, context, variant, data, dims, status)`: allocate outputs and execute."""
-        names = ("record", "context", "variant", "data", "dims", "status")
+        """`void (record, context, variant, data, dims, more, status)`: allocate and execute.
+
+        `more` is `ptr[]`: memory for the results after the op's own outputs (variables).
+        """
+        names = ("record", "context", "variant", "data", "dims", "more", "status")
         f = self.module.function(
             "ingot_launch_run", VOID, [(name, PTR) for name in names], linkage="internal"
         )
-        record, context, variant, data, dims, status = f.params
+        record, context, variant, data, dims, more, status = f.params
         program = VARIANT.load(f, variant, "program")
         sizes = emit_stack_array(f, I64, PROGRAM.load(f, program, "num_sizes"))
 
@@ -238,9 +206,10 @@ class LaunchEmitter:
 
             f.if_(f.icmp("ne", code, f.const(I32, 0)), fail, likely=False)
 
-        check(self._call(f, "ingot_prepare", program, dims, sizes))
+        check(self.call(f, "ingot_prepare", program, dims, sizes))
         count = LAUNCH.load(f, record, "num_outputs")
-        outputs = emit_stack_array(f, PTR, count)
+        results = PROGRAM.load(f, program, "num_outputs")
+        outputs = emit_stack_array(f, PTR, results)
         types = LAUNCH.load(f, record, "output_types")
         infos = PROGRAM.load(f, program, "outputs")
 
@@ -252,14 +221,20 @@ class LaunchEmitter:
             rank = f.trunc(OUTPUT.load(f, info, "rank"), I32)
             number = f.trunc(index, I32)
             rest = (shape, rank, size, status)
-            tensor = self._call(f, "TF_AllocateOutput", context, number, type_number, *rest)
-            failed = f.icmp("ne", self._call(f, "TF_GetCode", status), f.const(I32, 0))
+            tensor = self.call(f, "TF_AllocateOutput", context, number, type_number, *rest)
+            failed = f.icmp("ne", self.call(f, "TF_GetCode", status), f.const(I32, 0))
             f.if_(failed, f.ret, likely=False)
-            f.store(self._call(f, "TF_TensorData", tensor), f.gep(outputs, index, PTR))
-            self._call(f, "TF_DeleteTensor", tensor)
+            f.store(self.call(f, "TF_TensorData", tensor), f.gep(outputs, index, PTR))
+            self.call(f, "TF_DeleteTensor", tensor)
 
         f.loop(0, count, 1, [], allocate)
-        check(self._call(f, "ingot_execute", program, data, outputs, sizes))
+
+        def hand_in(index: Value, _: list[Value]) -> None:
+            given = f.load(PTR, f.gep(more, f.sub(index, count), PTR))
+            f.store(given, f.gep(outputs, index, PTR))
+
+        f.loop(count, results, 1, [], hand_in)
+        check(self.call(f, "ingot_execute", program, data, outputs, sizes))
         f.ret()
         return f.reference
 
@@ -267,63 +242,117 @@ class LaunchEmitter:
         """`void (record, context)`: the kernel."""
         f = self.module.function("ingot_launch_compute", VOID, [("record", PTR), ("context", PTR)])
         record, context = f.params
-        status = self._call(f, "TF_NewStatus")
-        count = LAUNCH.load(f, record, "num_inputs")
-        tensors = emit_stack_array(f, PTR, count)
-        data = emit_stack_array(f, PTR, count)
-        dims = emit_stack_array(f, PTR, count)
-        ranks = emit_stack_array(f, I64, count)
+        status = self.call(f, "TF_NewStatus")
+        inputs = _Inputs(self, f, status)
+        inputs.read()
 
-        def read(index: Value, total: list[Value]) -> list[Value]:
-            slot = f.gep(tensors, index, PTR)
-            f.store(zero(PTR), slot)
-            self._call(f, "TF_GetInput", context, f.trunc(index, I32), slot, status)
-            tensor = f.load(PTR, slot)
-            f.store(self._call(f, "TF_TensorData", tensor), f.gep(data, index, PTR))
-            rank = f.sext(self._call(f, "TF_NumDims", tensor), I64)
-            f.store(rank, f.gep(ranks, index, I64))
-            return [f.add(total[0], rank)]
+        def look() -> Value:
+            return f.call(find, [record, inputs.ranks, inputs.dims])
 
-        (total,) = f.loop(0, count, 1, [f.const(I64, 0)], read)
-        sizes = emit_stack_array(f, I64, total)
+        def compile_variant() -> list[Value]:
+            identifier = LAUNCH.load(f, record, "identifier")
+            self.call(f, MISS, identifier, inputs.ranks, inputs.dims, status)
+            return [look()]
 
-        def read_dims(index: Value, at: list[Value]) -> list[Value]:
-            here = f.gep(sizes, at[0], I64)
-            f.store(here, f.gep(dims, index, PTR))
-            tensor = f.load(PTR, f.gep(tensors, index, PTR))
-            rank = f.load(I64, f.gep(ranks, index, I64))
+        known = look()
+        missing = f.icmp("eq", known, zero(PTR))
+        (variant,) = f.if_(missing, compile_variant, otherwise=[known], likely=False)
+        arguments = [record, context, variant, inputs.data, inputs.dims, zero(PTR), status]
+        f.if_(f.icmp("ne", variant, zero(PTR)), lambda: _drop(f.call(run, arguments)))
+        inputs.delete()
+
+        def fail() -> None:
+            self.call(f, "TF_OpKernelContext_Failure", context, status)
+
+        failed = f.icmp("ne", self.call(f, "TF_GetCode", status), f.const(I32, 0))
+        f.if_(failed, fail, likely=False)
+        self.call(f, "TF_DeleteStatus", status)
+        f.ret()
+
+
+class _Inputs:
+    """Emits how the kernel reads its inputs; the attributes are arrays on its stack.
+
+    `tensors`: TF_Tensor* or null for a variable's handle; `data`: memory (a variable's is filled in
+    later); `ranks`, `dims`: sizes, those of variables from the record.
+    """
+
+    def __init__(self, emitter: LaunchEmitter, f: FunctionBuilder, status: Value) -> None:
+        """Make room for all inputs."""
+        self._emitter, self._f, self._status = emitter, f, status
+        self._record, self._context = f.params
+        self._count = LAUNCH.load(f, self._record, "num_inputs")
+        self._rows = LAUNCH.load(f, self._record, "rows")
+        self._variables = LAUNCH.load(f, self._record, "variables")
+        self.tensors = emit_stack_array(f, PTR, self._count)
+        self.data = emit_stack_array(f, PTR, self._count)
+        self.dims = emit_stack_array(f, PTR, self._count)
+        self.ranks = emit_stack_array(f, I64, self._count)
+
+    def read(self) -> None:
+        """Get every tensor, its memory and its sizes."""
+        f, zero_count = self._f, self._f.const(I64, 0)
+        (total,) = f.loop(0, self._count, 1, [zero_count], self._read_one)
+        self._sizes = emit_stack_array(f, I64, total)
+        f.loop(0, self._count, 1, [zero_count], self._read_dims)
+
+    def delete(self) -> None:
+        """Delete the TF_Tensors."""
+        f = self._f
+
+        def one(index: Value, _: list[Value]) -> None:
+            tensor = f.load(PTR, f.gep(self.tensors, index, PTR))
+            some = f.icmp("ne", tensor, zero(PTR))
+            f.if_(some, lambda: _drop(self._emitter.call(f, "TF_DeleteTensor", tensor)))
+
+        f.loop(0, self._count, 1, [], one)
+
+    def _row(self, index: Value) -> Value:
+        return self._f.load(I64, self._f.gep(self._rows, index, I64))
+
+    def _choose(self, index: Value, tensor: Choice, variable: Choice) -> Value:
+        """Return the value for a tensor, or for the row of a variable."""
+        f, row = self._f, self._row(index)
+        is_tensor = f.icmp("slt", row, f.const(I64, 0))
+
+        def of_variable() -> list[Value]:
+            return [variable(VARIABLE.element(f, self._variables, row))]
+
+        return f.if_(is_tensor, lambda: [tensor(index)], of_variable)[0]
+
+    def _read_one(self, index: Value, total: list[Value]) -> list[Value]:
+        f = self._f
+        f.store(zero(PTR), f.gep(self.tensors, index, PTR))
+        rank = self._choose(index, self._get, lambda row: VARIABLE.load(f, row, "rank"))
+        f.store(rank, f.gep(self.ranks, index, I64))
+        return [f.add(total[0], rank)]
+
+    def _get(self, index: Value) -> Value:
+        f, call = self._f, self._emitter.call
+        slot = f.gep(self.tensors, index, PTR)
+        call(f, "TF_GetInput", self._context, f.trunc(index, I32), slot, self._status)
+        tensor = f.load(PTR, slot)
+        f.store(call(f, "TF_TensorData", tensor), f.gep(self.data, index, PTR))
+        return f.sext(call(f, "TF_NumDims", tensor), I64)
+
+    def _read_dims(self, index: Value, at: list[Value]) -> list[Value]:
+        f = self._f
+        rank = f.load(I64, f.gep(self.ranks, index, I64))
+
+        def of_tensor(index: Value) -> Value:
+            here = f.gep(self._sizes, at[0], I64)
+            tensor = f.load(PTR, f.gep(self.tensors, index, PTR))
 
             def one(axis: Value, _: list[Value]) -> None:
-                size = self._call(f, "TF_Dim", tensor, f.trunc(axis, I32))
+                size = self._emitter.call(f, "TF_Dim", tensor, f.trunc(axis, I32))
                 f.store(size, f.gep(here, axis, I64))
 
             f.loop(0, rank, 1, [], one)
-            return [f.add(at[0], rank)]
+            return here
 
-        f.loop(0, count, 1, [f.const(I64, 0)], read_dims)
-
-        def compile_variant() -> list[Value]:
-            self._call(f, MISS, LAUNCH.load(f, record, "identifier"), tensors, status)
-            return [f.call(find, [record, ranks, dims])]
-
-        known = f.call(find, [record, ranks, dims])
-        missing = f.icmp("eq", known, zero(PTR))
-        (variant,) = f.if_(missing, compile_variant, otherwise=[known], likely=False)
-        ready = f.icmp("ne", variant, zero(PTR))
-        f.if_(ready, lambda: _drop(f.call(run, [record, context, variant, data, dims, status])))
-
-        def delete(index: Value, _: list[Value]) -> None:
-            self._call(f, "TF_DeleteTensor", f.load(PTR, f.gep(tensors, index, PTR)))
-
-        f.loop(0, count, 1, [], delete)
-
-        def fail() -> None:
-            self._call(f, "TF_OpKernelContext_Failure", context, status)
-
-        failed = f.icmp("ne", self._call(f, "TF_GetCode", status), f.const(I32, 0))
-        f.if_(failed, fail, likely=False)
-        self._call(f, "TF_DeleteStatus", status)
-        f.ret()
+        here = self._choose(index, of_tensor, lambda row: VARIABLE.load(f, row, "dims"))
+        f.store(here, f.gep(self.dims, index, PTR))
+        return [f.add(at[0], rank)]
 
 
 def _drop(_: object) -> None:

@@ -15,13 +15,15 @@ import threading
 
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch import miss_address
-from ingot.frontends.tensorflow.launch_code import (
+from ingot.frontends.tensorflow.launch_code import LaunchEmitter
+from ingot.frontends.tensorflow.launch_records import (
     MISS,
     PROCESS,
     RUNTIME_FUNCTIONS,
     TF_FUNCTIONS,
-    LaunchEmitter,
 )
+from ingot.frontends.tensorflow.variable_access import layout_problem
+from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS
 from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
 from ingot.runtime.native import native_runtime
 
@@ -49,20 +51,30 @@ def register() -> None:
 
 
 def _build() -> Library:
-    text = LaunchEmitter().text()
+    with_variables = layout_problem() is None
+    text = LaunchEmitter(with_variables).text()
     runtime = native_runtime()
     addresses = {
         **capi.imports(TF_FUNCTIONS),
+        **(capi.imports(VARIABLE_FUNCTIONS) if with_variables else {}),
         **{name: runtime.address(name) for name in RUNTIME_FUNCTIONS},
         MISS: miss_address(),
         PROCESS: ctypes.addressof(_process_mark),
     }
-    return link_object([compile_object(text, TargetSpec.host())], addresses)
+    library = link_object([compile_object(text, TargetSpec.host())], addresses)
+    # Never unloaded, not even when the interpreter ends: TensorFlow's threads may stand in it.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    return library
 
 
 def _register_op(name: str, stateful: bool, library: Library) -> None:
     builder = capi.function("TF_NewOpDefinitionBuilder")(name.encode())
-    for attribute in ("Tin: list(type) >= 0", "Tout: list(type) >= 0", "process: int", "launch: int"):
+    for attribute in (
+        "Tin: list(type) >= 0",
+        "Tout: list(type) >= 0",
+        "process: int",
+        "launch: int",
+    ):
         capi.function("TF_OpDefinitionBuilderAddAttr")(builder, attribute.encode())
     capi.function("TF_OpDefinitionBuilderAddInput")(builder, b"inputs: Tin")
     capi.function("TF_OpDefinitionBuilderAddOutput")(builder, b"outputs: Tout")

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.body import BodyWriter, launch_output_types
+from ingot.frontends.tensorflow.body import BodyWriter, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import FunctionSnapshot, snapshot
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
-from ingot.frontends.tensorflow.modules import context
+from ingot.frontends.tensorflow.modules import context, execute
+from ingot.frontends.tensorflow.variable_access import fits
+from ingot.frontends.tensorflow.variable_test import is_available
 from ingot.frontends.tensorflow.variables import bind
 
 _lock = threading.RLock()
@@ -39,24 +40,64 @@ class Replacement:
         launch: what runs.
     """
 
-    __slots__ = ("__weakref__", "_atomic", "_body", "_original", "binding", "function", "launch")
+    __slots__ = (
+        "__weakref__",
+        "_atomic",
+        "_attributes",
+        "_body",
+        "_op",
+        "_original",
+        "binding",
+        "function",
+        "is_one_op",
+        "launch",
+    )
 
     def __init__(self, atomic: Any, function: FunctionSnapshot, compiler: Compiler) -> None:
         """Replace the body of `atomic`, which was just registered with its original."""
         self.function, self.binding = bind(function)
+        direct = is_available() and fits(self.function.inputs, self.binding)
         self.launch = Launch(
             function.name,
             len(self.binding.parameters),
-            launch_output_types(self.function, self.binding),
+            launch_output_types(self.function, self.binding, direct),
             FunctionCompiler(self.function, self.binding, compiler),
+            variable_inputs(self.function, self.binding) if direct else (),
         )
         self._atomic = weakref.ref(atomic)
         self._original = atomic.definition
-        writer = BodyWriter(self._original, self.function, self.binding)
-        op = STATEFUL_LAUNCH_OP if self.binding.has_effects else LAUNCH_OP
-        self._body = writer.write(op, self.launch.address, PROCESS_MARK)
+        writer = BodyWriter(self._original, self.function, self.binding, direct)
+        stateful = direct or self.binding.has_effects
+        self._op = STATEFUL_LAUNCH_OP if stateful else LAUNCH_OP
+        self._body = writer.write(self._op, self.launch.address, PROCESS_MARK)
+        self.is_one_op = [node.op for node in self._body.node_def] == [self._op]
+        self._attributes: Any = None
         if not _exporting:
             self.install()
+
+    def execute(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the function eagerly as the one op that it is; return its flat outputs."""
+        if self._attributes is None:
+            attributes = self._body.node_def[0].attr
+            kinds = [list(attributes[name].list.type) for name in ("Tin", "Tout")]
+            numbers = ("process", PROCESS_MARK, "launch", self.launch.address)
+            self._attributes = ("Tin", kinds[0], "Tout", kinds[1], *numbers)
+        given = [inputs[item.input] for item in self.binding.parameters]
+        count = len(self._attributes[3])
+        results = execute.execute(self._op, count, given, self._attributes, context.context())
+        if not self.binding.handed_on:
+            return results
+        outputs: list[Any] = [None] * len(self.function.outputs)
+        for result, value in zip(self.binding.results, results, strict=False):
+            assert result.output is not None
+            outputs[result.output] = value
+        for output, source in self.binding.handed_on:
+            # Never the very tensor: a tape takes outputs for new ones.
+            kind = ("T", inputs[source].dtype.as_datatype_enum)
+            (outputs[output],) = execute.execute(
+                "Identity", 1, [inputs[source]], kind, context.context()
+            )
+        return outputs
 
     def install(self) -> None:
         """Let TensorFlow's runtime run the launch."""

@@ -126,8 +126,11 @@ class _Analysis:
                 [None if index is None else handed[index] for index in inner.output_inputs]
             )
         # The first function listed is the body of a loop; branches must agree.
-        for index, sources in enumerate(zip(*results, strict=False) if not call.outputs_are_inputs
-                                        else ((source,) for source in results[0])):
+        for index, sources in enumerate(
+            zip(*results, strict=False)
+            if not call.outputs_are_inputs
+            else ((source,) for source in results[0])
+        ):
             source = sources[0]
             same = all(item == source for item in sources)
             unchanged = not call.outputs_are_inputs or source == handed[index]
@@ -144,9 +147,7 @@ def _callees(node: Any, call: _Call) -> Iterable[str]:
             yield from (item.name for item in value.list.func)
 
 
-def _record_outputs(
-    origin: dict[TensorRef, int], name: str, inputs: Iterable[int | None]
-) -> None:
+def _record_outputs(origin: dict[TensorRef, int], name: str, inputs: Iterable[int | None]) -> None:
     for index, source in enumerate(inputs):
         if source is not None:
             origin[TensorRef(name, index)] = source
@@ -162,7 +163,8 @@ def _touch(node: Any, handles: list[int], effects: Effects) -> None:
         effects.has_others |= not handles and _is_stateful(node.op)
     dtype = node.attr.get("dtype") if handles else None
     if dtype is not None and dtype.type:
-        effects.types.update(dict.fromkeys(handles, dtypes.as_dtype(dtype.type).name))
+        name = str(dtypes.as_dtype(dtype.type).name)
+        effects.types.update((handle, name) for handle in handles)
 
 
 def _is_stateful(op: str) -> bool:

@@ -6,7 +6,7 @@ pytest.importorskip("tensorflow")
 
 from tests.frontends.tensorflow.bridge.interpreter import LOG, compile_stub
 
-from ingot.frontends.tensorflow import hook
+from ingot.frontends.tensorflow import hook, replacement
 
 
 @pytest.fixture
@@ -17,3 +17,11 @@ def compiled():
     LOG.clear()
     yield LOG
     hook.disable()
+
+
+@pytest.fixture(params=["direct", "around"])
+def access(request, monkeypatch):
+    """Both ways to reach variables: inside the launch, and by TensorFlow's ops around it."""
+    if request.param == "around":
+        monkeypatch.setattr(replacement, "is_available", lambda: False)
+    return request.param

@@ -170,14 +170,15 @@ class _Stub:
         ]
         examples = [np.asarray(value) for value in interpret(captured, binding, ones)]
         self.results = [np.dtype(self.result_dtype(result)) for result in binding.results]
+        aliases = dict(binding.donations)
         self.info = ProgramInfo(
             name,
             tuple(
                 ParamInfo(XLA_NAMES[k.dtype], s) for k, s in zip(kinds, self.shapes, strict=True)
             ),
             tuple(
-                OutputInfo(XLA_NAMES[d.name], (None,) * e.ndim)
-                for d, e in zip(self.results, examples, strict=True)
+                OutputInfo(XLA_NAMES[d.name], (None,) * e.ndim, aliases.get(at))
+                for at, (d, e) in enumerate(zip(self.results, examples, strict=True))
             ),
             # The sizes function hands the input sizes to the run function as symbols.
             num_symbols=sum(map(len, self.shapes)),

@@ -1,15 +1,20 @@
 """Variables: read, written, in the order that the user wrote."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
+from ingot.frontends.tensorflow.variable_access import layout_problem
+from ingot.frontends.tensorflow.variable_test import is_available
+
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
 
 @pytest.fixture
-def update():
+def update(compiled, access):
     v, w = tf.Variable(1.0), tf.Variable([1.0, 1.0, 1.0])
 
     @tf.function(jit_compile=True)
@@ -23,7 +28,7 @@ def update():
     return update, v, w
 
 
-def test_reads_and_writes_keep_their_order(compiled, update):
+def test_reads_and_writes_keep_their_order(compiled, access, update):
     function, v, w = update
     assert [float(item) for item in function(tf.constant(X))] == [1, 7]
     assert float(v) == 7
@@ -32,7 +37,7 @@ def test_reads_and_writes_keep_their_order(compiled, update):
     assert len(compiled) == 1
 
 
-def test_calls_in_an_outer_function_are_ordered(compiled, update):
+def test_calls_in_an_outer_function_are_ordered(compiled, access, update):
     function, v, _ = update
 
     @tf.function
@@ -46,7 +51,7 @@ def test_calls_in_an_outer_function_are_ordered(compiled, update):
     assert [float(item) for item in twice(tf.constant(X))] == [19, 25]
 
 
-def test_a_nested_jit_function_writes_through(compiled, update):
+def test_a_nested_jit_function_writes_through(compiled, access, update):
     function, v, _ = update
 
     @tf.function(jit_compile=True)
@@ -61,7 +66,7 @@ def test_a_nested_jit_function_writes_through(compiled, update):
     assert len(compiled) == 1
 
 
-def test_a_write_in_a_branch(compiled):
+def test_a_write_in_a_branch(compiled, access):
     v = tf.Variable(5.0)
 
     @tf.function(jit_compile=True)
@@ -76,7 +81,7 @@ def test_a_write_in_a_branch(compiled):
     assert float(v) == 2
 
 
-def test_a_write_in_a_loop(compiled):
+def test_a_write_in_a_loop(compiled, access):
     v = tf.Variable(0.0)
 
     @tf.function(jit_compile=True)
@@ -91,7 +96,7 @@ def test_a_write_in_a_loop(compiled):
     assert float(v) == 6
 
 
-def test_a_variable_as_argument_and_one_of_unknown_shape(compiled):
+def test_a_variable_as_argument_and_one_of_unknown_shape(compiled, access):
     v = tf.Variable(tf.ones([2, 3]), shape=tf.TensorShape(None))
 
     @tf.function(jit_compile=True)
@@ -106,7 +111,7 @@ def test_a_variable_as_argument_and_one_of_unknown_shape(compiled):
     assert len(compiled) == 2
 
 
-def test_an_uninitialized_variable_is_named(compiled):
+def test_an_uninitialized_variable_is_named(compiled, access):
     v = resource_variable_ops.UninitializedVariable(shape=[2], dtype=tf.float32)
 
     @tf.function(jit_compile=True)
@@ -117,7 +122,7 @@ def test_an_uninitialized_variable_is_named(compiled):
         read()
 
 
-def test_variables_created_at_the_first_call(compiled):
+def test_variables_created_at_the_first_call(compiled, access):
     created = []
 
     @tf.function(jit_compile=True)
@@ -128,3 +133,101 @@ def test_variables_created_at_the_first_call(compiled):
 
     assert float(layer(tf.constant(3.0))) == 6
     assert float(layer(tf.constant(4.0))) == 8
+
+
+def buffer_of(variable):
+    """Return the address of a variable's memory without a copy."""
+    return np.asarray(memoryview(variable.read_value())).__array_interface__["data"][0]
+
+
+def test_the_self_test_passes_on_the_supported_tensorflow():
+    assert layout_problem() is None
+    assert is_available()
+
+
+def test_a_variable_is_updated_in_place_unless_somebody_holds_its_value(compiled):
+    v = tf.Variable(tf.zeros([100]))
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        v.assign(v + x)
+
+    before = buffer_of(v)
+    for _ in range(3):
+        step(tf.constant(1.0))
+    assert buffer_of(v) == before
+    held = v.read_value()
+    step(tf.constant(1.0))
+    assert buffer_of(v) != before
+    np.testing.assert_array_equal(held, np.full(100, 3))
+    np.testing.assert_array_equal(v, np.full(100, 4))
+
+
+def test_many_variables_in_any_order(compiled, access):
+    variables = [tf.Variable(float(i)) for i in range(40)]
+    order = np.random.default_rng(0).permutation(40)
+
+    @tf.function(jit_compile=True)
+    def shift():
+        for i in order:
+            variables[i].assign_add(variables[(i + 1) % 40].read_value() * 0.0 + 1.0)
+
+    for _ in range(3):
+        shift()
+    assert [float(v) for v in variables] == [i + 3 for i in range(40)]
+
+
+def test_threads_that_write_each_others_inputs(compiled, access):
+    a, b = tf.Variable(tf.zeros([64])), tf.Variable(tf.zeros([64]))
+
+    @tf.function(jit_compile=True)
+    def left():
+        a.assign(a + 1.0 + 0.0 * b)
+
+    @tf.function(jit_compile=True)
+    def right():
+        b.assign(b + 1.0 + 0.0 * a)
+
+    left()
+    right()
+
+    def work(function):
+        for _ in range(50):
+            function()
+
+    threads = [threading.Thread(target=work, args=[function]) for function in (left, right)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(a, np.full(64, 51))
+    np.testing.assert_array_equal(b, np.full(64, 51))
+
+
+def test_a_write_waits_for_reads_that_come_before_it(compiled, access):
+    v = tf.Variable(tf.zeros([1000]))
+
+    @tf.function(jit_compile=True)
+    def read():
+        return tf.reduce_sum(v)
+
+    @tf.function
+    def steps():
+        results = []
+        for _ in range(20):
+            results.append(read())
+            v.assign_add(tf.ones([1000]))
+        return results
+
+    np.testing.assert_array_equal([float(item) for item in steps()], np.arange(20) * 1000.0)
+
+
+def test_the_same_variable_twice_is_refused_or_right(compiled, access):
+    v = tf.Variable(1.0)
+
+    @tf.function(jit_compile=True)
+    def add(x, y):
+        x.assign_add(y.read_value())
+
+    add(v, v)
+    assert float(v) == 2

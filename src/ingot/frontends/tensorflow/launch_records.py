@@ -1,0 +1,78 @@
+"""What machine code and Python share about launches: records, functions, texts.
+
+Declared once, in the layout of C; `launch_code` and `variable_code` emit code over them, `launch`
+fills them. Source: TensorFlow's `tensorflow/c/kernels.h`; the runtime's entries are declared by
+`runtime.records.c_header`.
+"""
+
+from __future__ import annotations
+
+from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.runtime.layout import Field, Record
+
+LAUNCH = Record(
+    "IngotLaunch",
+    Field("variants", "ptr", note="list of IngotVariant, newest first; null before the first"),
+    Field("identifier", "i64", note="what the trampoline is told"),
+    Field("num_inputs", "i64"),
+    Field("num_outputs", "i64"),
+    Field("output_types", "ptr", note="int32_t[num_outputs], TF_DataType"),
+    Field("rows", "ptr", note="int64_t[num_inputs]: row in `variables`, or -1 for a tensor"),
+    Field("num_variables", "i64", note="inputs that are handles of variables"),
+    Field("variables", "ptr", note="IngotVariable[num_variables]"),
+)
+
+VARIABLE = Record(
+    "IngotVariable",
+    Field("input", "i64", note="index of the handle among the inputs"),
+    Field("result", "i64", note="index of the new value among the program's results, or -1"),
+    Field("rank", "i64"),
+    Field("dims", "ptr", note="int64_t[rank]"),
+    Field("elements", "i64"),
+    Field("type", "i32", note="TF_DataType"),
+)
+
+VARIANT = Record(
+    "IngotVariant",
+    Field("program", "ptr", note="IngotProgram"),
+    Field("ranks", "ptr", note="int64_t[num_inputs]: the ranks it was compiled for"),
+    Field("next", "ptr"),
+    Field("constraints", "ptr", note="char*[]: text per shape constraint"),
+    Field("run_errors", "ptr", note="char*[]: text per run error"),
+)
+
+OUT_OF_MEMORY = "Ingot: there is not enough memory for the temporary buffers of this function."
+FOREIGN = (
+    "Ingot: this graph was compiled in another process. Save models with tf.saved_model.save or "
+    "model.save, which store the original functions."
+)
+
+TF_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
+    "TF_NewStatus": (PTR, ()),
+    "TF_DeleteStatus": (VOID, (PTR,)),
+    "TF_GetCode": (I32, (PTR,)),
+    "TF_SetStatus": (VOID, (PTR, I32, PTR)),
+    "TF_GetInput": (VOID, (PTR, I32, PTR, PTR)),
+    "TF_TensorData": (PTR, (PTR,)),
+    "TF_NumDims": (I32, (PTR,)),
+    "TF_Dim": (I64, (PTR, I32)),
+    "TF_DeleteTensor": (VOID, (PTR,)),
+    "TF_AllocateOutput": (PTR, (PTR, I32, I32, PTR, I32, I64, PTR)),
+    "TF_OpKernelContext_Failure": (VOID, (PTR, PTR)),
+    "TF_OpKernelConstruction_GetAttrInt64": (VOID, (PTR, PTR, PTR, PTR)),
+    "TF_OpKernelConstruction_Failure": (VOID, (PTR, PTR)),
+    "TF_ShapeInferenceContextSetUnknownShape": (VOID, (PTR, PTR)),
+}
+"""The C API that launches call: result type, parameter types."""
+
+RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
+    "ingot_prepare": (I32, (PTR, PTR, PTR)),
+    "ingot_execute": (I32, (PTR, PTR, PTR, PTR)),
+}
+"""The runtime's entries, as `runtime.records.c_header` declares them."""
+
+MISS = "ingot_launch_miss"
+"""Trampoline to Python: void(i64 identifier, i64* ranks, i64** dims, TF_Status*)."""
+
+PROCESS = "ingot_process"
+"""An i64 that marks the ops of this process: what they hold are addresses."""
