@@ -88,6 +88,13 @@ def test_pickling_keeps_identity(size: int | Dim) -> None:
     assert again is size or again == size
 
 
+def test_a_size_is_its_own_maximum_with_zero() -> None:
+    n, m = Dim.symbol("n"), Dim.symbol("m")
+    for size in (n, 2 * n * m + 3, dim.floordiv(n + 1, 2), dim.mod(n, 3)):
+        assert dim.maximum(size, 0) is size
+    assert str(dim.maximum(n - 1, 0)) == "max(0,n-1)"
+
+
 def test_symbols_are_found_inside_functions() -> None:
     n, m = Dim.symbol("n"), Dim.symbol("m")
     assert dim.symbols_of((dim.floordiv(n * m + 1, 3), 4)) == {"n", "m"}

@@ -1,4 +1,4 @@
-"""Evaluates contractions.
+"""Evaluates contractions: dot as one matrix product, convolution as one per kernel element.
 
 Float products are summed in f64 and rounded once; f64 by NumPy's matmul. Integers wrap.
 """
@@ -13,8 +13,12 @@ import numpy as np
 
 from ingot.evaluator.numbers import converted, doubled, rounded
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.evaluator.windows import padded, window_elements
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.window import WindowDimension
+
+_WHOLE = WindowDimension(1)
 
 
 @evaluates("dot")
@@ -44,3 +48,34 @@ def _summed(value: Array, element: DType) -> Array:
     if element.is_integer:
         return converted(value, element).astype(np.int64 if element.is_signed else np.uint64)
     return doubled(value) if not element.is_complex else doubled(converted(value, element))
+
+
+@evaluates("convolution")
+def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Sums over windows and input features, group by group."""
+    given, element = op.attributes, op.shape.dtype
+    labels, window = given.labels, given.window
+    lhs = _summed(operands[0], element).transpose(labels.places(labels.lhs, "bf"))
+    rhs = _summed(operands[1], element).transpose(labels.places(labels.rhs, "io"))
+    lhs = padded(lhs, (_WHOLE, *window, _WHOLE), np.zeros((), lhs.dtype))
+    groups = given.feature_group_count
+    if given.batch_group_count > 1:
+        # Groups of batches are groups of features: put each group's batches side by side.
+        groups = given.batch_group_count
+        split = lhs.reshape(groups, lhs.shape[0] // groups, *lhs.shape[1:])
+        lhs = np.moveaxis(split, 0, -2)
+        lhs = lhs.reshape(*lhs.shape[:-2], groups * lhs.shape[-1])
+    lhs = lhs.reshape(*lhs.shape[:-1], groups, rhs.shape[0])
+    rhs = rhs.reshape(*rhs.shape[:-1], groups, rhs.shape[-1] // groups)
+    order: tuple[int, ...] = labels.places(labels.output, "bf")
+    dims: list[int] = [context.dims(op.shape)[place] for place in order]
+    total = np.zeros([*dims[:-1], groups, rhs.shape[-1]], lhs.dtype)
+    for place in np.ndindex(*(one.size for one in window)):
+        box = window_elements(window, place, dims[1:-1])
+        tap = tuple(
+            one.size - 1 - number if one.reversal else number
+            for one, number in zip(window, place, strict=True)
+        )
+        total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *tap)])
+    flat = total.reshape(dims)
+    return rounded(flat.transpose(np.argsort(order)), element)

@@ -57,14 +57,14 @@ def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value
     for coordinate, size in zip(flat, whole, strict=True):
         places = places * size + coordinate
     results = [value.reshape(-1).copy() for value in inputs]
-    _combine(
+    combine_at(
         op.attributes.to_apply, results, places, [u.reshape(-1)[kept] for u in updates], context
     )
     shaped = tuple(result.reshape(whole) for result in results)
     return shaped if op.shape.is_tuple else shaped[0]
 
 
-def _combine(
+def combine_at(
     combiner: Computation,
     results: list[Array],
     places: Array,

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import element_of, rounded
+from ingot.evaluator.indexing import combine_at
+from ingot.evaluator.numbers import doubled, element_of, rounded
 from ingot.evaluator.pointwise import apply
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.evaluator.windows import padded, window_elements
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 
@@ -28,6 +30,52 @@ def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     inputs = [_reduced_last(value, places) for value in operands[:count]]
     results = _fold(op.attributes.to_apply, inputs, operands[count:], context)
     return results if op.shape.is_tuple else results[0]
+
+
+@evaluates("reduce-window")
+def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Each window folded; elements outside the input are the initial value."""
+    count = len(operands) // 2
+    inputs, starts = operands[:count], operands[count:]
+    dimensions, computation = op.attributes.window, op.attributes.to_apply
+    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    dims = context.dims(shapes[0])
+    wide = _is_float_sum(computation)
+    if wide:
+        inputs, starts = ([doubled(value) for value in given] for given in (inputs, starts))
+    bases = [padded(v, dimensions, start) for v, start in zip(inputs, starts, strict=True)]
+    totals = tuple(np.broadcast_to(start, dims) for start in starts)
+    for place in np.ndindex(*(one.size for one in dimensions)):
+        box = window_elements(dimensions, place, dims)
+        taken = [base[box] for base in bases]
+        totals = (totals[0] + taken[0],) if wide else apply(computation, [*totals, *taken], context)
+    results = tuple(rounded(t, s.dtype) for t, s in zip(totals, shapes, strict=True))
+    return results if op.shape.is_tuple else results[0]
+
+
+@evaluates("select-and-scatter")
+def select_and_scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The element of each window that `select` keeps to the end takes the source by `scatter`."""
+    operand: Array = operands[0]
+    source: Array = operands[1]
+    start: Array = operands[2]
+    dimensions, dims = op.attributes.window, source.shape
+    values = padded(operand, dimensions, start)
+    count = int(operand.size)
+    numbers: Array = np.arange(count, dtype=np.int64)
+    places = padded(numbers.reshape(operand.shape), dimensions, np.array(-1))
+    kept, chosen = np.broadcast_to(start, dims), np.full(dims, -1, np.int64)
+    for place in np.ndindex(*(one.size for one in dimensions)):
+        box = window_elements(dimensions, place, dims)
+        value, number = values[box], places[box]
+        (keep,) = apply(op.attributes.select, [kept, value], context)
+        takes = (number >= 0) & ((chosen < 0) | ~keep)
+        kept, chosen = np.where(takes, value, kept), np.where(takes, number, chosen)
+    result: Array = np.full(count, start, operand.dtype)
+    found = chosen.reshape(-1) >= 0
+    updates = source.reshape(-1)[found]
+    combine_at(op.attributes.scatter, [result], chosen.reshape(-1)[found], [updates], context)
+    return result.reshape(operand.shape)
 
 
 @evaluates("map")

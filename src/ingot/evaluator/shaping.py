@@ -9,8 +9,10 @@ import numpy as np
 
 from ingot.evaluator.numbers import bits_of, from_bits, rounded
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.evaluator.windows import padded
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.window import WindowDimension
 
 
 @evaluates("broadcast")
@@ -75,20 +77,10 @@ def slice_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 def pad(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """First gaps between elements, then borders; a negative border cuts elements off."""
     operand, value = operands
-    padding: tuple[tuple[int, int, int], ...] = op.attributes.padding
-    inner: list[slice] = []
-    cropped: list[slice] = []
-    sizes: list[int] = []
-    for size, (low, high, gap) in zip(operand.shape, padding, strict=True):
-        spread = size + max(size - 1, 0) * gap
-        begin = max(low, 0)
-        total = begin + spread + max(high, 0)
-        sizes.append(total)
-        inner.append(slice(begin, begin + spread, gap + 1))
-        cropped.append(slice(max(-low, 0), total - max(-high, 0)))
-    bordered = np.full(sizes, value, operand.dtype)
-    bordered[tuple(inner)] = operand
-    return bordered[tuple(cropped)]
+    dimensions = [
+        WindowDimension(1, 1, low, high, gap + 1) for low, high, gap in op.attributes.padding
+    ]
+    return padded(operand, dimensions, value)
 
 
 @evaluates("concatenate")

@@ -230,8 +230,26 @@ def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
         return max(left, right)
     if left is right or left == right:
         return left
+    for one, other in ((left, right), (right, left)):
+        if other == 0 and never_negative(one):
+            return one
     first, second = sorted((left, right), key=str)
     return _function("max", first, second)
+
+
+def never_negative(size: int | Dim) -> bool:
+    """Whether `size` is plainly >= 0: a sum of products of what is."""
+    if isinstance(size, int):
+        return size >= 0
+    return all(value > 0 and all(map(_atom_never_negative, key)) for key, value in size.terms)
+
+
+def _atom_never_negative(atom: Atom) -> bool:
+    if atom.function == "max":
+        return never_negative(atom.left) or never_negative(atom.right)
+    if atom.function in ("min", "floordiv"):
+        return never_negative(atom.left) and never_negative(atom.right)
+    return True  # a named size, or a remainder
 
 
 def minimum(left: int | Dim, right: int | Dim) -> int | Dim:

@@ -1,16 +1,21 @@
-"""Contractions: `dot` with batch and contracting dimensions.
+"""Contractions: `dot` with batch and contracting dimensions, `convolution`.
 
-Source: StableHLO specification `dot_general` (labels as there); XLA's text attributes.
+Source: StableHLO specification `dot_general`, `convolution` (labels as there); XLA's text names.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from ingot.hlo import dim
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.hlo.window import Window
+from ingot.support.diagnostics import VerifyError
 
 FAMILY = "contraction"
+_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,50 @@ class DotAttributes:
         """Return the rhs dimensions that go to the result, of an operand of `rank`."""
         taken = (*self.rhs_batch_dims, *self.rhs_contracting_dims)
         return tuple(place for place in range(rank) if place not in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionLabels:
+    """What each dimension of a convolution's operands and result is, in XLA's letters.
+
+    Digits are spatial dimensions; b batch, f feature of input and output; i, o of the kernel.
+    """
+
+    lhs: str
+    rhs: str
+    output: str
+
+    @staticmethod
+    def parse(text: str) -> ConvolutionLabels:
+        """Return the labels of XLA's text `b01f_01io->b01f`."""
+        match = _LABELS.fullmatch(text)
+        if match is None:
+            raise VerifyError(f"not dimension labels: '{text}'", code="INGOT0212")
+        return ConvolutionLabels(*match.groups())
+
+    def __str__(self) -> str:
+        return f"{self.lhs}_{self.rhs}->{self.output}"
+
+    def places(self, which: str, letters: str) -> tuple[int, ...]:
+        """Return where dimensions stand: first `letters[0]`, the spatial ones, `letters[1]`."""
+        spatial = "".join(str(number) for number in range(len(which) - 2))
+        return tuple(which.index(letter) for letter in letters[0] + spatial + letters[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionAttributes:
+    """Attributes of `convolution`; without `window` there are no spatial dimensions."""
+
+    window: Window = attribute(Codec.WINDOW, ())
+    dim_labels: str = attribute(Codec.DIM_LABELS)
+    feature_group_count: int = attribute(Codec.INT, 1)
+    batch_group_count: int = attribute(Codec.INT, 1)
+    operand_precision: tuple[str, ...] = attribute(Codec.NAMES, ())
+
+    @property
+    def labels(self) -> ConvolutionLabels:
+        """The dimension labels, read."""
+        return ConvolutionLabels.parse(self.dim_labels)
 
 
 def _check_places(label: str, places: tuple[int, ...], shape: Shape) -> None:
@@ -71,5 +120,46 @@ def _infer_dot(view: OpView) -> Shape:
     return Shape.array(element, dims)
 
 
+def _require_labels(lhs: Shape, rhs: Shape, given: ConvolutionAttributes) -> None:
+    labels, spatial = given.labels, len(given.window)
+    digits = "".join(str(number) for number in range(spatial))
+    require(lhs.rank == rhs.rank == spatial + 2, "convolution_c1", f"{given} of {lhs} and {rhs}")
+    for text, letters, label in (
+        (labels.lhs, "bf", "convolution_c13"),
+        (labels.rhs, "io", "convolution_c18"),
+        (labels.output, "bf", "convolution_c20"),
+    ):
+        require(sorted(text) == sorted(digits + letters), label, f"dimension labels {labels}")
+
+
+def _infer_convolution(view: OpView) -> Shape:
+    lhs, rhs = view.operands
+    given: ConvolutionAttributes = view.attributes
+    _require_labels(lhs, rhs, given)
+    labels, groups, batches = given.labels, given.feature_group_count, given.batch_group_count
+    require(groups > 0, "convolution_c21", f"feature_group_count {groups}")
+    require(batches > 0, "convolution_c22", f"batch_group_count {batches}")
+    require(groups == 1 or batches == 1, "convolution_c23", "groups of features and of batches")
+    batch, *spatial, feature = (lhs.dims[place] for place in labels.places(labels.lhs, "bf"))
+    inner, *kernel, outer = (rhs.dims[place] for place in labels.places(labels.rhs, "io"))
+    require(dim.mod(batch, batches) == 0, "convolution_c10", f"batch of {lhs} by {batches}")
+    require(dim.mod(feature, groups) == 0, "convolution_c11", f"features of {lhs} by {groups}")
+    require(
+        dim.floordiv(feature, groups) == inner, "convolution_c14", f"features of {lhs} and {rhs}"
+    )
+    require(dim.mod(outer, batches) == 0, "convolution_c15", f"features of {rhs} by {batches}")
+    require(dim.mod(outer, groups) == 0, "convolution_c16", f"features of {rhs} by {groups}")
+    sizes = [one.size for one in given.window]
+    require(kernel == sizes, "convolution_c25", f"window {given.window} of kernel {rhs}")
+    windows = [one.count(size) for one, size in zip(given.window, spatial, strict=True)]
+    found = (dim.floordiv(batch, batches), *windows, outer)
+    order = labels.places(labels.output, "bf")
+    dims = tuple(found[order.index(place)] for place in range(len(found)))
+    element = view.declared.dtype if view.declared is not None else lhs.dtype
+    return Shape.array(element, dims)
+
+
 define("dot", family=FAMILY, arity=2, infer=_infer_dot, attributes=DotAttributes,
        spec="dot_general", doc="sums of products over contracting dimensions")  # fmt: skip
+define("convolution", family=FAMILY, arity=2, infer=_infer_convolution,
+       attributes=ConvolutionAttributes, doc="sums of products over windows")  # fmt: skip

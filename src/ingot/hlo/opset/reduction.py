@@ -1,6 +1,6 @@
-"""Reductions: `reduce` with any computation and several operands, `map`.
+"""Reductions: of dimensions and of windows, with any computation and several operands; `map`.
 
-Source: StableHLO specification `reduce`, `map`.
+Source: StableHLO specification `reduce`, `reduce_window`, `select_and_scatter`, `map`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.hlo.window import Window
 
 FAMILY = "reduction"
 
@@ -20,6 +22,23 @@ class ReduceAttributes:
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
     to_apply: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceWindowAttributes:
+    """Attributes of `reduce-window`: a window over every dimension, and the scalar computation."""
+
+    window: Window = attribute(Codec.WINDOW)
+    to_apply: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectAndScatterAttributes:
+    """Attributes of `select-and-scatter`: which element of a window, and how a source joins it."""
+
+    window: Window = attribute(Codec.WINDOW)
+    select: Computation = attribute(Codec.COMPUTATION)
+    scatter: Computation = attribute(Codec.COMPUTATION)
 
 
 def _infer_reduce(view: OpView) -> Shape:
@@ -49,6 +68,45 @@ def _infer_reduce(view: OpView) -> Shape:
     return Shape.tuple(shapes) if count > 1 or result.is_tuple else shapes[0]
 
 
+def _counts(window: Window, shape: Shape) -> tuple[int | Dim, ...]:
+    return tuple(one.count(size) for one, size in zip(window, shape.dims, strict=True))
+
+
+def _infer_reduce_window(view: OpView) -> Shape:
+    count = len(view.operands) // 2
+    require(len(view.operands) == 2 * count and count > 0, "reduce_window_c1", "pairs of operands")
+    inputs, starts = view.operands[:count], view.operands[count:]
+    first, window = inputs[0], view.attributes.window
+    require(len(window) == first.rank, "reduce_window_c4", f"window of {first}")
+    for given, start in zip(inputs, starts, strict=True):
+        require(given.dims == first.dims, "reduce_window_c2", f"windows of {first} and {given}")
+        fits = start.is_scalar and start.dtype is given.dtype
+        require(fits, "reduce_window_c3", f"initial value {start} of {given}")
+    reducer: Computation = view.attributes.to_apply
+    takes = len(reducer.parameters)
+    require(takes == 2 * count, "reduce_window_c13", f"{reducer.name} takes {takes} operands")
+    dims = _counts(window, first)
+    shapes = tuple(given.with_dims(dims) for given in inputs)
+    return Shape.tuple(shapes) if reducer.root.shape.is_tuple else shapes[0]
+
+
+def _infer_select_and_scatter(view: OpView) -> Shape:
+    operand, source, start = view.operands
+    window = view.attributes.window
+    require(len(window) == operand.rank, "select_and_scatter_c4", f"of {operand}")
+    require(
+        source.dims == _counts(window, operand) and source.dtype is operand.dtype,
+        "select_and_scatter_c2",
+        f"source {source} of windows of {operand}",
+    )
+    fits = start.is_scalar and start.dtype is operand.dtype
+    require(fits, "select_and_scatter_c3", f"initial value {start} of {operand}")
+    for called in (view.attributes.select, view.attributes.scatter):
+        takes = len(called.parameters)
+        require(takes == 2, "select_and_scatter_c9", f"{called.name} takes {takes} operands")
+    return operand
+
+
 def _infer_map(view: OpView) -> Shape:
     mapped: Computation = view.attributes.to_apply
     require(len(mapped.parameters) == len(view.operands), "map_c4", f"map of {mapped.name}")
@@ -61,3 +119,8 @@ define("reduce", family=FAMILY, arity=(2, None), infer=_infer_reduce, attributes
        doc="folds dimensions with a computation; the order is not defined")  # fmt: skip
 define("map", family=FAMILY, arity=(1, None), infer=_infer_map, attributes=ReduceAttributes,
        doc="applies a scalar computation to each element")  # fmt: skip
+define("reduce-window", family=FAMILY, arity=(2, None), infer=_infer_reduce_window,
+       attributes=ReduceWindowAttributes, doc="folds each window")  # fmt: skip
+define("select-and-scatter", family=FAMILY, arity=3, infer=_infer_select_and_scatter,
+       attributes=SelectAndScatterAttributes,
+       doc="each source value joined to the chosen element of its window")  # fmt: skip

@@ -98,10 +98,6 @@ def _infer_identity(view: OpView) -> Shape:
     return view.operands[0]
 
 
-def _infer_domain(view: OpView) -> Shape:
-    return view.operands[0]
-
-
 define("parameter", family=FAMILY, arity=0, infer=_given, attributes=ParameterAttributes,
        traits={_SHAPE}, doc="an argument of the computation")  # fmt: skip
 define("constant", family=FAMILY, arity=0, infer=_infer_constant, attributes=ConstantAttributes,

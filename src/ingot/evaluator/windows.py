@@ -1,0 +1,41 @@
+"""Windows: the padded array that they slide over, and which elements they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ingot.evaluator.registry import Array
+from ingot.hlo.window import WindowDimension
+
+
+def padded(value: Array, dimensions: Sequence[WindowDimension], fill: Array) -> Array:
+    """Return `value` with gaps between elements and borders; negative borders cut elements off."""
+    sizes: list[int] = []
+    inner: list[slice] = []
+    cropped: list[slice] = []
+    for size, one in zip(value.shape, dimensions, strict=True):
+        spread = (size - 1) * one.base_dilation + 1 if size else 0
+        begin = max(one.low, 0)
+        total = begin + spread + max(one.high, 0)
+        sizes.append(total)
+        inner.append(slice(begin, begin + spread, one.base_dilation))
+        cropped.append(slice(max(-one.low, 0), total - max(-one.high, 0)))
+    bordered = np.full(sizes, fill, value.dtype)
+    bordered[tuple(inner)] = value
+    return bordered[tuple(cropped)]
+
+
+def window_elements(
+    dimensions: Sequence[WindowDimension], place: Sequence[int], counts: Sequence[int]
+) -> tuple[slice, ...]:
+    """Return where element `place` of every window stands in the padded array."""
+    return tuple(
+        slice(
+            number * one.window_dilation,
+            number * one.window_dilation + (count - 1) * one.stride + 1 if count else 0,
+            one.stride,
+        )
+        for number, one, count in zip(place, dimensions, counts, strict=True)
+    )
