@@ -7,7 +7,8 @@ the graph changes only through the methods of its `Computation`, which keep user
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ingot.hlo.opdef import Codec, OpDef, OpView, Trait
@@ -108,6 +109,8 @@ class Instruction:
     @property
     def called_computations(self) -> tuple[Computation, ...]:
         """The computations that the attributes refer to."""
+        if not _computation_fields(self.definition.attributes):
+            return ()
         return tuple(called for _, called in called_fields(self.definition, self.attributes))
 
     def view(self) -> OpView:
@@ -128,12 +131,18 @@ class Instruction:
 
 def called_fields(definition: OpDef, attributes: Any) -> Iterator[tuple[str, Computation]]:
     """Yield (field name, computation) for each computation that attributes refer to."""
-    for row in definition.fields:
-        codec = row.metadata.get("codec")
-        if codec is Codec.COMPUTATION:
-            called = getattr(attributes, row.name)
-            if called is not None:
-                yield row.name, called
-        elif codec is Codec.COMPUTATIONS:
-            for called in getattr(attributes, row.name):
-                yield row.name, called
+    for name, is_list in _computation_fields(definition.attributes):
+        value = getattr(attributes, name)
+        if is_list:
+            for called in value:
+                yield name, called
+        elif value is not None:
+            yield name, value
+
+
+@cache
+def _computation_fields(attributes: type[Any]) -> tuple[tuple[str, bool], ...]:
+    """Return (name, whether it holds several) of each field that refers to computations."""
+    codecs = {Codec.COMPUTATION: False, Codec.COMPUTATIONS: True}
+    rows = ((row.name, row.metadata.get("codec")) for row in fields(attributes))
+    return tuple((name, codecs[codec]) for name, codec in rows if codec in codecs)

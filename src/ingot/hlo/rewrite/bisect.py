@@ -71,6 +71,7 @@ def _trial(
         log=[],
         timings=[],
         notes=[],
+        settled={},
     )
     run_passes(step, copy, trial)
     return copy, trial

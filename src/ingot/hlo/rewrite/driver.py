@@ -38,7 +38,13 @@ def apply_rules(module: Module, rules: RuleSet, context: PassContext) -> bool:
 
 def rewrite_computation(computation: Computation, rules: RuleSet, context: PassContext) -> bool:
     """Apply `rules` to one computation; return whether one fired."""
-    return _Driver(computation, rules, context).run()
+    key = (id(rules), computation)
+    if context.settled.get(key) == computation.version:
+        return False
+    changed = _Driver(computation, rules, context).run()
+    if not changed:
+        context.settled[key] = computation.version
+    return changed
 
 
 class _Driver:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 
@@ -92,6 +93,7 @@ class PassContext:
         properties: what holds of the module now (`Pass.ensures`).
         log: every rule that fired.
         timings: every pass that ran.
+        settled: version of a computation at which a rule set last found nothing more to do.
         notes: what passes tell the user about what they decided.
         remarks: what passes tell people: why they did or did not do something.
     """
@@ -107,6 +109,9 @@ class PassContext:
     properties: set[str] = field(default_factory=set[str])
     log: list[Firing] = field(default_factory=_no_firings)
     timings: list[PassTiming] = field(default_factory=_no_timings)
+    settled: dict[tuple[int, Computation], int] = field(
+        default_factory=dict[tuple[int, Computation], int]
+    )
     notes: list[str] = field(default_factory=list[str])
     remarks: list[str] = field(default_factory=list[str])
 

@@ -91,8 +91,15 @@ def broadcast_of_reshape(
     return build.broadcast(x, shape=root.shape, dimensions=tuple(outer[p] for p in places))
 
 
+def _has_only_broadcasts(root: Instruction) -> bool:
+    for operand in root.operands:
+        if operand.opcode != "broadcast" and operand.shape.rank:
+            return False
+    return root.shape.rank > 0 and bool(root.operands)
+
+
 @rule(
-    one_of(_ELEMENTWISE, ..., where=lambda i: i.shape.rank > 0 and bool(i.operands)),
+    one_of(_ELEMENTWISE, ..., where=_has_only_broadcasts),
     example=(
         """
         x = f32[] parameter(0)
@@ -114,10 +121,6 @@ def broadcast_of_reshape(
 )
 def elementwise_of_broadcasts(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """f(broadcast(x), broadcast(y)) => broadcast(f(x, y)); scalars are broadcast to x's size"""
-    if not all(
-        operand.opcode == "broadcast" or operand.shape.is_scalar for operand in root.operands
-    ):
-        return None
     sources = [o.operands[0] if o.opcode == "broadcast" else o for o in root.operands]
     widest = max(range(len(sources)), key=lambda number: sources[number].shape.rank)
     wide = root.operands[widest]
