@@ -42,20 +42,20 @@ class Program:
         found = (values[parameter.input] for parameter in self.lowered.binding.parameters)
         return [np.asarray(by_handle.get(id(value), value)) for value in found]
 
-    def evaluate(self, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the function's outputs and its variables' new values by name, as HLO says."""
+    def evaluate(self, inputs: Sequence[Any]) -> tuple[list[Any], list[tuple[tf.Variable, Any]]]:
+        """Return the function's outputs and its variables' new values, as HLO says."""
         results = evaluate(self.lowered.module, self.arguments(inputs))
         values = [*inputs, *self.concrete.captured_inputs]
         outputs: list[Any] = [None] * len(self.concrete.graph.outputs)
         for output, source in self.lowered.binding.handed_on:
             outputs[output] = values[source]
-        variables = {}
+        variables: list[tuple[tf.Variable, Any]] = []
         by_handle = {id(v.handle): v for v in self.concrete.graph.variables}
         for binding, value in zip(self.lowered.binding.results, results, strict=True):
             if binding.output is not None:
                 outputs[binding.output] = value
             else:
-                variables[by_handle[id(values[binding.variable])].name] = value
+                variables.append((by_handle[id(values[binding.variable])], value))
         return outputs, variables
 
 
@@ -97,9 +97,8 @@ def check(
     wanted = tf.nest.flatten(results, expand_composites=True)
     for have, want in zip(got, wanted, strict=True):
         assert_same(have, np.asarray(want), tolerance)
-    for variable in program.concrete.graph.variables:
-        if variable.name in variables:
-            assert_same(variables[variable.name], variable.numpy(), tolerance)
+    for variable, value in variables:
+        assert_same(value, variable.numpy(), tolerance)
     return program
 
 

@@ -155,7 +155,7 @@ def apply(name, slots, **operands):
         given = {key: value for key, value in operands.items() if value is not None}
         gradient_name = given.pop("gradient_name", "grad")
         getattr(RAW, name)(**handles, **given, **{gradient_name: gradient})
-        return variables[0].read_value()
+        return [variable.read_value() for variable in variables]
 
     return step
 
@@ -222,10 +222,8 @@ def test_what_cannot_be_compiled_is_named_with_the_users_line(function, message,
 
 
 def test_shapes_that_do_not_fit_are_both_named():
-    with pytest.raises(UnsupportedError, match=r"f32\[2,.*\].*f32\[5,3\]"):
-        trace(
-            lambda a, b: tf.reshape(a, [2, -1]) + b, [tf.TensorSpec([None]), tf.TensorSpec([5, 3])]
-        )
+    with pytest.raises(UnsupportedError, match=r"f32\[.*,3\] and f32\[5,3\]"):
+        trace(lambda a, b: a[:2] + b, [tf.TensorSpec([None, 3]), tf.TensorSpec([5, 3])])
 
 
 def test_instructions_know_the_users_line():
