@@ -9,6 +9,7 @@ import pytest
 from ingot.hlo.builder import Builder, scalar_computation, shape_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
 from ingot.support.diagnostics import VerifyError
 
 _ADD = scalar_computation("add", "f32")
@@ -45,6 +46,10 @@ _GATHERED = ("f32[4,3]", "s32[5]")
 _SCATTERED = ("f32[4,3]", "s32[5]", "f32[5,3]")
 _BATCHED = {"operand_batching_dims": (0,), "start_indices_batching_dims": (0,),
             "collapsed_slice_dims": (), "start_index_map": ()}  # fmt: skip
+_PAIR = (WindowDimension(2),)
+_CONVOLUTION: dict[str, Any] = {"window": _PAIR, "dim_labels": "b0f_0io->b0f"}
+_POOL: dict[str, Any] = {"window": _PAIR, "to_apply": _ADD}
+_CHOOSE: dict[str, Any] = {"window": _PAIR, "select": _LESS.computation, "scatter": _ADD}
 _STATE = Shape.tuple((shape_of("u64[2]"), shape_of("u32[3]")))
 
 # label, opcode, operand shapes, attributes, declared shape
@@ -185,6 +190,37 @@ _BAD: list[tuple[str, str, tuple[str, ...], dict[str, Any], Any]] = [
     ("rng_c1", "rng", ("f32[]", "s32[]"), {"distribution": "rng_uniform"}, "f32[3]"),
     ("rng_c2", "rng", ("s32[]", "s32[]"), {"distribution": "rng_normal"}, "s32[3]"),
     ("rng_get_and_update_state_c1", "rng-get-and-update-state", (), {"delta": 1}, "u64[3]"),
+    ("convolution_c1", "convolution", ("f32[1,4,1]", "f32[2,1]"), _CONVOLUTION, None),
+    ("convolution_c10", "convolution", ("f32[3,4,1]", "f32[2,1,2]"),
+     {**_CONVOLUTION, "batch_group_count": 2}, None),
+    ("convolution_c11", "convolution", ("f32[1,4,3]", "f32[2,1,2]"),
+     {**_CONVOLUTION, "feature_group_count": 2}, None),
+    ("convolution_c13", "convolution", ("f32[1,4,1]", "f32[2,1,1]"),
+     {**_CONVOLUTION, "dim_labels": "b1f_0io->b0f"}, None),
+    ("convolution_c14", "convolution", ("f32[1,4,2]", "f32[2,1,1]"), _CONVOLUTION, None),
+    ("convolution_c15", "convolution", ("f32[2,4,1]", "f32[2,1,3]"),
+     {**_CONVOLUTION, "batch_group_count": 2}, None),
+    ("convolution_c16", "convolution", ("f32[1,4,2]", "f32[2,1,3]"),
+     {**_CONVOLUTION, "feature_group_count": 2}, None),
+    ("convolution_c21", "convolution", ("f32[1,4,1]", "f32[2,1,1]"),
+     {**_CONVOLUTION, "feature_group_count": 0}, None),
+    ("convolution_c22", "convolution", ("f32[1,4,1]", "f32[2,1,1]"),
+     {**_CONVOLUTION, "batch_group_count": 0}, None),
+    ("convolution_c23", "convolution", ("f32[2,4,2]", "f32[2,1,2]"),
+     {**_CONVOLUTION, "feature_group_count": 2, "batch_group_count": 2}, None),
+    ("convolution_c25", "convolution", ("f32[1,4,1]", "f32[3,1,1]"), _CONVOLUTION, None),
+    ("reduce_window_c1", "reduce-window", ("f32[4]",), _POOL, None),
+    ("reduce_window_c2", "reduce-window", ("f32[4]", "f32[5]", "f32[]", "f32[]"), _POOL, None),
+    ("reduce_window_c3", "reduce-window", ("f32[4]", "s32[]"), _POOL, None),
+    ("reduce_window_c4", "reduce-window", ("f32[4,4]", "f32[]"), _POOL, None),
+    ("reduce_window_c13", "reduce-window", ("f32[4]", "f32[]"),
+     {**_POOL, "to_apply": _TO_F32}, None),
+    ("select_and_scatter_c2", "select-and-scatter", ("f32[4]", "f32[4]", "f32[]"), _CHOOSE, None),
+    ("select_and_scatter_c3", "select-and-scatter", ("f32[4]", "f32[3]", "s32[]"), _CHOOSE, None),
+    ("select_and_scatter_c4", "select-and-scatter", ("f32[4,4]", "f32[3]", "f32[]"),
+     _CHOOSE, None),
+    ("select_and_scatter_c9", "select-and-scatter", ("f32[4]", "f32[3]", "f32[]"),
+     {**_CHOOSE, "scatter": _TO_F32}, None),
     ("get_tuple_element_i1", "get-tuple-element", ("f32[]",), {"index": 0}, None),
     ("fusion_c1", "fusion", ("f32[]",), {"kind": "kLoop", "calls": _ADD}, None),
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Builders: write a computation as Python calls, one method per opcode of the op table.
 
 `b.reduce_window(...)` is opcode `reduce-window`; attributes are keyword arguments named as in HLO
-text; `shape=` gives the result shape of ops that cannot infer it; `and_`, `or_`, `not_` stand for the
-opcodes that are Python keywords. Shapes may be written as text (`"f32[2,3]"`).
+text; `shape=` gives the result shape of ops that cannot infer it; `and_`, `or_`, `not_` stand for
+the opcodes that are Python keywords. Shapes may be written as text (`"f32[2,3]"`).
 
 Example:
     >>> b = Builder("f")
@@ -106,7 +106,7 @@ class Builder:
         dims: tuple[int | Dim, ...],
         dimensions: tuple[int, ...] | None = None,
     ) -> Instruction:
-        """Add `broadcast`; `dimensions` says where operand dimensions go (default: the last ones)."""
+        """Add `broadcast`; `dimensions` says where operand dimensions go (default: the last)."""
         if operand.shape.dims == tuple(dims):
             return operand
         if dimensions is None:

@@ -32,7 +32,7 @@ class WhileAttributes:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalAttributes:
-    """Attributes of `conditional`: a pred index takes (true, false), an s32 index takes branches."""
+    """Attributes of `conditional`: a pred takes (true, false), an s32 one of the branches."""
 
     branch_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS)
 
@@ -97,4 +97,4 @@ define("call", family=FAMILY, arity=(0, None), infer=_infer_call, attributes=Cal
 define("while", family=FAMILY, arity=1, infer=_infer_while, attributes=WhileAttributes,
        doc="repeats body while condition holds")  # fmt: skip
 define("conditional", family=FAMILY, arity=(1, None), infer=_infer_conditional,
-       attributes=ConditionalAttributes, spec="case", doc="one of several computations")  # fmt: skip
+       attributes=ConditionalAttributes, spec="case", doc="one of some computations")  # fmt: skip

@@ -251,7 +251,7 @@ define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N},
 define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, traits={_N},
        doc="same bits as another element type")  # fmt: skip
 define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
-       traits={_S}, doc="permutes dimensions: result dim i is operand dim dimensions[i]")  # fmt: skip
+       traits={_S}, doc="result dimension i is operand dimension dimensions[i]")  # fmt: skip
 define("reverse", family=FAMILY, arity=1, infer=_infer_reverse, attributes=_DIMS,
        traits={_S}, doc="reverses dimensions")  # fmt: skip
 define("slice", family=FAMILY, arity=1, infer=_infer_slice, attributes=SliceAttributes,
@@ -265,6 +265,7 @@ define("iota", family=FAMILY, arity=0, infer=_infer_iota, attributes=IotaAttribu
 define("get-dimension-size", family=FAMILY, arity=1, infer=_infer_dimension_size, attributes=_DIMS,
        spec="get_dimension_size", doc="the size of one dimension, at run time")  # fmt: skip
 define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
-       attributes=SizesAttributes, traits={_S}, doc="a box at a computed place, clamped inside")  # fmt: skip
+       attributes=SizesAttributes, traits={_S},
+       doc="a box at a computed place, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
        doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip
