@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.formats.hlo_text import parse
+from ingot.formats.hlo_text import parse, print_module
 from ingot.support.diagnostics import IngotError, ParseError, UnsupportedError, VerifyError
 
 CASES = sorted((Path(__file__).parent / "parser").glob("*.hlo"))
@@ -56,6 +56,21 @@ def test_deep_nesting_is_a_diagnostic_and_not_a_crash():
         ):
             with pytest.raises(ParseError):
                 parse(text)
+
+
+def test_a_long_chain_of_calls_is_read_in_any_order():
+    count = 3000
+    chain = [
+        f"f{i} {{ x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=f{i + 1} }}"
+        for i in range(count)
+    ]
+    last = f"f{count} {{ ROOT x = f32[] parameter(0) }}"
+    module = parse(
+        "HloModule m\n" + "\n".join([*chain, last]) + "\nENTRY e { ROOT c = f32[] constant(1) }"
+    )
+    assert len(module.computations) == count + 2
+    again = parse(print_module(module))
+    assert len(again.computations) == count + 2
 
 
 def test_a_huge_shape_with_few_elements_is_a_diagnostic():
