@@ -13,21 +13,34 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.passes.simplify.algsimp.comparisons import SWAPPED
+from ingot.passes.simplify.algsimp.helpers import greatest, least
 
 
 @dataclass(frozen=True, slots=True)
 class Induction:
-    """Element `index` of a loop's state: from `start` by `step` while `direction` `limit` holds."""
+    """Element `index` of a loop's state: from `start` by `step` while `direction` `limit` holds.
+
+    `least` and `greatest` bound its type: a count that would wrap around is not known.
+    """
 
     index: int
     start: int
     step: int
     direction: str
     limit: int
+    least: int
+    greatest: int
 
     @property
     def trips(self) -> int | None:
         """How often the body runs, or None if the loop has no simple end."""
+        count = self._count()
+        if count is None or not self.least <= self.start + count * self.step <= self.greatest:
+            return None
+        return count
+
+    def _count(self) -> int | None:
+        """Return how many steps reach the limit, in integers without bounds."""
         distance = self.limit - self.start
         if self.direction in ("GT", "GE"):
             distance, step = -distance, -self.step
@@ -74,7 +87,10 @@ def induction(loop: Instruction) -> Induction | None:
     if start is None or body.root.opcode != "tuple":
         return None
     step = _step(body.root.operands[index], body.parameters[0], index)
-    return None if step is None else Induction(index, int(start), step, direction, limit)
+    if step is None:
+        return None
+    element = test.operands[0].shape.dtype
+    return Induction(index, int(start), step, direction, limit, least(element), greatest(element))
 
 
 def _compared(test: Instruction, state: Instruction) -> tuple[int, str, int] | None:

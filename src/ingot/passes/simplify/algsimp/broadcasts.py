@@ -11,7 +11,7 @@ from ingot.hlo.rewrite.pattern import m, one_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import x
 
-_ELEMENTWISE = tuple(
+ELEMENTWISE = tuple(
     name for name, definition in table().items() if definition.has(Trait.ELEMENTWISE)
 )
 
@@ -99,7 +99,7 @@ def _has_only_broadcasts(root: Instruction) -> bool:
 
 
 @rule(
-    one_of(_ELEMENTWISE, ..., where=_has_only_broadcasts),
+    one_of(ELEMENTWISE, ..., where=_has_only_broadcasts),
     example=(
         """
         x = f32[] parameter(0)

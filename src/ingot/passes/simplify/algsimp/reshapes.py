@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.rewrite.pattern import m
+from ingot.hlo.rewrite.pattern import m, one_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.broadcasts import inserted_ones
+from ingot.passes.simplify.algsimp.broadcasts import ELEMENTWISE, inserted_ones
 from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
 
 
@@ -178,3 +178,40 @@ def transpose_of_reshape(
         return None
     order = tuple(places.index(p) for p in root.attributes.dimensions if p in places)
     return build.reshape_to(build.transpose(x, dimensions=order), root.shape.dims)
+
+
+def _moves(operand: Instruction) -> bool:
+    return operand.opcode == "reshape" or _is_splat(operand)
+
+
+def _is_splat(operand: Instruction) -> bool:
+    return operand.opcode == "broadcast" and not operand.operands[0].shape.rank
+
+
+@rule(
+    one_of(ELEMENTWISE, ..., where=lambda i: bool(i.operands) and all(map(_moves, i.operands))),
+    example=(
+        """
+        x = f32[2,3] parameter(0)
+        y = f32[2,3] parameter(1)
+        a = f32[6] reshape(x)
+        b = f32[6] reshape(y)
+        ROOT c = pred[6] compare(a, b), direction=LT""",
+        """
+        x = f32[2,3] parameter(0)
+        y = f32[] parameter(1)
+        a = f32[6] reshape(x)
+        b = f32[6] broadcast(y), dimensions={}
+        ROOT c = f32[6] divide(a, b)""",
+    ),
+)
+def elementwise_of_reshapes(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """f(reshape(x), reshape(y)) => reshape(f(x, y)): f stands next to what makes x and y"""
+    sources = [operand.operands[0] for operand in root.operands]
+    moved = [source for source in sources if source.shape.rank]
+    if not moved or any(source.shape.dims != moved[0].shape.dims for source in moved):
+        return None
+    dims = moved[0].shape.dims
+    inner = [build.broadcast_to(source, dims) for source in sources]
+    result = build.like(root, *inner, shape=root.shape.with_dims(dims))
+    return build.reshape_to(result, root.shape.dims)
