@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ingot.frontends.tensorflow.lowering import coverage
 from ingot.hlo import opdef
 from ingot.support import flags, xla_flags
 
@@ -60,7 +61,11 @@ def ops() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"ops.md": ops, "switches.md": switches}
+PAGES: dict[str, Callable[[], str]] = {
+    "ops.md": ops,
+    "switches.md": switches,
+    "tensorflow_ops.md": coverage.markdown,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,57 @@
+"""Which TensorFlow ops compile: a page made from the tables, next to TensorFlow's own XLA.
+
+`xla_ops.txt` lists the op types that TensorFlow 2.21's built-in bridge has a CPU kernel for; it is
+data for this page and for nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering.fold import FOLDS
+from ingot.frontends.tensorflow.lowering.op import Rule
+
+_LIST = Path(__file__).with_name("xla_ops.txt")
+
+
+def xla_ops() -> frozenset[str]:
+    """Return the op types that TensorFlow's own XLA compiles on CPU."""
+    lines = _LIST.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def markdown() -> str:
+    """Return the coverage page: every op with a rule by family, then what is missing."""
+    wanted = xla_ops()
+    table = rules.table()
+    common = len(wanted & set(table))
+    lines = [
+        "# TensorFlow ops",
+        "",
+        f"{len(table)} op types have a row in the lowering's tables; they are {common} of the "
+        f"{len(wanted)} that TensorFlow 2.21's own XLA has a CPU kernel for, and "
+        f"{len(table) - common} that it has none for.",
+        "A row may refuse what cannot be compiled (hidden random state, results whose size depends "
+        "on the data) with an error that says what to do.",
+        "",
+        "`*`: also computed at compile time on shapes and other known integers. "
+        "`+`: not compiled by TensorFlow's own XLA on CPU.",
+    ]
+    for family in rules.FAMILIES:
+        module = importlib.import_module(f"ingot.frontends.tensorflow.lowering.{family}")
+        members: dict[str, Rule] = module.RULES
+        lines += ["", f"## {family.replace('_', ' ').capitalize()}", "", _sentence(module), ""]
+        lines.append(", ".join(_entry(name, wanted) for name in sorted(members)))
+    missing = sorted(name for name in wanted - set(table) if not name.startswith("_"))
+    lines += ["", "## Not yet", "", ", ".join(f"`{name}`" for name in missing)]
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(module: object) -> str:
+    return (module.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _entry(name: str, wanted: frozenset[str]) -> str:
+    return f"`{name}`" + ("*" if name in FOLDS else "") + ("" if name in wanted else "+")
