@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.analysis.aliasing import Path
+from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 
@@ -54,15 +55,25 @@ def _update_pairs(update: Instruction) -> Iterator[tuple[Path, int]]:
 
 
 def _fusion_pairs(fusion: Instruction) -> dict[Path, int]:
-    root = fusion.attributes.calls.root
-    found: dict[Path, int] = {}
-    for prefix, update in _roots(root):
+    return {
+        path: update.operands[number].attributes.number
+        for path, update, number, alone in updated_parameters(fusion.attributes.calls)
+        if alone
+    }
+
+
+def updated_parameters(fused: Computation) -> list[tuple[Path, Instruction, int, bool]]:
+    """Return (output path, update, its operand number, alone) of fused updates of parameters.
+
+    `alone` says that nothing else reads the parameter, so that its memory may be written.
+    """
+    found: list[tuple[Path, Instruction, int, bool]] = []
+    for prefix, update in _roots(fused.root):
         for path, number in _update_pairs(update):
             target = update.operands[number]
-            if target.opcode == "parameter" and _only_updated(target, update, number):
-                found[(*prefix, *path)] = target.attributes.number
-    if len(set(found.values())) != len(found):
-        return {}
+            if target.opcode == "parameter":
+                alone = _only_updated(target, update, number)
+                found.append(((*prefix, *path), update, number, alone))
     return found
 
 

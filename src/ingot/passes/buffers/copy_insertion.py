@@ -6,8 +6,9 @@ until all join. Copies that a module came with are dropped first: a copy is the 
 where its own buffer is needed it comes back.
 
 A copy of an operand goes right before its user. Copies of what a computation returns go to its
-end, and are moves that happen together: when a move's buffer is still the source of another (a
-swap), its value is first saved by a second copy before all moves, and the move becomes the last.
+end, and are moves that happen together: each goes after those that read the buffer that it writes;
+where they go round in a circle (a swap), the value of one is saved by a second copy before all
+moves, and its move becomes the last. A move that still interferes in the next round is saved too.
 That always ends: an edge has at most two copies, and with two there is nothing left that could
 interfere.
 
@@ -19,12 +20,12 @@ Source: xla/service/copy_insertion.cc (what needs a copy); coalesce.py (how they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ingot.analysis.aliasing import Path
-from ingot.analysis.liveness import Edge, EdgeKind, analyze_liveness
+from ingot.analysis.aliasing import Path, Value
+from ingot.analysis.liveness import Edge, EdgeKind, Liveness, analyze_liveness
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -32,6 +33,7 @@ from ingot.hlo.opset.structural import IndexAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.buffers.coalesce import Classes, join_edges
 from ingot.passes.buffers.flatten import FLAT
+from ingot.passes.buffers.split_updates import SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
 
@@ -44,7 +46,7 @@ class CopyInsertion(Pass):
     """Adds the copies without which some buffer would be overwritten too early."""
 
     name: ClassVar[str] = "copy-insertion"
-    requires: ClassVar[frozenset[str]] = frozenset({FLAT, SCHEDULED})
+    requires: ClassVar[frozenset[str]] = frozenset({FLAT, SPLIT, SCHEDULED})
     ensures: ClassVar[frozenset[str]] = frozenset({COPIES})
     limit: int = 64
 
@@ -55,10 +57,11 @@ class CopyInsertion(Pass):
         open_edges: list[Edge] = []
         for _ in range(self.limit):
             liveness = analyze_liveness(module, module.schedule)
-            open_edges = join_edges(Classes(liveness), liveness)
+            classes = Classes(liveness)
+            open_edges = join_edges(classes, liveness)
             if not open_edges:
                 return changed
-            _Inserter(module, moves).insert(open_edges)
+            _Inserter(module, moves, liveness, classes).insert(open_edges)
             changed = True
         raise InternalError(
             f"copy insertion still needs {len(open_edges)} copies after {self.limit} rounds",
@@ -93,6 +96,60 @@ class _Moves:
     stored: dict[Instruction, bool] = field(default_factory=dict[Instruction, bool])
     saves: set[Instruction] = field(default_factory=set[Instruction])
 
+    def save(self, move: Instruction) -> None:
+        """Let `move` copy a saved value, as one of the last moves."""
+        if self.stored[move]:
+            raise InternalError("a copy that was saved still interferes", instruction=repr(move))
+        source, computation = move.operands[0], move.computation
+        saved = computation.add("copy", (source,), name="save", metadata=move.metadata)
+        computation.replace_operand(move, 0, saved)
+        self.stored[move] = True
+        self.saves.add(saved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A copy at an end: the class of buffers that it reads, and the one that it writes."""
+
+    copy: Instruction
+    reads: Value
+    writes: Value
+
+
+def order_moves(moves: Sequence[_Move], save: Callable[[Instruction], None]) -> list[Instruction]:
+    """Return moves such that each comes after all that read what it writes.
+
+    Where moves go round in a circle, `save` is called for one of them, and it comes last.
+    """
+    readers: dict[Value, int] = {}
+    writers: dict[Value, list[_Move]] = {}
+    for move in moves:
+        readers[move.reads] = readers.get(move.reads, 0) + 1
+        writers.setdefault(move.writes, []).append(move)
+    ready = [move for move in moves if not _awaited(move, readers)]
+    waiting = dict.fromkeys(move for move in moves if _awaited(move, readers))
+    order: list[Instruction] = []
+    saved: list[Instruction] = []
+    while ready or waiting:
+        if ready:
+            done = ready.pop()
+            order.append(done.copy)
+        else:
+            done = next(iter(waiting))
+            del waiting[done]
+            save(done.copy)
+            saved.append(done.copy)
+        readers[done.reads] -= 1
+        for move in writers.get(done.reads, ()):
+            if move in waiting and not _awaited(move, readers):
+                del waiting[move]
+                ready.append(move)
+    return order + saved
+
+
+def _awaited(move: _Move, readers: dict[Value, int]) -> bool:
+    return readers.get(move.writes, 0) > (move.reads is move.writes)
+
 
 @dataclass(slots=True)
 class _Edits:
@@ -113,24 +170,48 @@ class _Edits:
 class _Inserter:
     """Adds copies for the edges of one round."""
 
-    def __init__(self, module: Module, moves: _Moves) -> None:
+    def __init__(self, module: Module, moves: _Moves, liveness: Liveness, classes: Classes) -> None:
         self._module = module
         self._moves = moves
+        self._liveness = liveness
+        self._classes = classes
         self._edits: dict[Computation, _Edits] = {}
+        # Moves whose buffers are known: those of this round, and those of earlier ones.
+        self._places: dict[Computation, list[_Move]] = {}
 
     def insert(self, edges: list[Edge]) -> None:
-        groups: dict[tuple[Instruction, int, bool], set[Path]] = {}
+        groups: dict[tuple[Instruction, int, bool], list[Edge]] = {}
         for edge in edges:
             key = (edge.user, edge.number, edge.kind in _AT_OPERAND)
-            groups.setdefault(key, set()).add(edge.path)
-        for (user, number, at_operand), paths in groups.items():
+            groups.setdefault(key, []).append(edge)
+        failed = {edge.source.instruction for edge in edges if edge.kind not in _AT_OPERAND}
+        for (user, number, at_operand), group in groups.items():
             self._edits.setdefault(user.computation, _Edits())
             if at_operand:
-                self._at_operand(user, number, paths)
+                self._at_operand(user, number, {edge.path for edge in group})
             else:
-                self._at_end(user, paths)
+                self._at_end(user, group)
+        self._place_earlier_moves(failed)
         for computation, edits in self._edits.items():
             self._reschedule(computation, edits)
+
+    def _place_earlier_moves(self, failed: set[Instruction]) -> None:
+        """Note what earlier rounds' moves read and write; save those that still interfere."""
+        for edge in self._liveness.edges:
+            move = edge.source.instruction
+            if edge.kind in _AT_OPERAND or self._moves.stored.get(move) is not False:
+                continue
+            if move in failed:
+                self._moves.save(move)
+            elif move in self._liveness.position:
+                source = self._liveness.aliasing.value(move.operands[0])
+                assert source is not None
+                self._place(move, source, edge.target)
+
+    def _place(self, move: Instruction, source: Value, target: Value) -> None:
+        find = self._classes.find
+        places = self._places.setdefault(move.computation, [])
+        places.append(_Move(move, find(source), find(target)))
 
     def _at_operand(self, user: Instruction, number: int, paths: set[Path]) -> None:
         computation, operand = user.computation, user.operands[number]
@@ -140,34 +221,23 @@ class _Inserter:
         computation.replace_operand(user, number, new)
         computation.remove_dead(operand)
 
-    def _at_end(self, root: Instruction, paths: set[Path]) -> None:
+    def _at_end(self, root: Instruction, group: list[Edge]) -> None:
         computation = root.computation
         edits = self._edits[computation]
-        fresh: set[Path] = set()
-        for path in paths:
-            leaf = _leaf(root, path)
-            if leaf in self._moves.stored:
-                self._save(leaf, edits)
-            else:
-                fresh.add(path)
-        if fresh:
-            made: list[Instruction] = []
-            new = self._rebuild(root, fresh, made)
-            self._moves.stored.update((i, False) for i in made if i.opcode == "copy")
-            edits.at_end.extend(made)
-            computation.set_root(new)
-            computation.remove_dead(root)
-
-    def _save(self, move: Instruction, edits: _Edits) -> None:
-        """Let `move` copy a saved value, as one of the last moves."""
-        if self._moves.stored[move]:
-            raise InternalError("a copy that was saved still interferes", instruction=repr(move))
-        source = move.operands[0]
-        save = move.computation.add("copy", (source,), name="save", metadata=move.metadata)
-        move.computation.replace_operand(move, 0, save)
-        self._moves.stored[move] = True
-        self._moves.saves.add(save)
-        edits.at_end.append(save)
+        fresh = {
+            edge.path: edge for edge in group if _leaf(root, edge.path) not in self._moves.stored
+        }
+        if not fresh:
+            return
+        made: list[Instruction] = []
+        new = self._rebuild(root, set(fresh), made)
+        edits.at_end.extend(made)
+        computation.set_root(new)
+        computation.remove_dead(root)
+        for path, edge in fresh.items():
+            move = _leaf(new, path)
+            self._moves.stored[move] = False
+            self._place(move, edge.source, edge.target)
 
     def _rebuild(
         self, source: Instruction, paths: set[Path], made: list[Instruction]
@@ -208,10 +278,11 @@ class _Inserter:
     def _reschedule(self, computation: Computation, edits: _Edits) -> None:
         order = self._module.schedule[computation]
         moves = self._moves
-        ours = [i for i in (*order, *edits.at_end) if i in moves.saves or i in moves.stored]
-        # Saves before all moves, moves of saved values after all others, then what holds them.
-        ours.sort(key=lambda i: 0 if i in moves.saves else 1 + moves.stored[i])
-        ends = [*ours, *_holders(computation.root, set(ours))]
+        unsaved = order_moves(self._places.get(computation, ()), moves.save)
+        saved = [i for i in order if moves.stored.get(i) and i not in unsaved]
+        stored = [*unsaved, *saved]
+        saves = [i.operands[0] for i in stored if moves.stored[i]]
+        ends = [*saves, *stored, *_holders(computation.root, set(stored))]
         at_end = {*ends, *edits.at_end}
         made: list[Instruction] = []
         for instruction in order:

@@ -161,10 +161,7 @@ class _Simulation:
         for instruction in self._schedule[computation]:
             if instruction.opcode != "parameter":
                 marks[instruction] = self._instruction(instruction, marks)
-        root = computation.root
-        for path, where in self._assignment.slices_of(root):
-            self._expect(where, marks[root][path], root, f"result {path}")
-        return marks[root]
+        return marks[computation.root]
 
     def _instruction(self, instruction: Instruction, marks: dict[Instruction, Marks]) -> Marks:
         for operand in instruction.operands:
@@ -222,14 +219,19 @@ class _Simulation:
             raise _error(instruction, f"reads {left} and writes {right}")
 
     def _while(self, loop: Instruction, state: Marks) -> Marks:
+        # Leaves that the body passes on unchanged are checked where they are read.
         condition, body = loop.attributes.condition, loop.attributes.body
+        varying = [path for path, _, _ in self._assignment.aliasing.states[loop]]
         for number in range(_ROUNDS + 1):
-            for path, where in self._assignment.slices_of(body.parameters[0]):
+            for path in varying:
+                where = self._assignment.slice_of(loop, path)
                 self._expect(where, state[path], loop, f"state {path} in round {number}")
-            self._computation(condition, [state])
+            test = self._computation(condition, [state])
+            self._expect(self._assignment.slice_of(condition.root), test[()], loop, "condition")
             if number < _ROUNDS:
                 state = self._computation(body, [state])
-        for path, where in self._assignment.slices_of(loop):
+        for path in varying:
+            where = self._assignment.slice_of(loop, path)
             self._expect(where, state[path], loop, f"result {path}")
         return state
 
@@ -240,20 +242,21 @@ class _Simulation:
         after: list[dict[Allocation, _Block]] = []
         branches: tuple[Computation, ...] = instruction.attributes.branch_computations
         given: list[Marks] = []
+        merged = [path for path, _ in self._assignment.aliasing.merges[instruction]]
         for branch, operand in zip(branches, operands[1:], strict=True):
             self._memory = {allocation: block.copy() for allocation, block in before.items()}
             result = self._computation(branch, [operand])
             given.append(result)
-            for path, where in self._assignment.slices_of(instruction):
+            for path in merged:
+                where = self._assignment.slice_of(instruction, path)
                 self._expect(where, result[path], instruction, f"result {path} of {branch.name}")
             after.append(self._memory)
-        passed = {p for p in made if len({result[p] for result in given}) == 1}
-        made.update((path, given[0][path]) for path in passed)
+        for path in made.keys() - set(merged):
+            made[path] = given[0][path]
         for memory in after:
             self._memory = memory
-            for path, where in self._assignment.slices_of(instruction):
-                if path not in passed:
-                    self._put(where, made[path], instruction)
+            for path in merged:
+                self._put(self._assignment.slice_of(instruction, path), made[path], instruction)
         for memory in after[:-1]:
             for allocation, block in memory.items():
                 self._memory[allocation].keep_common(block)

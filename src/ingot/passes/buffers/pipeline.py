@@ -1,0 +1,17 @@
+"""The passes between fusion and buffer assignment, in order.
+
+Each needs what the one before it ensures (`Pass.requires`); no pass may edit a computation that
+the host program runs after them. Then `assign_buffers(module, module.schedule)`.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.rewrite.pass_base import Pipeline
+from ingot.passes.buffers.copy_insertion import CopyInsertion
+from ingot.passes.buffers.flatten import FlattenCallGraph
+from ingot.passes.buffers.split_updates import SplitUpdates
+from ingot.passes.schedule.scheduler import MemoryScheduler
+
+BUFFER_PASSES = Pipeline(
+    "buffers", (FlattenCallGraph(), SplitUpdates(), MemoryScheduler(), CopyInsertion())
+)

@@ -1,0 +1,69 @@
+"""Splitting: a fused in-place update gets a parameter of its own for what it updates.
+
+A fusion that updates a parameter and reads it elsewhere too cannot write over it. Given the operand
+twice, one parameter is only updated and the other only read; copy insertion then sees both uses and
+copies once.
+
+Invariant: afterwards every fused update of a parameter is in place (`in_place_operands`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.analysis.in_place import updated_parameters
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+SPLIT = "updates-split"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitUpdates(Pass):
+    """Gives updated parameters that are read elsewhere in the fusion a twin."""
+
+    name: ClassVar[str] = "split-updates"
+    ensures: ClassVar[frozenset[str]] = frozenset({SPLIT})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Visit every fusion."""
+        changed = False
+        for computation in list(module.computations.values()):
+            for instruction in computation.instructions:
+                if instruction.opcode == "fusion" and _shared_updates(instruction.attributes.calls):
+                    _split(module, instruction)
+                    changed = True
+        return changed
+
+
+def _shared_updates(fused: Computation) -> list[tuple[Instruction, int]]:
+    return [(update, number) for _, update, number, alone in updated_parameters(fused) if not alone]
+
+
+def _split(module: Module, fusion: Instruction) -> None:
+    fused = module.take(fusion.attributes.calls.clone())
+    b = Builder(fused)
+    operands = list(fusion.operands)
+    for update, number in _shared_updates(fused):
+        target = update.operands[number]
+        own = b.parameter(len(operands), target.shape, f"{target.name}.updated")
+        number_of_target: int = target.attributes.number
+        operands.append(operands[number_of_target])
+        fused.replace_operand(update, number, own)
+    attributes = replace(fusion.attributes, calls=fused)
+    computation = fusion.computation
+    new = computation.add(
+        "fusion", operands, attributes, name=fusion.name, metadata=fusion.metadata
+    )
+    new.extra = dict(fusion.extra)
+    new.control_predecessors = fusion.control_predecessors
+    for other in computation.instructions:
+        if fusion in other.control_predecessors:
+            other.control_predecessors = tuple(
+                new if p is fusion else p for p in other.control_predecessors
+            )
+    computation.replace(fusion, new)
