@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.passes.buffers.random_control_flow import shuffling_module
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.schedule.scheduler import MemoryScheduler
-from tests.passes.buffers.random_control_flow import shuffling_module
 
 
 def scheduled(module: Module) -> list[Instruction]:

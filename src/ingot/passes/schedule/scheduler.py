@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from ingot.analysis.aliasing import Tree, Value, analyze, at, is_view, leaves
@@ -27,6 +28,7 @@ from ingot.analysis.in_place import in_place_operands
 from ingot.analysis.liveness import called_by_control_flow
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation, has_side_effect
+from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -75,8 +77,11 @@ def _control_flow_order(entry: Computation) -> list[Computation]:
 def typical_bytes(value: Value) -> int:
     """Return the bytes of a value, symbolic sizes taken as some middling number."""
     size = value.shape.bytes
-    if isinstance(size, int):
-        return size
+    return size if isinstance(size, int) else _typical(size)
+
+
+@lru_cache(maxsize=4096)
+def _typical(size: Dim) -> int:
     return max(dim.evaluate(size, dict.fromkeys(size.symbols, _TYPICAL_SIZE)), 0)
 
 
