@@ -10,6 +10,7 @@ import pytest
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import fingerprint
+from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, PassContext, Pipeline, Stage
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.shape import Shape
@@ -137,3 +138,11 @@ def test_fingerprint_sees_structure_and_not_names() -> None:
     before = fingerprint(module)
     module.entry.root.name = "other"
     assert fingerprint(module) == before
+
+
+def test_a_wrong_order_is_found_with_its_reason() -> None:
+    group = Pipeline("p", (PeelOne(), FixedPoint("q", (Liar(),))))
+    check_order(group, (Order("peel-one", "liar", "so"), Order("absent", "liar", "so")))
+    with pytest.raises(InternalError, match="because it is") as raised:
+        check_order(group, (Order("liar", "peel-one", "because it is"),))
+    assert raised.value.diagnostic.code == "INGOT0916"

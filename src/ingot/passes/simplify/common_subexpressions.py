@@ -22,7 +22,7 @@ from ingot.passes.simplify.dead_code import acts
 _SCALAR_CALLERS = frozenset(
     ("reduce", "reduce-window", "scatter", "select-and-scatter", "sort", "map", "all-reduce")
 )
-_NEVER = frozenset(("parameter", "after-all", "optimization-barrier"))
+_NEVER = frozenset(("parameter", "after-all", "opt-barrier"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _merge(computation: Computation, known: Known, effects: dict[Computation, bo
 
 
 def _may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
-    if instruction.opcode in _NEVER or instruction.control_predecessors or instruction.extra:
+    if instruction.opcode in _NEVER or instruction.control_predecessors:
         return False
     collective = instruction.has(Trait.COLLECTIVE)
     return not collective and not acts(instruction, effects)
@@ -74,7 +74,8 @@ def _key(instruction: Instruction, numbers: dict[Instruction, int], known: Known
         fields = instruction.definition.fields
         values = (getattr(attributes, row.name) for row in fields)
         attributes = tuple(repr(v) for v in values if not _holds_computations(v))
-    return (instruction.opcode, tuple(operands), instruction.shape, attributes, called)
+    extra = tuple(sorted(instruction.extra.items()))
+    return (instruction.opcode, tuple(operands), instruction.shape, attributes, called, extra)
 
 
 def _holds_computations(value: object) -> bool:

@@ -26,7 +26,7 @@ from ingot.hlo.shape import Shape
 _NEVER = frozenset(
     (
         "parameter", "constant", "broadcast", "iota", "tuple", "copy", "call", "while",
-        "conditional", "fusion", "custom-call", "optimization-barrier", "after-all",
+        "conditional", "fusion", "custom-call", "opt-barrier", "after-all",
         "add-dependency", "domain", "partition-id", "replica-id", "rng", "rng-bit-generator",
         "rng-get-and-update-state", "infeed", "outfeed", "send", "recv",
     )

@@ -25,6 +25,9 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
+# What front ends note on a dot that a sum of products need not carry on.
+_IGNORED_EXTRA = frozenset(("frontend_attributes",))
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -194,7 +197,7 @@ class DotStrengthReduction(Pass):
 
 def _is_weak(dot: Instruction) -> bool:
     """Whether no element of an operand is used often enough for a matrix product to pay."""
-    if dot.control_predecessors or dot.extra:
+    if dot.control_predecessors or not _IGNORED_EXTRA.issuperset(dot.extra):
         return False
     lhs, rhs = sides_of(dot)
     if all(size == 1 for size in lhs.sizes(lhs.contracting)):

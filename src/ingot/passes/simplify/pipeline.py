@@ -1,22 +1,13 @@
 """The simplification pipeline: which passes, in which order, and why.
 
-Backends run `SIMPLIFICATION` before fusion decides anything. Order within the group:
-
-* `zero-sized-hlo-elimination` first: other passes need not think of arrays without elements.
-* `call-inliner`, `map-inliner`: rules are local to a computation, so what can be one is made one.
-* `algsimp` before `cse`: canonical forms make more expressions equal.
-* `constant-folding` after `algsimp`, which moves broadcasts out of its way and turns constants
-  that are splats back into broadcasts.
-* `simplify-conditional` and `simplify-while-loops` after folding: they look for constants.
-* `dce` last: the others leave dead code behind, and counts of uses must be true for rules that
-  ask for a single user.
-
-`dot-strength-reduction` and `dot-canonicalizer` come after the fixed point, as the rules look for
-dots as written, and are followed by another round for the transposes and reshapes that they make.
+Backends run `SIMPLIFICATION` before fusion decides anything. `ORDER` has the reasons for the order.
+The dots come after the fixed point, as rules look for dots as written, and are followed by another
+round for the transposes and reshapes that they make.
 """
 
 from __future__ import annotations
 
+from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
@@ -25,13 +16,13 @@ from ingot.passes.simplify.calls import (
     CallInliner,
     ConditionalSimplifier,
     MapInliner,
-    ZeroSizedElimination,
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
+from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
 FIXED_POINT = FixedPoint(
     "simplification",
@@ -63,3 +54,21 @@ DOTS = FixedPoint(
 )
 
 SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
+
+ORDER = (
+    Order(
+        "rng-bit-generator-expander",
+        "algsimp",
+        "what the expansion leaves to fold (keys of the rounds, sizes) is folded once",
+    ),
+    Order("zero-sized-hlo-elimination", "algsimp", "rules need not think of empty arrays"),
+    Order("call-inliner", "algsimp", "rules see one computation at a time"),
+    Order("map-inliner", "algsimp", "rules see ops on arrays, not scalar computations"),
+    Order("algsimp", "cse", "canonical forms make more expressions equal"),
+    Order("algsimp", "constant-folding", "broadcasts of constants are moved out of the way"),
+    Order("constant-folding", "simplify-conditional", "it looks for constant predicates"),
+    Order("constant-folding", "simplify-while-loops", "it looks for constant bounds"),
+    Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
+    Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
+)
+check_order(SIMPLIFICATION, ORDER)

@@ -122,6 +122,24 @@ def reduce_of_transpose(
     return _reduce_again(build, root, x, start, tuple(sorted(order[n] for n in reduced)))
 
 
+@rule(
+    m.reduce(m.negate(x, once=True), start),
+    fp=Fp.SIGNED_ZERO,
+    example="""
+        x = f32[4,5] parameter(0)
+        zero = f32[] constant(0)
+        a = f32[4,5] negate(x)
+        ROOT b = f32[5] reduce(a, zero), dimensions={0}, to_apply=add_f32""",
+)
+def reduce_of_negate(
+    root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """sum(-x) => -sum(x): rounding does not look at the sign"""
+    if reducer_opcode(root.attributes.to_apply) != "add" or not is_identity(start, "add"):
+        return None
+    return build.negate(_reduce_again(build, root, x, start, dimensions_of(root)))
+
+
 _BROADCAST_EXAMPLE = """
     x = {t}[4] parameter(0)
     y = {t}[] {y}

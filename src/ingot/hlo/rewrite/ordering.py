@@ -1,0 +1,42 @@
+"""Ordering constraints of pipelines: which pass comes before which, with the reason, checked.
+
+A pipeline is a literal tuple; the table beside it says why it is in this order, so that whoever
+moves a pass learns at import what would break.
+
+Example:
+    >>> from ingot.hlo.rewrite.pass_base import Pipeline
+    >>> check_order(Pipeline("p", ()), (Order("algsimp", "cse", "canonical forms are equal"),))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.rewrite.pass_base import Step, passes_of
+from ingot.support.diagnostics import InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Pass `first` runs before pass `then` where both are in a pipeline, because of `why`."""
+
+    first: str
+    then: str
+    why: str
+
+
+def check_order(step: Step, orders: tuple[Order, ...]) -> None:
+    """Check that the first run of each pass obeys `orders`.
+
+    Raises:
+        InternalError: INGOT0916 a pass stands before one that must precede it.
+    """
+    names = [entry.name for entry in passes_of(step)]
+    for order in orders:
+        both = order.first in names and order.then in names
+        if both and names.index(order.first) > names.index(order.then):
+            raise InternalError(
+                f"{order.then} runs before {order.first} in {step.name}",
+                code="INGOT0916",
+                notes=(order.why,),
+            )
