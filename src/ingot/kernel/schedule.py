@@ -77,6 +77,8 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     axis = None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
     if axis is not None:
         lanes = _lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
+        if _lanes_may_meet(kernel, axis):
+            lanes = 1
         per_pass = (lanes,) * len(kernel.passes)
     else:
         per_pass = tuple(_pass_lanes(kernel, item, vectors) for item in kernel.passes)
@@ -98,6 +100,15 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     split = _split(kernel, units, weights)
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     return LoopSchedule(axis, per_pass, block, units, grain, chunks, split)
+
+
+def _lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
+    """Whether two lanes may combine into one element, where one of both would be lost."""
+    return any(
+        store.combiner is not None and coefficient(store.index, axis.name) != 1
+        for item in kernel.passes
+        for store in item.stores
+    )
 
 
 def _block_work(axis: Axis, block: int) -> int:

@@ -1,7 +1,7 @@
 """In-place updates: `dynamic-update-slice` and `scatter` as loop kernels over the update.
 
 The result buffer already holds the first operand (buffer assignment makes them one); the kernel
-writes only what changes. Scatter visits its updates in order on one thread, so results do not depend
+writes only what changes. Scatter visits its updates in order on one thread, so no result depends
 on timing; a later update of the same element wins, or combines.
 """
 
@@ -21,6 +21,7 @@ from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loops import axis_name, buffers_of, combiner_of, place_of
 from ingot.kernel.pull import Place, Puller, clamp_index, compare, with_value
+from ingot.support.diagnostics import UnsupportedError
 
 
 def build_update_kernel(fused: Computation) -> LoopKernel:
@@ -67,6 +68,13 @@ def _scatter_stores(
     place = place_of(frame)
     element, values, mask = _scatter_target(puller, root, place)
     combiner = combiner_of(root)
+    if count > 1:
+        raise UnsupportedError(
+            "scatter of several operands has no kernel",
+            code="INGOT0333",
+            instruction=repr(root),
+            hint="scatter each operand by itself",
+        )
     made: list[Store] = []
     for number in range(count):
         value = puller.value(root.operands[count + 1 + number], place)
