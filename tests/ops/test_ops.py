@@ -10,9 +10,12 @@ import pytest
 from tests.support.op_cases import Case, difference, read_cases
 from tests.support.real_xla import run_hlo_text
 
+import ingot
+from ingot.client.compile import default_context
 from ingot.evaluator import evaluate, evaluated_opcodes
 from ingot.formats.hlo_text import parse
 from ingot.hlo.opdef import table
+from ingot.support.diagnostics import UnsupportedError
 
 FILES = sorted(Path(__file__).parent.glob("*.hlo"))
 CASES = [case for path in FILES for case in read_cases(path)]
@@ -45,6 +48,23 @@ def test_evaluator(case: Case) -> None:
     module = parse(case.text)
     for run in case.runs:
         _check(case, _flat(evaluate(module, run.inputs)), run.outputs, case.ulps)
+
+
+# How many rewrite rules may fire: any number, and none.
+_LEVELS: dict[str, int | None] = {"full": None, "bare": 0}
+
+
+@pytest.mark.parametrize("level", _LEVELS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_cpu(case: Case, level: str) -> None:
+    context = default_context()
+    context.rewrite_fuel = _LEVELS[level]
+    try:
+        executable = ingot.compile(parse(case.text), context=context)
+    except UnsupportedError as error:
+        pytest.skip(error.diagnostic.message)
+    for run in case.runs:
+        _check(case, _flat(executable(*run.inputs)), run.outputs, case.ulps)
 
 
 _ON_XLA = [case for case in CASES if not case.differs_from_xla and "?" not in case.text]
