@@ -1,20 +1,37 @@
-"""Contraction kernels as LLVM functions: `void k(ptr env, i64 chunk)`."""
+"""Contraction kernels as LLVM functions: `void k(ptr env, i64 chunk)`.
+
+A chunk runs its units: a block of rows and columns of one batch element. For each piece of k the
+unit packs what the schedule says, then runs micro-kernels row block by row block. Sums go straight
+to the result, or to a tile on the stack; from there the epilogue, a function of its own, evaluates
+the kernel's stores while the tile is in the L1 cache.
+
+Invariant: a unit writes its own elements of the results and nothing else.
+"""
 
 from __future__ import annotations
 
-from ingot.cpu.emit.elementwise import convert
-from ingot.cpu.emit.loop import EmittedKernel, Phase, open_kernel
-from ingot.cpu.emit.types import register_type, round_to
-from ingot.cpu.emit.values import Lanes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingot.cpu.emit.loop import EmittedKernel, Phase, bind_env, open_kernel
+from ingot.cpu.emit.microkernel import MicroKernel
+from ingot.cpu.emit.packing import Packer, Span, cell_type, lane_mask
+from ingot.cpu.emit.types import round_to
+from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.kernel.contraction_schedule import ContractionSchedule
+from ingot.kernel.contraction_schedule import ContractionSchedule, stride
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
-from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
-from ingot.llvm.values import Value
+from ingot.llvm.values import FunctionRef, Value
+
+TAIL_ROWS = (4, 1)
+"""Heights of the register blocks for rows left over when their number is not known."""
 
 
 def emit_contraction_kernel(
@@ -24,53 +41,365 @@ def emit_contraction_kernel(
     schedule: ContractionSchedule,
     target: TargetSpec,
 ) -> EmittedKernel:
-    """Emit the function of a contraction kernel into `module`."""
+    """Emit the functions of a contraction kernel into `module`."""
     count = len(kernel.buffers)
+    epilogue = None
+    if not schedule.store_direct:
+        epilogue = _emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
     f, emitter, _, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
-    lanes, element = schedule.lanes, kernel.accumulate
-    rows = emitter.index(kernel.batch.extent * kernel.m.extent)
-    extent, depth = emitter.index(kernel.n.extent), emitter.index(kernel.k.extent)
-    first = f.imul(chunk, schedule.grain)
-    last = f.imin(f.iadd(first, schedule.grain), rows)
-    wide = vector(register_type(element), lanes)
+    unit = UnitEmitter(f, emitter, kernel, schedule, target, epilogue)
+    if schedule.grain == 1:
+        unit.emit(chunk)
+    else:
+        first = f.imul(chunk, schedule.grain)
+        last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
+        f.loop(first, last, 1, [], lambda number, _: unit.emit(number))
+    f.ret()
+    return EmittedKernel((Phase(symbol, schedule.chunks),), count, kernel.symbols)
 
-    def block(row: Value, column: Value) -> None:
-        left = f.as_value(f.isub(extent, column))
-        numbers = f.const(vector(lt.I64, lanes), list(range(lanes)))
-        mask = f.icmp("slt", numbers, f.splat(left, lanes)) if lanes > 1 else None
-        emitter.names[kernel.batch.name] = f.idiv(row, emitter.index(kernel.m.extent))
-        emitter.names[kernel.m.name] = f.irem(row, emitter.index(kernel.m.extent))
-        emitter.names[kernel.n.name] = column
-        emitter.lanes = Lanes(kernel.n.name, lanes, mask)
 
-        def step(k: Value, carried: list[Value]) -> list[Value]:
-            emitter.names[kernel.k.name] = k
-            emitter.open_scope()
-            a, b = (
-                convert(f, emitter.vector_value(operand, lanes), operand.dtype, element)
-                for operand in (kernel.lhs, kernel.rhs)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A rectangle of the result, and how far its first element lies behind `origin`."""
+
+    m: Span
+    n: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where an operand's block lies: address of its first element, steps in elements."""
+
+    address: Value
+    row_step: IndexValue
+    column_step: IndexValue
+
+
+class UnitEmitter:
+    """Emits the units of one kernel into one function."""
+
+    def __init__(
+        self,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        kernel: ContractionKernel,
+        schedule: ContractionSchedule,
+        target: TargetSpec,
+        epilogue: FunctionRef | None,
+    ) -> None:
+        """Emit `kernel` as `schedule` says."""
+        self.f = f
+        self.emitter = emitter
+        self.kernel = kernel
+        self.schedule = schedule
+        self.target = target
+        self.epilogue = epilogue
+        self.cell = cell_type(kernel.accumulate)
+        self.packer = Packer(f, emitter, kernel.accumulate)
+        self.padded_depth = -(-schedule.k_block // schedule.lanes) * schedule.lanes
+        self.buffers = self._buffers()
+
+    @property
+    def _is_split(self) -> bool:
+        """Whether k is cut, so that sums go on through memory."""
+        extent = self.kernel.k.extent
+        return not isinstance(extent, int) or extent > self.schedule.k_block
+
+    def _buffers(self) -> dict[str, Value]:
+        schedule = self.schedule
+        sizes: dict[str, int] = {}
+        if schedule.pack_lhs:
+            sizes["lhs"] = schedule.rows * self._lhs_step
+        if schedule.rhs != "direct":
+            sizes["rhs"] = schedule.n_block * self.padded_depth
+        if self.epilogue is not None:
+            height = schedule.m_block if self._is_split else schedule.rows
+            # The epilogue may load lanes behind the last row.
+            sizes["tile"] = height * schedule.n_block + 2 * schedule.lanes
+        return {name: self.f.alloca(self.cell, size, 64) for name, size in sizes.items()}
+
+    @property
+    def _lhs_step(self) -> int:
+        # Odd in cache lines, so that rows do not fall into one cache set.
+        line = max(1, 512 // self.cell.bits)
+        return (-(-self.padded_depth // line) | 1) * line
+
+    # ---- loops
+
+    def emit(self, unit: Value) -> None:
+        """Emit unit number `unit`."""
+        f, schedule, kernel = self.f, self.schedule, self.kernel
+        m_extent = self.emitter.index(kernel.m.extent)
+        n_extent = self.emitter.index(kernel.n.extent)
+        row_blocks = f.iceildiv(m_extent, schedule.m_block)
+        column_blocks = f.iceildiv(n_extent, schedule.n_block)
+        number, row_block = self._divide(unit, row_blocks)
+        batch, column_block = self._divide(number, column_blocks)
+        self.emitter.names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else batch
+        block = Block(
+            self._span(kernel.m.name, row_block, schedule.m_block, m_extent),
+            self._span(kernel.n.name, column_block, schedule.n_block, n_extent),
+        )
+        k_extent = self.emitter.index(kernel.k.extent)
+        if not self._is_split:
+            self._piece(block, Span(kernel.k.name, 0, k_extent), False, True)
+            return
+        depth = schedule.k_block
+
+        def piece(start: Value, _: list[Value]) -> None:
+            following = f.iadd(start, depth)
+            count = f.isub(f.imin(following, k_extent), start)
+            last = f.ile(k_extent, following)
+            self._piece(block, Span(kernel.k.name, start, count), f.igt(start, 0), last)
+
+        # An empty k still has one piece: its sums are zero.
+        f.loop(0, f.imax(k_extent, 1), depth, [], piece, at_least_once=True)
+
+    def _divide(self, number: IndexValue, divisor: IndexValue) -> tuple[IndexValue, IndexValue]:
+        return self.f.idiv(number, divisor), self.f.irem(number, divisor)
+
+    def _span(self, axis: str, number: IndexValue, size: int, extent: IndexValue) -> Span:
+        f = self.f
+        if isinstance(extent, int) and extent <= size:
+            return Span(axis, 0, extent)
+        start = f.imul(number, size)
+        if isinstance(extent, int) and extent % size == 0:
+            return Span(axis, start, size)
+        return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start))
+
+    def _piece(self, block: Block, k: Span, accumulate: Condition, last: Condition) -> None:
+        """Emit the products of one piece of k over a unit."""
+        f, schedule = self.f, self.schedule
+        rhs = self._rhs(block, k)
+        rows = schedule.rows
+        whole = f.imul(f.idiv(block.m.count, rows), rows)
+
+        def at(height: int) -> Callable[[Value, list[Value]], None]:
+            return lambda first, _: self._row_block(block, k, rhs, first, height, accumulate, last)
+
+        f.loop(0, whole, rows, [], at(rows))
+        extent = self.kernel.m.extent
+        if isinstance(extent, int):
+            height = extent % rows
+            if height:
+                f.if_(
+                    f.ilt(whole, block.m.count),
+                    lambda: self._row_block(
+                        block, k, rhs, f.as_value(whole), height, accumulate, last
+                    ),
+                )
+            return
+        for height in TAIL_ROWS:
+            if height < rows:
+                left = f.isub(block.m.count, whole)
+                following = f.iadd(whole, f.imul(f.idiv(left, height), height))
+                f.loop(whole, following, height, [], at(height))
+                whole = following
+
+    def _row_block(
+        self,
+        block: Block,
+        k: Span,
+        rhs: Matrix,
+        first: Value,
+        height: int,
+        accumulate: Condition,
+        last: Condition,
+    ) -> None:
+        """Emit `height` rows from row `first` of a unit: its products, then its epilogue."""
+        f = self.f
+        m = Span(block.m.axis, f.iadd(block.m.start, first), height)
+        lhs = self._lhs(m, k, height)
+        result = self._result(m, block.n, first)
+        self._panels(block.n, k, (lhs, rhs, result), height, accumulate)
+        if self.epilogue is not None:
+            reference = self.epilogue
+            batch = self.emitter.names[self.kernel.batch.name]
+            args = [result.address]
+            args += [
+                f.as_value(item) for item in (batch, m.start, height, block.n.start, block.n.count)
+            ]
+            f.if_(last, lambda: f.call(reference, [f.params[0], *args]) and None)
+
+    def _panels(
+        self,
+        n: Span,
+        k: Span,
+        matrices: tuple[Matrix, Matrix, Matrix],
+        height: int,
+        accumulate: Condition,
+    ) -> None:
+        """Emit the micro-kernels of one row block, panel by panel."""
+        f, schedule = self.f, self.schedule
+        columns = schedule.columns
+        whole = f.imul(f.idiv(n.count, columns), columns)
+        panel_step = 1 if schedule.rhs == "direct" else self.padded_depth
+
+        def run(first: IndexValue, micro: MicroKernel, left: IndexValue) -> None:
+            lhs, rhs, result = matrices
+            pointers = (
+                lhs.address,
+                f.gep(rhs.address, f.imul(first, panel_step), self.cell),
+                f.gep(result.address, first, self.cell),
             )
-            emitter.close_scope()
-            if element is PRED:
-                return [f.or_(carried[0], f.and_(a, b))]
-            if element.is_float and target.has_fma:
-                return [f.fma(a, b, carried[0])]
-            return [f.add(f.mul(a, b), carried[0])]
+            strides = (lhs.row_step, lhs.column_step, rhs.row_step, result.row_step)
+            micro.call(f, pointers, k.count, accumulate, left, strides)
 
+        micro = self._micro_kernel(matrices, height, schedule.vectors, schedule.vectors)
+        f.loop(0, whole, columns, [], lambda first, _: run(first, micro, 0))
+        extent = self.kernel.n.extent
+        if isinstance(extent, int):
+            tail = extent % columns
+            vectors = -(-tail // schedule.lanes)
+            whole_vectors = tail // schedule.lanes
+        else:
+            tail, vectors, whole_vectors = 1, schedule.vectors, 0
+        if tail:
+            micro_tail = self._micro_kernel(matrices, height, vectors, whole_vectors)
+            left = f.isub(n.count, whole)
+            f.if_(f.igt(left, 0), lambda: run(whole, micro_tail, left))
+
+    def _micro_kernel(
+        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, vectors: int, whole: int
+    ) -> MicroKernel:
+        lhs, rhs, result = matrices
+        is_masked = whole < vectors
+        return MicroKernel(
+            element=self.cell,
+            lanes=self.schedule.lanes,
+            rows=rows,
+            vectors=vectors,
+            fma=self.target.has_fma,
+            logical=self.kernel.accumulate is PRED,
+            a_row=_known(lhs.row_step) if rows > 1 else 0,
+            a_step=_known(lhs.column_step),
+            b_step=_known(rhs.row_step),
+            c_row=_known(result.row_step) if rows > 1 else 0,
+            accumulates=self._is_split,
+            whole_vectors=whole,
+            mask_loads=is_masked and self.schedule.rhs == "direct",
+            mask_stores=is_masked and self.schedule.store_direct,
+        )
+
+    # ---- operands and results
+
+    def _address(self, buffer: int, where: int | Dim) -> Value:
+        f = self.f
+        return f.gep(self.emitter.buffers[buffer], self.emitter.index(where), self.cell)
+
+    def _step(self, where: int | Dim, axis: str) -> IndexValue:
+        step = stride(where, axis)
+        assert step is not None, "the schedule reads only linear operands in place"
+        return self.emitter.index(step)
+
+    def _lhs(self, m: Span, k: Span, height: int) -> Matrix:
+        kernel = self.kernel
+        if not self.schedule.pack_lhs:
+            self.emitter.names.update({m.axis: m.start, k.axis: k.start})
+            where = kernel.lhs.payload.index
+            return Matrix(
+                self._address(kernel.lhs.payload.buffer, where),
+                self._step(where, m.axis),
+                self._step(where, k.axis),
+            )
+        buffer = self.buffers["lhs"]
+        rows = Span(m.axis, m.start, height)
+        self.packer.rows(kernel.lhs, buffer, rows, k, self._lhs_step, self.schedule.lanes)
+        return Matrix(buffer, self._lhs_step, 1)
+
+    def _rhs(self, block: Block, k: Span) -> Matrix:
+        kernel, schedule = self.kernel, self.schedule
+        if schedule.rhs == "direct":
+            self.emitter.names.update({block.n.axis: block.n.start, k.axis: k.start})
+            where = kernel.rhs.payload.index
+            return Matrix(
+                self._address(kernel.rhs.payload.buffer, where), self._step(where, k.axis), 1
+            )
+        buffer = self.buffers["rhs"]
+        shape = (schedule.lanes, schedule.columns, self.padded_depth)
+        is_transposed = schedule.rhs == "transposed"
+        self.packer.panels(kernel.rhs, buffer, block.n, k, shape, is_transposed)
+        return Matrix(buffer, schedule.columns, 1)
+
+    def _result(self, m: Span, n: Span, first: Value) -> Matrix:
+        if self.epilogue is None:
+            (store,) = self.kernel.stores
+            self.emitter.names.update({m.axis: m.start, n.axis: n.start})
+            address = self._address(store.buffer, store.index)
+            return Matrix(address, self._step(store.index, m.axis), 1)
+        step = self.schedule.n_block
+        row = self.f.imul(first, step) if self._is_split else 0
+        return Matrix(self.f.gep(self.buffers["tile"], row, self.cell), step, 1)
+
+
+def _known(step: IndexValue) -> int | None:
+    return step if isinstance(step, int) else None
+
+
+# ---- the epilogue
+
+
+def _emit_epilogue(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: ContractionKernel,
+    schedule: ContractionSchedule,
+    target: TargetSpec,
+) -> FunctionRef:
+    """Emit `void epilogue(env, tile, batch, row, rows, column, columns)`; return it."""
+    params = [("env", lt.PTR), ("tile", lt.PTR)]
+    params += [(name, lt.I64) for name in ("batch", "row", "rows", "column", "columns")]
+    f = module.function(
+        symbol, lt.VOID, params, linkage="internal", attrs="nounwind noinline uwtable"
+    )
+    env, tile, batch, first_row, rows, first_column, columns = f.params
+    count = len(kernel.buffers)
+    emitter, _ = bind_env(f, env, count, kernel.symbols, target.has_fma)
+    emitter.names[kernel.batch.name] = batch
+    lanes = _epilogue_lanes(schedule)
+    cell = cell_type(kernel.accumulate)
+    exprs = [item for store in kernel.stores for item in store.exprs]
+    sums = [item for item in walk(tuple(exprs)) if item.op == "accumulator"]
+
+    def vectors(at: Value, column: Value, mask: Value | None) -> None:
+        emitter.names[kernel.n.name] = f.iadd(first_column, column)
+        emitter.lanes = Lanes(kernel.n.name, lanes, mask)
         emitter.open_scope()
-        (total,) = f.loop(0, depth, 1, [f.zero(wide)], step)
-        total = round_to(f, total, element)
-        for item in walk(tuple(store.value for store in kernel.stores)):
-            if item.op == "accumulator":
-                emitter.bind(item, total)
+        value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
+        if kernel.accumulate is PRED:
+            value = f.icmp("ne", value, f.zero(value.type))
+        value = round_to(f, value, kernel.accumulate)
+        for item in sums:
+            emitter.bind(item, value)
         for store in kernel.stores:
             emitter.store(store)
         emitter.close_scope()
+        emitter.lanes = None
 
-    def columns(row: Value, _: list[Value]) -> list[Value]:
-        f.loop(0, extent, lanes, [], lambda column, _: block(row, column))
-        return []
+    def row(number: Value, _: list[Value]) -> None:
+        at = f.gep(tile, f.imul(number, schedule.n_block), cell)
+        emitter.names[kernel.m.name] = f.iadd(first_row, number)
+        emitter.open_scope()
+        emitter.prepare(exprs, frozenset((kernel.n.name,)))
+        whole = f.imul(f.idiv(columns, lanes), lanes)
+        f.loop(0, whole, lanes, [], lambda column, _: vectors(at, column, None))
+        if lanes > 1:
 
-    f.loop(first, last, 1, [], columns)
+            def rest() -> None:
+                mask = lane_mask(f, f.isub(columns, whole), lanes)
+                vectors(at, f.as_value(whole), mask)
+
+            f.if_(f.ilt(whole, columns), rest)
+        emitter.close_scope()
+
+    emitter.open_scope()
+    emitter.prepare(exprs, frozenset((kernel.m.name, kernel.n.name)))
+    f.loop(0, rows, 1, [], row)
+    emitter.close_scope()
     f.ret()
-    return EmittedKernel((Phase(symbol, schedule.chunks),), count, kernel.symbols)
+    return f.reference
+
+
+def _epilogue_lanes(schedule: ContractionSchedule) -> int:
+    """Return two vectors' lanes where the register block has them."""
+    return schedule.lanes * (2 if schedule.vectors > 1 else 1)

@@ -1,0 +1,180 @@
+"""The innermost part of a matrix product: a block of sums held in registers.
+
+A micro-kernel is an internal function: C[rows, columns] (+)= A[rows, k] * B[k, columns]. A is read
+one element at a time and broadcast; B and C in vectors. Strides known at compile time become
+immediate offsets; the others are parameters. Equal micro-kernels of a module are one function.
+
+Invariant: each sum adds its products in order of k, one fma (or multiply and add) each, whatever
+the block's shape, so that results do not depend on tiling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
+from ingot.llvm.index import Condition, Index
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+STRIDES = ("a_row", "a_step", "b_step", "c_row")
+
+
+@dataclass(frozen=True, slots=True)
+class MicroKernel:
+    """What one micro-kernel is; strides are in elements, None when they are parameters.
+
+    Attributes:
+        element: type of a sum and of every operand element.
+        lanes, rows, vectors: shape of the block of sums.
+        fma: whether float products are fused with the addition.
+        logical: whether elements are 0 or 1 and the product is "and", the sum "or".
+        a_row, a_step: steps of A along m and k.
+        b_step: step of B along k (1 along n).
+        c_row: step of C along m (1 along n).
+        accumulates: whether C may hold sums that go on (a parameter says whether it does).
+        whole_vectors: how many leading vectors are whole; the others are masked by `columns`.
+        mask_loads: whether masked vectors of B are loaded under the mask.
+        mask_stores: whether masked vectors of C are loaded and stored under the mask.
+    """
+
+    element: Type
+    lanes: int
+    rows: int
+    vectors: int
+    fma: bool
+    logical: bool
+    a_row: int | None
+    a_step: int | None
+    b_step: int | None
+    c_row: int | None
+    accumulates: bool
+    whole_vectors: int
+    mask_loads: bool
+    mask_stores: bool
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it: equal names, equal code."""
+        strides = "_".join("x" if s is None else str(s) for s in self._strides())
+        masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
+        kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
+        return f"micro_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
+
+    def _strides(self) -> tuple[int | None, ...]:
+        return (self.a_row, self.a_step, self.b_step, self.c_row)
+
+    def call(
+        self,
+        f: FunctionBuilder,
+        pointers: tuple[Value, Value, Value],
+        depth: Index,
+        accumulate: Condition,
+        columns: Index,
+        strides: tuple[Index, ...],
+    ) -> None:
+        """Run on A, B, C: `depth` products; `columns` counts the valid ones of masked vectors."""
+        passed = [
+            f.as_value(given)
+            for given, known in zip(strides, self._strides(), strict=True)
+            if known is None
+        ]
+        args = [*pointers, f.as_value(depth), f.as_condition(accumulate), f.as_value(columns)]
+        f.call(f.owner.helper(self.name, self._define), [*args, *passed])
+
+    def _define(self, module: ModuleBuilder) -> FunctionRef:
+        unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
+        params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
+        params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
+        params += [(name, lt.I64) for name in unknown]
+        f = module.function(
+            self.name, lt.VOID, params, linkage="internal", attrs="nounwind noinline"
+        )
+        _Body(self, f, dict(zip(unknown, f.params[6:], strict=True))).emit()
+        return f.reference
+
+
+class _Body:
+    """Emits one micro-kernel."""
+
+    def __init__(self, spec: MicroKernel, f: FunctionBuilder, given: dict[str, Value]) -> None:
+        self.spec = spec
+        self.f = f
+        self.wide = vector(spec.element, spec.lanes)
+        self.a, self.b, self.c, self.depth, self.accumulate, self.columns = f.params[:6]
+        known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
+        known["c_row"] = spec.c_row
+        self.strides: dict[str, Index] = {
+            name: given[name] if step is None else step for name, step in known.items()
+        }
+        self.masks: list[Value | None] = []
+
+    def emit(self) -> None:
+        f, spec = self.f, self.spec
+        self.masks = [self._mask(number) for number in range(spec.vectors)]
+        zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
+        may_go_on = self.accumulate if spec.accumulates else False
+        sums = f.if_(may_go_on, self._old_sums, otherwise=zeros)
+        sums = f.loop(0, self.depth, 1, sums, self._step)
+        for number, value in enumerate(sums):
+            row, column = divmod(number, spec.vectors)
+            mask = self.masks[column] if spec.mask_stores else None
+            if mask is None:
+                f.store(value, self._c(row, column), spec.element.alignment)
+            else:
+                f.masked_store(value, self._c(row, column), mask)
+        f.ret()
+
+    def _mask(self, number: int) -> Value | None:
+        f, spec = self.f, self.spec
+        if number < spec.whole_vectors or not (spec.mask_loads or spec.mask_stores):
+            return None
+        left = f.trunc(f.as_value(f.isub(self.columns, number * spec.lanes)), lt.I32)
+        numbers = f.const(vector(lt.I32, spec.lanes), list(range(spec.lanes)))
+        return f.icmp("slt", numbers, f.splat(left, spec.lanes))
+
+    def _c(self, row: int, column: int) -> Value:
+        f, element = self.f, self.spec.element
+        start = f.gep(self.c, f.imul(self.strides["c_row"], row), element)
+        return f.gep(start, column * self.spec.lanes, element)
+
+    def _old_sums(self) -> list[Value]:
+        spec = self.spec
+        return [
+            self._vector(self._c(row, column), self.masks[column] if spec.mask_stores else None)
+            for row in range(spec.rows)
+            for column in range(spec.vectors)
+        ]
+
+    def _vector(self, pointer: Value, mask: Value | None) -> Value:
+        if mask is None:
+            return self.f.load(self.wide, pointer, self.spec.element.alignment)
+        return self.f.masked_load(self.wide, pointer, mask)
+
+    def _step(self, k: Index, sums: list[Value]) -> list[Value]:
+        f, spec = self.f, self.spec
+        b_row = f.gep(self.b, f.imul(k, self.strides["b_step"]), spec.element)
+        b = [
+            self._vector(
+                f.gep(b_row, number * spec.lanes, spec.element),
+                self.masks[number] if spec.mask_loads else None,
+            )
+            for number in range(spec.vectors)
+        ]
+        a_column = f.gep(self.a, f.imul(k, self.strides["a_step"]), spec.element)
+        found: list[Value] = []
+        for row in range(spec.rows):
+            where = f.gep(a_column, f.imul(self.strides["a_row"], row), spec.element)
+            a = f.splat(f.load(spec.element, where), spec.lanes)
+            for number in range(spec.vectors):
+                found.append(self._product(a, b[number], sums[row * spec.vectors + number]))
+        return found
+
+    def _product(self, a: Value, b: Value, total: Value) -> Value:
+        f, spec = self.f, self.spec
+        if spec.logical:
+            return f.or_(total, f.and_(a, b))
+        if spec.element.is_float and spec.fma:
+            return f.fma(a, b, total)
+        return f.add(f.mul(a, b), total)

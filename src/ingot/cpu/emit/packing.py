@@ -1,0 +1,208 @@
+"""Packing of contraction operands: any expression evaluated into the layout of micro-kernels.
+
+The lhs is packed a register block of rows at a time, row after row; the rhs a unit's block of
+columns at a time, in panels as wide as the register block, each k after k. Lanes run along the axis
+that the operand's loads walk with stride one; a panel whose lanes run along k is transposed in
+registers.
+
+Invariant: what lies beyond the operand's extents in a buffer is never stored in a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.cpu.emit.elementwise import convert
+from ingot.cpu.emit.types import register_type
+from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
+from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.expr import Expr
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+
+def cell_type(accumulate: DType) -> Type:
+    """Return the LLVM type of one sum and of one packed element."""
+    return lt.I8 if accumulate is PRED else register_type(accumulate)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run along an axis: `count` positions from `start`."""
+
+    axis: str
+    start: IndexValue
+    count: IndexValue
+
+
+class Packer:
+    """Evaluates operand blocks of one kernel into buffers."""
+
+    def __init__(self, f: FunctionBuilder, emitter: ValueEmitter, accumulate: DType) -> None:
+        """Pack as elements of the type that products are summed in."""
+        self.f = f
+        self.emitter = emitter
+        self.accumulate = accumulate
+        self.cell = cell_type(accumulate)
+
+    def rows(
+        self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: int, lanes: int
+    ) -> None:
+        """Pack rows of the lhs: element (i, k) to `buffer[i * row_step + k]`."""
+        f, emitter = self.f, self.emitter
+
+        def row(i: Value, _: list[Value]) -> None:
+            emitter.names[m.axis] = f.iadd(m.start, i)
+            start = f.gep(buffer, f.imul(i, row_step), self.cell)
+
+            def at(position: Value, mask: Value | None) -> None:
+                value = self._evaluate(operand, k, position, lanes, mask)
+                f.store(value, f.gep(start, position, self.cell), self.cell.alignment)
+
+            self._vectors(k.count, lanes, at)
+
+        f.loop(0, m.count, 1, [], row)
+
+    def panels(
+        self,
+        operand: Expr,
+        buffer: Value,
+        n: Span,
+        k: Span,
+        shape: tuple[int, int, int],
+        transposed: bool,
+    ) -> None:
+        """Pack columns of the rhs; `shape` is (lanes, columns, depth) of a panel of the buffer.
+
+        Element (k, j) goes to `buffer[(j // columns * depth + k) * columns + j % columns]`.
+        """
+        f = self.f
+        lanes, columns, depth = shape
+
+        def panel(first: Value, _: list[Value]) -> None:
+            start = f.gep(buffer, f.imul(first, depth), self.cell)
+            left = f.isub(n.count, first)
+            part = Span(n.axis, f.iadd(n.start, first), f.imin(left, columns))
+            if transposed:
+                self._transposed_panel(operand, start, part, k, lanes, columns)
+            elif isinstance(n.count, int) and n.count % columns == 0:
+                self._panel(operand, start, part, k, lanes, columns, masked=False)
+            else:
+                f.if_(
+                    f.ige(left, columns),
+                    lambda: self._panel(operand, start, part, k, lanes, columns, masked=False),
+                    lambda: self._panel(operand, start, part, k, lanes, columns, masked=True),
+                )
+
+        f.loop(0, n.count, columns, [], panel)
+
+    def _panel(
+        self,
+        operand: Expr,
+        start: Value,
+        n: Span,
+        k: Span,
+        lanes: int,
+        columns: int,
+        masked: bool,
+    ) -> None:
+        """Pack one panel with lanes along n."""
+        f, emitter = self.f, self.emitter
+        offsets = range(0, columns, lanes)
+        masks = [lane_mask(f, f.isub(n.count, at), lanes) if masked else None for at in offsets]
+
+        def line(step: Value, _: list[Value]) -> None:
+            emitter.names[k.axis] = f.iadd(k.start, step)
+            target = f.gep(start, f.imul(step, columns), self.cell)
+            for offset, mask in zip(offsets, masks, strict=True):
+                value = self._evaluate(operand, n, offset, lanes, mask)
+                f.store(value, f.gep(target, offset, self.cell), self.cell.alignment)
+
+        f.loop(0, k.count, 1, [], line)
+
+    def _transposed_panel(
+        self, operand: Expr, start: Value, n: Span, k: Span, lanes: int, columns: int
+    ) -> None:
+        """Pack one panel with lanes along k: square blocks are transposed in registers."""
+        f, emitter = self.f, self.emitter
+        last = f.isub(n.count, 1)
+
+        def group(offset: Value, _: list[Value]) -> None:
+            def square(position: Value, mask: Value | None) -> None:
+                lines: list[Value] = []
+                for number in range(lanes):
+                    # Columns beyond the last repeat it: they are computed and not stored.
+                    column = f.imin(f.iadd(offset, number), last)
+                    emitter.names[n.axis] = f.iadd(n.start, column)
+                    lines.append(self._evaluate(operand, k, position, lanes, mask))
+                target = f.gep(start, f.iadd(f.imul(position, columns), offset), self.cell)
+                for number, line in enumerate(transpose(f, lines)):
+                    f.store(line, f.gep(target, number * columns, self.cell), self.cell.alignment)
+
+            is_even = isinstance(k.count, int) and k.count % lanes == 0
+
+            def step(position: Value, _: list[Value]) -> None:
+                # One body, masked throughout where there is a tail: a square is much code.
+                left = f.isub(k.count, position)
+                square(position, None if is_even else lane_mask(f, left, lanes))
+
+            f.loop(0, k.count, lanes, [], step)
+
+        f.loop(0, columns, lanes, [], group)
+
+    def _vectors(self, count: IndexValue, lanes: int, body: object) -> None:
+        """Run `body(position, mask)` for vectors of `count` positions, the last one masked."""
+        f = self.f
+        whole = f.imul(f.idiv(count, lanes), lanes)
+        f.loop(0, whole, lanes, [], lambda position, _: body(position, None))  # type: ignore
+        if lanes == 1:
+            return
+
+        def rest() -> None:
+            body(f.as_value(whole), lane_mask(f, f.isub(count, whole), lanes))  # type: ignore
+
+        f.if_(f.ilt(whole, count), rest)
+
+    def _evaluate(
+        self, operand: Expr, along: Span, offset: IndexValue, lanes: int, mask: Value | None
+    ) -> Value:
+        """Return the operand's elements from `offset` on along an axis, as packed elements."""
+        f, emitter = self.f, self.emitter
+        emitter.names[along.axis] = f.iadd(along.start, offset)
+        emitter.lanes = Lanes(along.axis, lanes, mask)
+        emitter.open_scope()
+        value = emitter.vector_value(operand, lanes)
+        emitter.close_scope()
+        emitter.lanes = None
+        value = convert(f, value, operand.dtype, self.accumulate)
+        return f.zext(value, vector(self.cell, lanes)) if self.accumulate is PRED else value
+
+
+def lane_mask(f: FunctionBuilder, count: IndexValue, lanes: int) -> Value | None:
+    """Return the mask of the first `count` lanes."""
+    if lanes == 1:
+        return None
+    narrow = f.trunc(f.as_value(count), lt.I32)
+    numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
+    return f.icmp("slt", numbers, f.splat(narrow, lanes))
+
+
+def transpose(f: FunctionBuilder, rows: list[Value]) -> list[Value]:
+    """Return the columns of a square of vectors (a power of two), by halves of growing distance."""
+    count = len(rows)
+    distance = 1
+    while distance < count:
+        # Lane i of the lower row: its own, or the upper row's lane i - distance; and so on.
+        low = [i if not i & distance else count + i - distance for i in range(count)]
+        high = [i + distance if not i & distance else count + i for i in range(count)]
+        result = list(rows)
+        for at in range(count):
+            if not at & distance:
+                pair = rows[at], rows[at | distance]
+                result[at] = f.shuffle(*pair, low)
+                result[at | distance] = f.shuffle(*pair, high)
+        rows = result
+        distance *= 2
+    return rows
