@@ -25,7 +25,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
-from ingot.passes.buffers.packing import aligned
+from ingot.passes.buffers.verify import verify_assignment
 from ingot.support.timing import PhaseTimer
 
 
@@ -61,7 +61,9 @@ def compile_module(
     with timer.phase("kernels"):
         kernels = compile_kernels(module, target)
     with timer.phase("buffers"):
-        assignment = assign_buffers(module, module.schedule)
+        assignment = assign_buffers(module, module.schedule, scratch_bytes(kernels))
+        if context.debug:
+            verify_assignment(module, module.schedule, assignment)
     with timer.phase("host program"):
         return _link_up(module, kernels, assignment, target)
 
@@ -89,12 +91,11 @@ def _link_up(
     module: Module, kernels: KernelSet, assignment: BufferAssignment, target: TargetSpec
 ) -> CpuProgram:
     plan = plan_sizes(module)
-    scratch_offset = aligned(assignment.arena_bytes)
-    arena_bytes = scratch_offset + scratch_bytes(kernels)
+    arena_bytes = assignment.arena_bytes
     info = program_info(module, "program", plan)
     builder = ModuleBuilder("host")
     emit_sizes(builder, module, plan, info, arena_bytes)
-    HostProgram(builder, module, assignment, kernels, info, plan.symbols, scratch_offset).emit()
+    HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
     text = builder.text()
     artifact = Artifact(
         info,

@@ -27,7 +27,7 @@ from ingot.support.diagnostics import UnsupportedError
 _VIEWS = frozenset(
     {
         "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "reshape",
-        "optimization-barrier", "add-dependency", "after-all",
+        "opt-barrier", "add-dependency", "after-all",
     }
 )  # fmt: skip
 RUNTIME_POOL, RUNTIME_PARALLEL = 0, 8
@@ -44,7 +44,6 @@ class HostProgram:
         kernels: KernelSet,
         info: ProgramInfo,
         symbols: tuple[str, ...],
-        scratch_offset: int | Dim,
     ) -> None:
         """Emit into `builder`.
 
@@ -55,9 +54,7 @@ class HostProgram:
             kernels: compiled kernels of its fusions.
             info: the ABI description.
             symbols: size names in ABI order.
-            scratch_offset: where in the arena the kernels' scratch is, in bytes.
         """
-        self.scratch_offset = scratch_offset
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
@@ -201,7 +198,7 @@ class HostProgram:
         f.call_indirect(self.parallel, lt.VOID, types, arguments)
 
     def _scratch(self) -> Value:
-        return self.f.gep(self.temp, self.emitter.index(self.scratch_offset))
+        return self.f.gep(self.temp, self.emitter.index(self.assignment.scratch_offset))
 
     def _size(self, name: str) -> Value:
         return self.f.as_value(self.emitter.names[name])
