@@ -54,7 +54,7 @@ def test_evaluator(case: Case) -> None:
 _LEVELS: dict[str, int | None] = {"full": None, "bare": 0}
 
 
-@pytest.mark.parametrize("level", _LEVELS)
+@pytest.mark.parametrize("level", ["full", pytest.param("bare", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_cpu(case: Case, level: str) -> None:
     context = default_context()
