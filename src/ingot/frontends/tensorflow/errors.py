@@ -1,8 +1,8 @@
 """From Ingot's errors to TensorFlow's, text and all.
 
-Inside a kernel an error is a status: `status_of` gives code and text. In Python it is an exception
-of `tf.errors`. Both carry the whole diagnostic: the op, the node, the user's file and line, why,
-and what to do.
+Inside a kernel an error is a status: `status_of` gives code and text, and TensorFlow makes of it
+the exception of `tf.errors` that its code stands for. The text is the whole diagnostic: the op, the
+node, the user's file and line, why, and what to do.
 
 Invariant: no exception leaves a trampoline; what is not an `IngotError` is reported as a bug of
 Ingot with its traceback.
@@ -10,22 +10,41 @@ Ingot with its traceback.
 
 from __future__ import annotations
 
+import re
 import traceback
+from typing import Any
 
 from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.modules import errors
 from ingot.support.diagnostics import IngotError, InternalError, ResourceError
+
+HEADLINE = "Ingot cannot compile"
+
+_TRACED_NAME = re.compile(r"__(?:inference|forward|inference___backward)_(.+)_\d+")
+_OWN_NODES = frozenset({"launch"})
+_WRAPPER = re.compile(
+    r"^\{\{function_node __wrapped__[^}]*\}\} |\s*\[\[\{*node [^\]]*\]\]|\s*\[Op:\w*\]$"
+)
+
+
+def function_text(name: str) -> str:
+    """Return how messages call a function that TensorFlow named.
+
+    Example (of a forward function that was made for a tape):
+        `__forward_step_12` -> "the function 'step' (__forward_step_12)"
+    """
+    match = _TRACED_NAME.fullmatch(name)
+    return f"the function '{name}'" if match is None else f"the function '{match[1]}' ({name})"
 
 
 def status_of(error: BaseException, function: str) -> tuple[int, str]:
     """Return TensorFlow's status code and the text for an error of `function`."""
     if isinstance(error, IngotError):
-        text = f"Ingot cannot compile the function '{function}':\n{error.diagnostic.render()}"
+        text = f"{HEADLINE} {function_text(function)}:\n{error.diagnostic.render()}"
         return _code(error), text
     lines = "".join(traceback.format_exception(error))
     return (
         capi.INTERNAL,
-        f"Ingot failed on the function '{function}'. This is a bug in Ingot.\n{lines}",
+        f"Ingot failed on {function_text(function)}. This is a bug in Ingot.\n{lines}",
     )
 
 
@@ -35,7 +54,21 @@ def _code(error: IngotError) -> int:
     return capi.INTERNAL if isinstance(error, InternalError) else capi.INVALID_ARGUMENT
 
 
-def translate(error: IngotError, function: str) -> Exception:
-    """Return the `tf.errors` exception for an error met outside of a kernel."""
-    code, text = status_of(error, function)
-    return errors.exception_type_from_error_code(code)(None, None, text)
+def without_wrapper(text: str) -> str:
+    """Return a message without what TensorFlow puts around it: names of ops that are Ingot's."""
+    return _WRAPPER.sub("", text)
+
+
+def keep_own_text(interpolate: Any) -> Any:
+    """Return TensorFlow's `InterpolateRuntimeError.interpolate` that leaves Ingot's text alone.
+
+    TensorFlow adds where the failing node was made, which for a launch is nowhere; the diagnostic
+    names the user's own line.
+    """
+
+    def interpolated(scope: Any, message: str, node_names: Any, debug_info: Any) -> str:
+        if HEADLINE in message or _OWN_NODES.issuperset(node_names):
+            return without_wrapper(message.strip())
+        return str(interpolate(scope, message, node_names, debug_info))
+
+    return interpolated

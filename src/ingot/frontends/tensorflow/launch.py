@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.errors import status_of
+from ingot.frontends.tensorflow.errors import function_text, status_of
 from ingot.frontends.tensorflow.launch_records import LAUNCH, VARIABLE, VARIANT
 
 Ranks = tuple[int, ...]
@@ -202,7 +202,7 @@ def _array(variant: _Variant, item: Any, values: Sequence[int]) -> int:
 
 def _texts(variant: _Variant, name: str, texts: Sequence[str]) -> int:
     buffers = [
-        ctypes.create_string_buffer(f"In the function '{name}': {text}".encode()) for text in texts
+        ctypes.create_string_buffer(f"In {function_text(name)}: {text}".encode()) for text in texts
     ]
     variant.kept.append(buffers)
     return _array(variant, ctypes.c_uint64, [ctypes.addressof(item) for item in buffers])

@@ -19,9 +19,10 @@ from typing import Any
 from ingot.frontends.tensorflow.body import BodyWriter, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import FunctionSnapshot, snapshot
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
+from ingot.frontends.tensorflow.errors import without_wrapper
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
-from ingot.frontends.tensorflow.modules import context, execute
+from ingot.frontends.tensorflow.modules import context, errors, execute
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
 from ingot.frontends.tensorflow.variables import bind
@@ -84,7 +85,11 @@ class Replacement:
             self._attributes = ("Tin", kinds[0], "Tout", kinds[1], *numbers)
         given = [inputs[item.input] for item in self.binding.parameters]
         count = len(self._attributes[3])
-        results = execute.execute(self._op, count, given, self._attributes, context.context())
+        try:
+            results = execute.execute(self._op, count, given, self._attributes, context.context())
+        except errors.OpError as error:
+            error._message = without_wrapper(error.message)
+            raise
         if not self.binding.handed_on:
             return results
         outputs: list[Any] = [None] * len(self.function.outputs)
