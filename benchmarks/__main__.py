@@ -1,0 +1,75 @@
+"""`python -m benchmarks`: run the comparison, print the tables, write `RESULTS.md` and the plot."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.compare import Plan, Row, measure, workers
+from benchmarks.engines import ENGINES
+from benchmarks.plot import svg
+from benchmarks.programs import PROGRAMS, Program
+from benchmarks.report import as_text, factor, machine, markdown, sections
+from benchmarks.worker import Worker
+
+HERE = Path(__file__).resolve().parent
+QUICK = Plan(rounds=3, budget=0.03, compilations=1)
+
+
+def arguments() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only programs whose names have one of these")
+    parser.add_argument("--quick", action="store_true", help="few programs, one minute, no files")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="which engines take part")
+    parser.add_argument("--rounds", type=int, default=Plan().rounds, help="turns of each engine")
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    return parser.parse_args()
+
+
+def chosen(options: argparse.Namespace) -> list[Program]:
+    """Return the programs to run."""
+    programs = [p for p in PROGRAMS if p.quick or not options.quick or options.names]
+    if options.names:
+        programs = [p for p in programs if any(name in p.name for name in options.names)]
+    return programs
+
+
+def main() -> int:
+    """Run; return 1 if a row failed."""
+    options = arguments()
+    threads = [int(count) for count in options.threads.split(",")]
+    plan = QUICK if options.quick else Plan(rounds=options.rounds)
+    facts = machine()
+    print("\n".join(facts), flush=True)
+    rows: list[Row] = []
+    failed = 0
+    with workers(options.engines.split(","), threads) as crew:
+        for program in chosen(options):
+            row = _attempt(program, crew, plan)
+            failed += row is None
+            if row is not None:
+                rows.append(row)
+                ratios = ", ".join(f"{factor(row.ratio('XLA', n))} at {n}" for n in threads)
+                print(f"{program.name:34} XLA / Ingot: {ratios}", flush=True)
+    for title, table in sections(rows, threads):
+        print(f"\n{title}\n{as_text(table)}")
+    if not (options.quick or options.names or options.no_write or failed):
+        (HERE / "RESULTS.md").write_text(markdown(rows, threads, facts), encoding="utf-8")
+        (HERE / "results.svg").write_text(svg(rows, threads), encoding="utf-8")
+        print(f"\nwritten: {HERE / 'RESULTS.md'}")
+    return 1 if failed else 0
+
+
+def _attempt(program: Program, crew: list[Worker], plan: Plan) -> Row | None:
+    try:
+        return measure(program, crew, plan)
+    except (RuntimeError, ArithmeticError) as error:
+        print(f"{program.name}: FAILED\n{error}", flush=True)
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

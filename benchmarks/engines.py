@@ -1,0 +1,182 @@
+"""The engines: Ingot, jaxlib's XLA, TensorFlow's XLA. Each compiles and calls one program at a time.
+
+An engine lives in a process of its own (`worker`), so that no thread pool stands in another's way.
+`compile_once` compiles from nothing what was loaded and returns the seconds: XLA from lowered HLO
+to executable, Ingot from the parsed module to executable, TensorFlow's the whole first call.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks.programs import Program
+
+
+class Engine(Protocol):
+    """What a worker needs of an engine."""
+
+    def load(self, program: Program, hlo: str) -> str:
+        """Get ready to run a program; return its HLO text if this engine makes it."""
+        ...
+
+    def compile_once(self) -> float:
+        """Compile the loaded program from nothing; return the seconds."""
+        ...
+
+    def run(self) -> Any:
+        """Call the program once and wait for its results."""
+        ...
+
+    def results(self) -> list[np.ndarray]:
+        """Return the program's results."""
+        ...
+
+
+_WARM_UP = """\
+HloModule warm_up
+
+ENTRY main {
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] add(x, x)
+}
+"""
+
+
+class IngotEngine:
+    """Ingot, called with NumPy arrays; it gives NumPy arrays."""
+
+    def __init__(self) -> None:
+        """Compile something, so that no program pays for the imports and for starting LLVM."""
+        import ingot
+
+        self._parse = ingot.parse_hlo
+        self._compile: Callable[[Any], Any] = ingot.compile
+        self._compile(self._parse(_WARM_UP)).call(np.zeros(8, np.float32))
+
+    def load(self, program: Program, hlo: str) -> str:
+        """Parse the HLO that JAX lowered the program to."""
+        self._module = self._parse(hlo)
+        self._inputs = program.inputs()
+        return ""
+
+    def compile_once(self) -> float:
+        """Compile in a forked child: nothing that this process has compiled is reused."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            start = time.perf_counter()
+            self._compile(self._module)
+            os.write(writer, str(time.perf_counter() - start).encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            text = pipe.read()
+        os.waitpid(child, 0)
+        return float(text)
+
+    def run(self) -> Any:
+        """Call the executable."""
+        return self._call(*self._inputs)
+
+    def results(self) -> list[np.ndarray]:
+        """Compile and run."""
+        self._call = self._compile(self._module).call
+        return _as_list(self.run())
+
+
+class JaxEngine:
+    """jaxlib's XLA:CPU through `jax.jit`."""
+
+    def __init__(self) -> None:
+        """Compile something, so that no program pays for starting XLA."""
+        import jax
+
+        from benchmarks.jax_programs import FUNCTIONS
+
+        self._jax = jax
+        self._functions = FUNCTIONS
+        jax.block_until_ready(jax.jit(lambda x: x + x)(np.zeros(8, np.float32)))
+
+    def load(self, program: Program, hlo: str) -> str:
+        """Lower the program and return its HLO text."""
+        jax = self._jax
+        self._function = self._functions[program.function]
+        self._inputs = [jax.device_put(value) for value in program.inputs()]
+        self._jit = jax.jit(self._function)
+        return self._jit.lower(*self._inputs).compiler_ir("hlo").as_hlo_text()
+
+    def compile_once(self) -> float:
+        """Compile what was lowered."""
+        self._jax.clear_caches()
+        lowered = self._jax.jit(self._function).lower(*self._inputs)
+        start = time.perf_counter()
+        lowered.compile()
+        return time.perf_counter() - start
+
+    def run(self) -> Any:
+        """Call the function and wait."""
+        return self._jax.block_until_ready(self._jit(*self._inputs))
+
+    def results(self) -> list[np.ndarray]:
+        """Run."""
+        return _as_list(self.run())
+
+
+class TensorflowEngine:
+    """TensorFlow's XLA through `tf.function(jit_compile=True)`."""
+
+    def __init__(self) -> None:
+        """Compile something, so that no program pays for starting XLA."""
+        import tensorflow as tf
+
+        from benchmarks.tensorflow_programs import FUNCTIONS
+
+        self._tf = tf
+        self._functions = FUNCTIONS
+        tf.function(lambda x: x + x, jit_compile=True)(tf.zeros(8))
+
+    def load(self, program: Program, hlo: str) -> str:
+        """Make the inputs."""
+        self._function = self._functions[program.function]
+        self._inputs = [self._tf.constant(value) for value in program.inputs()]
+        self._jit = self._fresh()
+        return ""
+
+    def _fresh(self) -> Any:
+        function = self._function
+        # A new Python function each time, so that no trace is reused.
+        traced = self._tf.function(lambda *inputs: function(*inputs), jit_compile=True)
+        traced.get_concrete_function(*self._inputs)
+        return traced
+
+    def compile_once(self) -> float:
+        """Trace, then time the first call."""
+        jit = self._fresh()
+        start = time.perf_counter()
+        jit(*self._inputs)
+        return time.perf_counter() - start
+
+    def run(self) -> Any:
+        """Call the function; TensorFlow's CPU calls are synchronous."""
+        return self._jit(*self._inputs)
+
+    def results(self) -> list[np.ndarray]:
+        """Run."""
+        return _as_list(self.run())
+
+
+def _as_list(value: Any) -> list[np.ndarray]:
+    values: Sequence[Any] = value if isinstance(value, (tuple, list)) else (value,)
+    return [np.asarray(item) for item in values]
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "Ingot": IngotEngine,
+    "XLA": JaxEngine,
+    "TF XLA": TensorflowEngine,
+}

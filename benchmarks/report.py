@@ -1,0 +1,140 @@
+"""Tables: the terminal's and `RESULTS.md`'s, from one list of cells."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.compare import Row
+from benchmarks.programs import Timing
+
+PEERS = ("XLA", "TF XLA")
+_PACKAGES = ("ingot", "llvmlite", "jaxlib", "tensorflow", "numpy")
+
+
+def duration(seconds: float) -> str:
+    """Return seconds with a fitting unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def factor(ratio: float | None) -> str:
+    """Return a ratio as text; a peer that is faster than Ingot is marked."""
+    if ratio is None:
+        return "-"
+    return f"{ratio:.2f}" + (" !" if ratio < 1 else "")
+
+
+def rate(row: Row, seconds: float) -> str:
+    """Return GFLOP/s or GB/s."""
+    if row.program.flops:
+        return f"{row.program.flops / seconds * 1e-9:.0f} GF/s"
+    return f"{row.program.bytes / seconds * 1e-9:.1f} GB/s" if row.program.bytes else ""
+
+
+def run_table(rows: list[Row], threads: int) -> list[list[str]]:
+    """Return the cells of the run-time table, heading first."""
+    table = [["program", "Ingot", "rate", "XLA", "TF XLA", "XLA / Ingot", "TF XLA / Ingot"]]
+    for row in rows:
+        ours = row.calls[("Ingot", threads)].median
+        times = [_time(row.calls.get((peer, threads))) for peer in PEERS]
+        ratios = [factor(row.ratio(peer, threads)) for peer in PEERS]
+        table.append([row.program.name, duration(ours), rate(row, ours), *times, *ratios])
+    return table
+
+
+def compile_table(rows: list[Row], threads: int) -> list[list[str]]:
+    """Return the cells of the compile-time table, heading first."""
+    table = [["program", "Ingot", "XLA", "TF XLA", "XLA / Ingot", "TF XLA / Ingot"]]
+    for row in rows:
+        times = [_time(row.compilations.get((name, threads))) for name in ("Ingot", *PEERS)]
+        ratios = [factor(row.compile_ratio(peer, threads)) for peer in PEERS]
+        table.append([row.program.name, *times, *ratios])
+    return table
+
+
+def _time(timing: Timing | None) -> str:
+    return duration(timing.median) if timing is not None else "-"
+
+
+def as_text(table: list[list[str]]) -> str:
+    """Return a table for the terminal."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def as_markdown(table: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    heading, *body = ["| " + " | ".join(row) + " |" for row in table]
+    rule = "|---" + "|---:" * (len(table[0]) - 1) + "|"
+    return "\n".join([heading, rule, *body])
+
+
+def sections(rows: list[Row], threads: list[int]) -> list[tuple[str, list[list[str]]]]:
+    """Return every table with its title."""
+    found = [(f"Time per call, {_count(count)}", run_table(rows, count)) for count in threads]
+    if any(row.compilations for row in rows):
+        found += [
+            (f"Compile time, {_count(count)}", compile_table(rows, count)) for count in threads
+        ]
+    return found
+
+
+def _count(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def machine() -> list[str]:
+    """Return what the numbers depend on, one fact per line."""
+    cpus = len(os.sched_getaffinity(0))
+    facts = [
+        f"{datetime.now():%Y-%m-%d %H:%M}, {_cpu_name()}, {cpus} CPUs, {platform.system()}",
+        f"Python {platform.python_version()}, "
+        + ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+    ]
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        facts.append(f"the machine was busy (load {load:.1f}): trust the ratios, not the times")
+    return facts
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "-"
+
+
+EXPLANATION = """\
+Every program runs in processes of their own, one for each engine and number of threads (set by CPU
+affinity), which take turns. Times are medians; ratios are medians of each round's ratio: above 1
+Ingot is faster, `!` marks where it is not. XLA is jaxlib's, through `jax.jit`; TF XLA is
+TensorFlow's, through `tf.function(jit_compile=True)`. Ingot compiles the very HLO that JAX lowers
+to. Results were checked against XLA's before timing. Compile time: Ingot from the parsed module
+without its cache, XLA from the lowered module, TensorFlow the first call after tracing.
+"""
+
+
+def markdown(rows: list[Row], threads: list[int], facts: list[str]) -> str:
+    """Return the text of `RESULTS.md`."""
+    parts = ["# Ingot beside XLA", "Written by `make bench`.", "\n".join(f"- {f}" for f in facts)]
+    parts.append(EXPLANATION.strip())
+    parts.append("![XLA's time divided by Ingot's](results.svg)")
+    for title, table in sections(rows, threads):
+        parts += [f"## {title}", as_markdown(table)]
+    return "\n\n".join(parts) + "\n"
