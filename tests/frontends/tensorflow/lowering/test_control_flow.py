@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.frontends.tensorflow.lowering.checking import check, numbers, trace
 
 from ingot.support.diagnostics import UnsupportedError
-from tests.frontends.tensorflow.lowering.checking import check, numbers, trace
 
 X = numbers(4, 6)
 RAW = tf.raw_ops
@@ -29,6 +29,7 @@ def nested(x):
     for i in tf.range(3):
         if i > 1:
             x = x + tf.cast(i, tf.float32)
+            x = x - 0.5
         else:
             x = x * 2
     return x
@@ -165,7 +166,8 @@ def test_optimizer_ops():
     steps = [
         apply("ResourceApplyGradientDescent", 0, var=None, alpha=0.1, gradient_name="delta"),
         apply("ResourceApplyMomentum", 1, var=None, accum=None, momentum=0.9, **rate),
-        apply("ResourceApplyMomentum", 1, var=None, accum=None, momentum=0.9, use_nesterov=True, **rate),
+        apply("ResourceApplyMomentum", 1, var=None, accum=None, momentum=0.9, use_nesterov=True,
+              **rate),
         apply("ResourceApplyKerasMomentum", 1, var=None, accum=None, momentum=0.9, **rate),
         apply("ResourceApplyAdam", 2, var=None, m=None, v=None, beta1_power=0.5, beta2_power=0.6,
               beta1=0.9, beta2=0.99, epsilon=1e-7, **rate),
@@ -177,8 +179,10 @@ def test_optimizer_ops():
               epsilon=1e-7, **rate),
         apply("ResourceApplyRMSProp", 2, var=None, ms=None, mom=None, rho=0.9, momentum=0.8,
               epsilon=1e-7, **rate),
-        apply("ResourceApplyAddSign", 1, var=None, m=None, alpha=1.0, sign_decay=0.9, beta=0.9, **rate),
-        apply("ResourceApplyPowerSign", 1, var=None, m=None, logbase=1.0, sign_decay=0.9, beta=0.9, **rate),
+        apply("ResourceApplyAddSign", 1, var=None, m=None, alpha=1.0, sign_decay=0.9, beta=0.9,
+              **rate),
+        apply("ResourceApplyPowerSign", 1, var=None, m=None, logbase=1.0, sign_decay=0.9, beta=0.9,
+              **rate),
     ]  # fmt: skip
     for step in steps:
         check(step, numbers(5), tolerance=1e-5)

@@ -6,7 +6,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-
 from tests.frontends.tensorflow.lowering.checking import check, numbers
 
 sys.path.insert(0, str(Path(__file__).parents[4] / "examples"))

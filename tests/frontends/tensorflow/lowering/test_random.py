@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.frontends.tensorflow.lowering.checking import check
 
 SEED = np.array([7, -3], np.int32)

@@ -112,20 +112,45 @@ def _algorithm(op: Op) -> Value:
     return Known.of(PHILOX, S32)
 
 
-def _read_and_skip(op: Op) -> Value:
-    """A generator's state before, `s64[3]`; then move it on by `delta` times 256 blocks."""
+def _moved_on(op: Op, delta: Instruction) -> Instruction:
+    """Move a generator's state on by `delta` (`u64[]`) times 256 blocks; return the old one."""
     b = op.b
     _check_algorithm(op, 1)
     old = read(op)
     low, high = (_bits(b, _scalar_at(b, old, n), U64) for n in range(2))
-    delta = _bits(b, b.reshape_to(op.tensor(2), ()), U64)
     moved = b.add(low, b.binary("multiply", delta, GENERATOR_SKIP))
     carry = b.convert_to(b.compare(moved, low, direction="LT"), U64)
     parts = [moved, b.add(high, carry)]
     new = [b.reshape_to(_bits(b, part, S64), (1,)) for part in parts]
     write(op, b.concatenated([*new, b.sliced(old, 0, 2, 3)], 0))
-    dims = old.shape.dims
-    return old if dims == (3,) else b.sliced(old, 0, 0, 3)
+    return old
+
+
+def _read_and_skip(op: Op) -> Value:
+    """The state before, `s64[3]`."""
+    delta = _bits(op.b, op.b.reshape_to(op.tensor(2), ()), U64)
+    old = _moved_on(op, delta)
+    return op.b.sliced(old, 0, 0, 3)
+
+
+def _skip(op: Op) -> tuple[Value, ...]:
+    _moved_on(op, _bits(op.b, op.b.reshape_to(op.tensor(2), ()), U64))
+    return ()
+
+
+def _from_generator(maker: Maker) -> Rule:
+    """Draw as the older generator ops do: state variable, algorithm, shape."""
+
+    def rule(op: Op) -> Value:
+        b = op.b
+        dims = op.sizes(2, "shape")
+        element = op.result()
+        count = dim_math.product(dims)
+        old = _moved_on(op, b.scalar(count, U64))
+        low, high, key = (_bits(b, _scalar_at(b, old, n), U64) for n in range(3))
+        return b.reshape_to(maker(b, State(key, low, high), count, element), dims)
+
+    return rule
 
 
 def _stateful(op: Op) -> Value:
@@ -150,6 +175,11 @@ RULES: dict[str, Rule] = {
         _stateful,
     ),
     "RngReadAndSkip": _read_and_skip,
+    "RngSkip": _skip,
+    "StatefulStandardNormalV2": _from_generator(philox.normal),
+    "StatefulTruncatedNormal": _from_generator(philox.truncated_normal),
+    "StatefulUniform": _from_generator(philox.uniform),
+    "StatefulUniformFullInt": _from_generator(_raw_bits),
     "StatelessRandomGetAlg": _algorithm,
     "StatelessRandomGetKeyCounter": _key_counter,
     "StatelessRandomGetKeyCounterAlg": _key_counter_algorithm,

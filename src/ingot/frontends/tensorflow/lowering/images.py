@@ -1,0 +1,259 @@
+"""Images: colour spaces, adjustments, resizing; and fake quantisation.
+
+Resizing is two small matrix products, with weights known at compile time: image sizes must be
+known. Source: TensorFlow's `kernels/image/` and `kernels/fake_quant_ops_functor.h`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot.frontends.tensorflow.lowering.matmul import dot
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.reduction import mean
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Array, Value
+from ingot.hlo.dtype import F32
+from ingot.hlo.instruction import Instruction
+
+
+def _channels(b: TensorBuilder, image: Instruction) -> list[Instruction]:
+    last = image.shape.rank - 1
+    return [b.sliced(image, last, n, n + 1) for n in range(3)]
+
+
+def _to_hsv(b: TensorBuilder, image: Instruction) -> tuple[Instruction, Instruction, Instruction]:
+    red, green, blue = _channels(b, image)
+    value = b.maximum(b.maximum(red, green), blue)
+    low = b.minimum(b.minimum(red, green), blue)
+    spread = b.subtract(value, low)
+    zero = b.zeros(value.shape)
+    saturation = b.select(b.compared("GT", value, 0), b.divide(spread, value), zero)
+    unit = b.divide(b.like(1, spread.shape), b.binary("multiply", spread, 6))
+    hue_red = b.multiply(unit, b.subtract(green, blue))
+    hue_green = b.binary("add", b.multiply(unit, b.subtract(blue, red)), 2 / 6)
+    hue_blue = b.binary("add", b.multiply(unit, b.subtract(red, green)), 4 / 6)
+    hue = b.select(b.compare(green, value, direction="EQ"), hue_green, hue_blue)
+    hue = b.select(b.compare(red, value, direction="EQ"), hue_red, hue)
+    hue = b.select(b.compared("GT", spread, 0), hue, zero)
+    hue = b.select(b.compared("LT", hue, 0), b.binary("add", hue, 1), hue)
+    return hue, saturation, value
+
+
+def _from_hsv(
+    b: TensorBuilder, hue: Instruction, saturation: Instruction, value: Instruction
+) -> Instruction:
+    turn = b.binary("multiply", hue, 6)
+    zero, one = b.zeros(hue.shape), b.like(1, hue.shape)
+    parts = [
+        b.binary("add", b.abs(b.binary("add", turn, -3)), -1),
+        b.binary("add", b.negate(b.abs(b.binary("add", turn, -2))), 2),
+        b.binary("add", b.negate(b.abs(b.binary("add", turn, -4))), 2),
+    ]
+    colours = [
+        b.multiply(
+            b.add(b.multiply(b.binary("add", b.clamp(zero, part, one), -1), saturation), one), value
+        )
+        for part in parts
+    ]
+    return b.concatenated(colours, hue.shape.rank - 1)
+
+
+def _rgb_to_hsv(op: Op) -> Value:
+    return op.b.concatenated(_to_hsv(op.b, op.tensor(0)), op.rank(0) - 1)
+
+
+def _hsv_to_rgb(op: Op) -> Value:
+    return _from_hsv(op.b, *_channels(op.b, op.tensor(0)))
+
+
+def _adjust_hue(op: Op) -> Value:
+    b = op.b
+    hue, saturation, value = _to_hsv(b, op.tensor(0))
+    moved = b.binary("add", hue, b.convert_to(op.tensor(1), hue.shape.dtype))
+    turned = b.subtract(moved, b.floor(moved))
+    return _from_hsv(b, turned, saturation, value)
+
+
+def _adjust_saturation(op: Op) -> Value:
+    b = op.b
+    hue, saturation, value = _to_hsv(b, op.tensor(0))
+    scaled = b.binary("multiply", saturation, b.convert_to(op.tensor(1), hue.shape.dtype))
+    held = b.clamp(b.zeros(hue.shape), scaled, b.like(1, hue.shape))
+    return _from_hsv(b, hue, held, value)
+
+
+def _adjust_contrast(op: Op) -> Value:
+    """(x - mean) * factor + mean, the mean taken over height and width."""
+    b = op.b
+    image, rank = op.tensor(0), op.rank(0)
+    average = mean(b, image, (rank - 3, rank - 2), True)
+    centred = b.binary("subtract", image, average)
+    scaled = b.binary("multiply", centred, b.convert_to(op.tensor(1), image.shape.dtype))
+    return b.binary("add", scaled, average)
+
+
+def _positions(op: Op, size: int, target: int) -> Array:
+    """Return where each target pixel lies in the source, in source pixels."""
+    place = np.arange(target, dtype=np.float32)
+    if op.attribute("align_corners", False) and target > 1:
+        return place * np.float32((size - 1) / (target - 1))
+    scale = np.float32(size / target)
+    if op.attribute("half_pixel_centers", False):
+        return (place + np.float32(0.5)) * scale - np.float32(0.5)
+    return place * scale
+
+
+def _linear_weights(op: Op, size: int, target: int) -> Array:
+    """Return `[target, size]`: the weight of each source pixel."""
+    place = _positions(op, size, target)
+    floor = np.floor(place)
+    share = (place - floor).astype(np.float32)
+    low = np.clip(floor, 0, size - 1).astype(int)
+    high = np.clip(floor + 1, 0, size - 1).astype(int)
+    weights = np.zeros((target, size), np.float32)
+    np.add.at(weights, (np.arange(target), low), 1 - share)
+    np.add.at(weights, (np.arange(target), high), share)
+    return weights
+
+
+def _nearest_weights(op: Op, size: int, target: int) -> Array:
+    centres = bool(op.attribute("half_pixel_centers", False))
+    place = _positions(op, size, target)
+    if centres or op.attribute("align_corners", False):
+        source = np.floor(place + np.float32(0.5))
+    else:
+        source = np.floor(place)
+    weights = np.zeros((target, size), np.float32)
+    weights[np.arange(target), np.clip(source, 0, size - 1).astype(int)] = 1
+    return weights
+
+
+def _image_sizes(op: Op, number: int) -> tuple[int, int]:
+    height, width = op.dims(number)[1:3]
+    if not isinstance(height, int) or not isinstance(width, int):
+        raise op.error("resizing needs image sizes that are known at compile time")
+    return height, width
+
+
+def _resampled(b: TensorBuilder, image: Instruction, rows: Array, columns: Array) -> Instruction:
+    """Return rows x image x columns for `[batch, height, width, channels]`."""
+    element = image.shape.dtype
+    tall = dot(b, image, b.constant(rows, element), ((1,), (1,)))
+    wide = dot(b, tall, b.constant(columns, element), ((1,), (1,)))
+    return b.transposed(wide, (0, 2, 3, 1))
+
+
+def _resize_bilinear(op: Op) -> Value:
+    (height, width), targets = _image_sizes(op, 0), op.integers(1, "size")
+    image = op.b.convert_to(op.tensor(0), F32)
+    rows = _linear_weights(op, height, targets[0])
+    return _resampled(op.b, image, rows, _linear_weights(op, width, targets[1]))
+
+
+def _resize_bilinear_gradient(op: Op) -> Value:
+    """Gradient, original image: the same products, transposed."""
+    (height, width), targets = _image_sizes(op, 1), _image_sizes(op, 0)
+    rows = _linear_weights(op, height, targets[0]).T
+    columns = _linear_weights(op, width, targets[1]).T
+    made = _resampled(op.b, op.tensor(0), rows, columns)
+    return op.b.convert_to(made, op.result())
+
+
+def _resize_nearest(op: Op) -> Value:
+    """Rows and columns taken whole: a gather, exact for every element type."""
+    (height, width), targets = _image_sizes(op, 0), op.integers(1, "size")
+    image = op.tensor(0)
+    for axis, size, target in ((1, height, targets[0]), (2, width, targets[1])):
+        source = _nearest_weights(op, size, target).argmax(axis=1)
+        parts = [op.b.sliced(image, axis, int(n), int(n) + 1) for n in source]
+        image = op.b.concatenated(parts, axis)
+    return image
+
+
+def _resize_nearest_gradient(op: Op) -> Value:
+    targets = _image_sizes(op, 0)
+    height, width = op.integers(1, "size")
+    rows = _nearest_weights(op, height, targets[0]).T
+    return _resampled(op.b, op.tensor(0), rows, _nearest_weights(op, width, targets[1]).T)
+
+
+def _nudged(
+    b: TensorBuilder, low: Instruction, high: Instruction, bits: int, narrow: bool
+) -> tuple[Instruction, Instruction, Instruction]:
+    """Return (lowest, highest, scale) moved so that zero is a quantised value."""
+    first, last = (1.0 if narrow else 0.0), float(2**bits - 1)
+    scale = b.binary("multiply", b.subtract(high, low), 1.0 / (last - first))
+    zero = b.subtract(b.like(first, low.shape), b.divide(low, scale))
+    nudged = b.floor(b.binary("add", zero, 0.5))
+    nudged = b.clamp(b.like(first, low.shape), nudged, b.like(last, low.shape))
+    lowest = b.multiply(b.subtract(b.like(first, low.shape), nudged), scale)
+    highest = b.multiply(b.subtract(b.like(last, low.shape), nudged), scale)
+    return lowest, highest, scale
+
+
+def _limits(op: Op, first: int) -> tuple[Instruction, Instruction, Instruction]:
+    b = op.b
+    x = op.tensor(first)
+    if len(op) > first + 1:
+        low, high = op.tensor(first + 1), op.tensor(first + 2)
+    else:
+        low, high = (b.scalar(float(op.attribute(name)), x.shape.dtype) for name in ("min", "max"))
+    bits, narrow = int(op.attribute("num_bits", 8)), bool(op.attribute("narrow_range", False))
+    lowest, highest, scale = (
+        b.spread(part, x.shape.dims) for part in _nudged(b, low, high, bits, narrow)
+    )
+    return lowest, highest, scale
+
+
+def _fake_quantised(op: Op) -> Value:
+    b, x = op.b, op.tensor(0)
+    lowest, highest, scale = _limits(op, 0)
+    held = b.subtract(b.clamp(lowest, x, highest), lowest)
+    steps = b.floor(b.binary("add", b.divide(held, scale), 0.5))
+    return b.add(b.multiply(steps, scale), lowest)
+
+
+def _fake_quantised_gradient(op: Op) -> Value | tuple[Value, ...]:
+    """Gradient, inputs[, min, max]: passed on inside the range, given to the limits outside."""
+    b = op.b
+    gradient, x = op.tensor(0), op.tensor(1)
+    lowest, highest, _ = _limits(op, 1)
+    below = b.compare(x, lowest, direction="LT")
+    above = b.compare(x, highest, direction="GT")
+    zero = b.zeros(x.shape)
+    inside = b.select(b.or_(below, above), zero, gradient)
+    if len(op) == 2:
+        return inside
+    rank = op.rank(2)
+    axes = tuple(range(x.shape.rank - rank))
+    return (
+        inside,
+        b.reduced("add", b.select(below, gradient, zero), axes),
+        b.reduced("add", b.select(above, gradient, zero), axes),
+    )
+
+
+RULES: dict[str, Rule] = {
+    "AdjustContrastv2": _adjust_contrast,
+    "AdjustHue": _adjust_hue,
+    "AdjustSaturation": _adjust_saturation,
+    **dict.fromkeys(
+        ("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"),
+        _fake_quantised,
+    ),
+    **dict.fromkeys(
+        (
+            "FakeQuantWithMinMaxArgsGradient",
+            "FakeQuantWithMinMaxVarsGradient",
+            "FakeQuantWithMinMaxVarsPerChannelGradient",
+        ),
+        _fake_quantised_gradient,
+    ),
+    "HSVToRGB": _hsv_to_rgb,
+    "RGBToHSV": _rgb_to_hsv,
+    "ResizeBilinear": _resize_bilinear,
+    "ResizeBilinearGrad": _resize_bilinear_gradient,
+    "ResizeNearestNeighbor": _resize_nearest,
+    "ResizeNearestNeighborGrad": _resize_nearest_gradient,
+}

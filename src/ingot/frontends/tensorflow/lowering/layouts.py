@@ -1,0 +1,163 @@
+"""Smaller ops that rearrange: stitches, sequences, data formats, gradients of mirrored padding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot.frontends.tensorflow.lowering.matmul import conjugate
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.scatter import segments
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Known, Value
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def _conjugate_transpose(op: Op) -> Value:
+    x = conjugate(op.b, op.tensor(0))
+    return op.b.transposed(x, op.axes(1, op.rank(0), "permutation"))
+
+
+def _stitch(op: Op) -> Value:
+    """Merge rows of several tensors by known places; later tensors win."""
+    half = len(op) // 2
+    rows: dict[int, Instruction] = {}
+    for number in range(half):
+        places = op.integers(number, "places")
+        data = op.tensor(half + number)
+        rank = op.rank(number)
+        flat = op.b.reshape_to(data, (len(places), *data.shape.dims[rank:]))
+        for source, place in enumerate(places):
+            rows[place] = op.b.sliced(flat, 0, source, source + 1)
+    if not rows:
+        raise op.error("nothing to stitch")
+    count = max(rows) + 1
+    some = next(iter(rows.values()))
+    empty = op.b.zeros(Shape.array(some.shape.dtype, (1, *some.shape.dims[1:])))
+    return op.b.concatenated([rows.get(place, empty) for place in range(count)], 0)
+
+
+def _reverse_sequence(op: Op) -> Value:
+    """Reverse the first `lengths[i]` elements of each row i, by a gather along the row."""
+    b = op.b
+    x, lengths = op.tensor(0), op.tensor(1)
+    dims, rank = x.shape.dims, x.shape.rank
+    along = op.axis_of(int(op.attribute("seq_dim")), rank)
+    batch = op.axis_of(int(op.attribute("batch_dim", 0)), rank)
+    order = [batch, along, *(n for n in range(rank) if n not in (batch, along))]
+    moved = b.transposed(x, order)
+    size = (dims[batch], dims[along])
+    place = b.iota_of(S64, size, 1)
+    length = b.spread(b.convert_to(lengths, S64), size, (0,))
+    mirrored = b.subtract(b.binary("add", length, -1), place)
+    source = b.select(b.compare(place, length, direction="LT"), mirrored, place)
+    made = b.emit(
+        "gather",
+        moved,
+        source,
+        offset_dims=tuple(range(2, rank)),
+        collapsed_slice_dims=(1,),
+        start_index_map=(1,),
+        operand_batching_dims=(0,),
+        start_indices_batching_dims=(0,),
+        index_vector_dim=2,
+        slice_sizes=(1, 1, *moved.shape.dims[2:]),
+    )
+    return b.transposed(made, [order.index(place) for place in range(rank)])
+
+
+def _mirror_pad_gradient(op: Op) -> Value:
+    """Add what lies on the mirrored borders to the elements that they repeat."""
+    gradient, b = op.tensor(0), op.b
+    skip = 1 if op.attribute("mode") == "REFLECT" else 0
+    flat = op.integers(1, "paddings")
+    for axis, (low, high) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
+        whole = gradient.shape.dims[axis]
+        size = whole - low - high
+        middle = b.sliced(gradient, axis, low, whole - high)
+        zero = b.constant(0, gradient.shape.dtype)
+        front = b.reverse(b.sliced(gradient, axis, 0, low), dimensions=(axis,))
+        back = b.reverse(b.sliced(gradient, axis, whole - high, whole), dimensions=(axis,))
+        front = b.padded(front, axis, skip, size - low - skip, zero)
+        back = b.padded(back, axis, size - high - skip, skip, zero)
+        gradient = b.add(middle, b.add(front, back))
+    return gradient
+
+
+def _format_places(op: Op) -> list[int]:
+    """Return, for each dimension of the source format, where it is in the target format."""
+    source = str(op.attribute("src_format", "NHWC"))
+    target = str(op.attribute("dst_format", "NCHW"))
+    return [target.index(letter) for letter in source]
+
+
+def _dim_map(op: Op) -> Value:
+    """Translate dimension numbers from one data format to the other."""
+    b = op.b
+    places = _format_places(op)
+    x = op.tensor(0)
+    rank = len(places)
+    counted = b.select(b.compared("LT", x, 0), b.binary("add", x, rank), x)
+    made = b.zeros(x.shape)
+    for source, target in enumerate(places):
+        made = b.select(b.compared("EQ", counted, source), b.like(target, x.shape), made)
+    return made
+
+
+def _vec_permute(op: Op) -> Value:
+    """Permute the rows of a vector (or of pairs) from one data format to the other."""
+    source = str(op.attribute("src_format", "NHWC"))
+    target = str(op.attribute("dst_format", "NCHW"))
+    x = op.tensor(0)
+    if x.shape.dims[0] == len(source) - 2:
+        source = "".join(letter for letter in source if letter not in "NC")
+        target = "".join(letter for letter in target if letter not in "NC")
+    rows = [source.index(letter) for letter in target]
+    return op.b.concatenated([op.b.sliced(x, 0, row, row + 1) for row in rows], 0)
+
+
+def _segments_of_known_count(opcode: str) -> Rule:
+    def rule(op: Op) -> Value:
+        (count,) = op.sizes(2, "number of segments")
+        return segments(op, opcode, count)
+
+    return rule
+
+
+def _to_bool(op: Op) -> Value:
+    """A scalar is compared with 0; any other tensor is true unless it is empty."""
+    x = op.tensor(0)
+    if x.shape.rank:
+        return Known(np.asarray(x.shape.size != 0), op.result())
+    return _nonzero(op.b, x)
+
+
+def _nonzero(b: TensorBuilder, x: Instruction) -> Instruction:
+    return x if x.shape.dtype.name == "pred" else b.compared("NE", x, 0)
+
+
+def _placeholder(op: Op) -> Value:
+    """FakeParam: a value that is never read, of a known shape."""
+    dims = op.attribute("shape").shape
+    if dims is None or None in dims:
+        raise op.error("the shape of an unused branch result is not known")
+    return op.b.zeros(Shape.array(op.result(), tuple(dims)))
+
+
+RULES: dict[str, Rule] = {
+    "ConjugateTranspose": _conjugate_transpose,
+    "ControlTrigger": lambda op: (),
+    "DataFormatDimMap": _dim_map,
+    "DataFormatVecPermute": _vec_permute,
+    "DynamicStitch": _stitch,
+    "FakeParam": _placeholder,
+    "MirrorPadGrad": _mirror_pad_gradient,
+    "ParallelDynamicStitch": _stitch,
+    "ReverseSequence": _reverse_sequence,
+    "SegmentMaxV2": _segments_of_known_count("maximum"),
+    "SegmentMinV2": _segments_of_known_count("minimum"),
+    "SegmentProdV2": _segments_of_known_count("multiply"),
+    "SegmentSumV2": _segments_of_known_count("add"),
+    "ToBool": _to_bool,
+}

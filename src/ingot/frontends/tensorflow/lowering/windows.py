@@ -1,0 +1,97 @@
+"""What convolutions and pools share: data formats, strides and padding of an op's node.
+
+Invariant: spatial dimensions stand in the tensor's own order; all tuples are per spatial dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.frontends.tensorflow.lowering.op import Op
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes
+from ingot.hlo.window import WindowDimension
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where batch, channels and space stand in an image tensor of `rank`."""
+
+    rank: int
+    channels_first: bool
+
+    @staticmethod
+    def of(op: Op, rank: int) -> Layout:
+        """Read the node's data format."""
+        text = str(op.attribute("data_format", "NHWC"))
+        return Layout(rank, text.startswith("NC") or text == "CHANNELS_FIRST")
+
+    @property
+    def channel(self) -> int:
+        """The dimension of the channels."""
+        return 1 if self.channels_first else self.rank - 1
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """The dimensions of the image's space."""
+        first = 2 if self.channels_first else 1
+        return tuple(range(first, first + self.rank - 2))
+
+    def labels(self, batch: str, channel: str) -> str:
+        """Return HLO dimension labels, with these letters for batch and channel."""
+        digits = "".join(str(number) for number in range(self.rank - 2))
+        return batch + (channel + digits if self.channels_first else digits + channel)
+
+    def sizes(self, dims: Sizes) -> Sizes:
+        """Return the spatial sizes of a tensor."""
+        return tuple(dims[place] for place in self.spatial)
+
+    def pick(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Return the spatial part of an attribute that has one number per dimension."""
+        if len(values) == self.rank:
+            return tuple(int(values[place]) for place in self.spatial)
+        return tuple(int(value) for value in values) or (1,) * (self.rank - 2)
+
+
+def paddings(
+    op: Op,
+    layout: Layout,
+    sizes: Sizes,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[tuple[int, int], ...]:
+    """Return (before, after) of each spatial dimension, as the node's padding says."""
+    kind = str(op.attribute("padding"))
+    if kind == "VALID":
+        return ((0, 0),) * len(kernel)
+    if kind == "EXPLICIT":
+        flat = [int(value) for value in op.attribute("explicit_paddings")]
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        return tuple(pairs[place] for place in layout.spatial)
+    found: list[tuple[int, int]] = []
+    for size, taps, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        reach = (taps - 1) * dilation + 1
+        total = _same_padding(op, size, reach, stride)
+        found.append((total // 2, total - total // 2))
+    return tuple(found)
+
+
+def _same_padding(op: Op, size: Size, reach: int, stride: int) -> int:
+    if stride == 1:
+        return reach - 1
+    if not isinstance(size, int):
+        raise op.error(
+            "padding SAME with a stride needs image sizes that are known at compile time",
+            "fix height and width in the input signature; only the batch may be open",
+        )
+    windows = -(-size // stride)
+    return max((windows - 1) * stride + reach - size, 0)
+
+
+def over_all(layout: Layout, spatial: Sequence[WindowDimension]) -> tuple[WindowDimension, ...]:
+    """Return a window over every dimension: of size 1 over batch and channels."""
+    window = [WindowDimension(1)] * layout.rank
+    for place, one in zip(layout.spatial, spatial, strict=True):
+        window[place] = one
+    return tuple(window)
