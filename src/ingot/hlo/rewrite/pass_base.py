@@ -94,7 +94,6 @@ class PassContext:
         log: every rule that fired.
         timings: every pass that ran.
         settled: version of a computation at which a rule set last found nothing more to do.
-        notes: what passes tell the user about what they decided.
         remarks: what passes tell people: why they did or did not do something.
     """
 
@@ -112,7 +111,6 @@ class PassContext:
     settled: dict[tuple[int, Computation], int] = field(
         default_factory=dict[tuple[int, Computation], int]
     )
-    notes: list[str] = field(default_factory=list[str])
     remarks: list[str] = field(default_factory=list[str])
 
     def may_run(self, name: str) -> bool:

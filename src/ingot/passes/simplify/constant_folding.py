@@ -77,7 +77,9 @@ class ConstantFolding(Pass):
         if instruction.has(Trait.COLLECTIVE) or instruction.has(Trait.SIDE_EFFECT):
             return False
         shape = instruction.shape
-        if not shape.is_array or not shape.is_static or instruction.control_predecessors:
+        if not shape.is_array or instruction.control_predecessors:
+            return False
+        if not all(item.is_static for item in (shape, *(o.shape for o in instruction.operands))):
             return False
         if instruction.opcode not in evaluated_opcodes():
             return False
