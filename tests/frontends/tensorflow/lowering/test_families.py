@@ -216,3 +216,28 @@ def test_an_index_out_of_range_gives_zeros():
     program = check(lambda x, i: tf.gather(x, i), X, np.array([1, 2], np.int32))
     (rows,), _ = program.evaluate([X, np.array([-1, 4], np.int32)])
     np.testing.assert_array_equal(rows, np.zeros((2, 6), np.float32))
+
+
+LAYOUTS = {
+    "stitch": lambda x: tf.dynamic_stitch([[0, 3], [2, 1]], [x[:2], x[2:]]),
+    "reverse_sequence": lambda x: tf.reverse_sequence(x, [3, 1, 6, 0], seq_axis=1, batch_axis=0),
+    "reverse_sequence_time": lambda x: tf.reverse_sequence(
+        tf.stack([x, -x], 2), [3, 1, 4, 0, 2, 1], seq_axis=0, batch_axis=1
+    ),
+    "conjugate_transpose": lambda x: tf.linalg.adjoint(tf.complex(x, x * 2)),
+    "dim_map": lambda x: RAW.DataFormatDimMap(x=tf.cast(x, tf.int32) % 4 - 2),
+    "vec_permute": lambda x: RAW.DataFormatVecPermute(x=tf.cast(x[:, 0] * 9, tf.int32)),
+    "mirror_gradient": gradient_of(
+        lambda x: tf.pad(x, [[1, 2], [3, 0]], mode="REFLECT") ** 2
+    ),
+    "symmetric_gradient": gradient_of(
+        lambda x: tf.pad(x, [[1, 2], [3, 6]], mode="SYMMETRIC") ** 2
+    ),
+    "to_bool": lambda x: tf.cond(tf.cast(x[0, 0], tf.bool), lambda: x + 1, lambda: x - 1),
+    "einsum_gradient": gradient_of(lambda x: tf.einsum("ij,kj->ik", x, x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_layouts(name):
+    check(LAYOUTS[name], X, tolerance=1e-5)

@@ -74,3 +74,46 @@ def test_pools_and_their_gradients(op, size, stride, padding):
 
 def test_ties_in_a_max_pool_give_the_gradient_to_the_first():
     check(with_gradients(lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID")), np.round(IMAGE))
+
+
+PIXELS = np.abs(numbers(2, 4, 5, 3)) % 1.0
+RAW = tf.raw_ops
+IMAGES = {
+    "rgb_to_hsv": tf.image.rgb_to_hsv,
+    "hsv_to_rgb": tf.image.hsv_to_rgb,
+    "adjust_hue": lambda x: tf.image.adjust_hue(x, 0.3),
+    "adjust_saturation": lambda x: tf.image.adjust_saturation(x, 1.7),
+    "adjust_contrast": lambda x: tf.image.adjust_contrast(x, 0.4),
+    "resize_bilinear": lambda x: tf.image.resize(x, [7, 3]),
+    "resize_nearest": lambda x: tf.image.resize(x, [7, 3], method="nearest"),
+    "bilinear_v1": lambda x: RAW.ResizeBilinear(images=x, size=[8, 9]),
+    "bilinear_corners": lambda x: RAW.ResizeBilinear(images=x, size=[8, 9], align_corners=True),
+    "nearest_v1": lambda x: RAW.ResizeNearestNeighbor(images=x, size=[8, 9]),
+    "nearest_corners": lambda x: RAW.ResizeNearestNeighbor(
+        images=x, size=[6, 9], align_corners=True
+    ),
+    "fake_quant": lambda x: tf.quantization.fake_quant_with_min_max_args(x, -0.3, 0.7),
+    "fake_quant_vars": lambda x: tf.quantization.fake_quant_with_min_max_vars(x, 0.1, 0.6, 4),
+    "fake_quant_narrow": lambda x: tf.quantization.fake_quant_with_min_max_vars_per_channel(
+        x, [0.1, -1.0, 0.0], [0.6, 0.5, 2.0], narrow_range=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(IMAGES))
+def test_image_ops(name):
+    check(IMAGES[name], PIXELS, tolerance=2e-5)
+
+
+@pytest.mark.parametrize("name", ["resize_bilinear", "bilinear_v1", "resize_nearest", "nearest_v1"])
+def test_gradients_of_resizing(name):
+    check(with_gradients(IMAGES[name]), PIXELS, tolerance=2e-5)
+
+
+def test_gradients_of_fake_quantisation():
+    check(with_gradients(IMAGES["fake_quant"]), PIXELS, tolerance=1e-5)
+    check(with_gradients(IMAGES["fake_quant_narrow"]), PIXELS, tolerance=1e-5)
+    check(
+        with_gradients(lambda x, a: tf.quantization.fake_quant_with_min_max_vars(x, a, a + 0.5)),
+        PIXELS, np.float32(0.2), tolerance=1e-5,
+    )  # fmt: skip

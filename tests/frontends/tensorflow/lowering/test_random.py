@@ -66,3 +66,18 @@ def test_a_hidden_random_state_is_refused():
     with pytest.raises(Exception, match=r"RandomUniform keeps a hidden random state") as caught:
         check(lambda x: tf.random.uniform([3]) + x, np.float32(0))
     assert "stateless" in str(caught.value)
+
+
+def test_older_generator_ops_draw_the_same_numbers():
+    state = tf.Variable([2**63 - 5, 3, 99], dtype=tf.int64)
+    raw = tf.raw_ops
+
+    def draw(x):
+        given = {"resource": state.handle, "algorithm": np.int64(1)}
+        uniform = raw.StatefulUniform(shape=[3], dtype=tf.float32, **given)
+        normal = raw.StatefulStandardNormalV2(shape=[5], dtype=tf.float32, **given)
+        raw.RngSkip(delta=np.int64(7), **given)
+        bits = raw.StatefulUniformFullInt(shape=[4], dtype=tf.uint64, **given)
+        return uniform + x, normal, bits, state.read_value()
+
+    check(draw, np.float32(0), tolerance=1e-6)
