@@ -31,7 +31,11 @@ UNPACKED_BYTES = 300_000
 UNPACKED_EXTENT = 512
 """So is one of a product whose rows and columns are no more than this."""
 
-MAX_DEPTH = 512
+MAX_DEPTH = 1024
+MAX_PACKED_ROWS = 512
+"""Rows that one packed block serves: enough to make packing cheap."""
+
+FEW_UNITS = 16
 MAX_COLUMNS = 1024
 TILE_BYTES = 96 * 1024
 CHUNK_PRODUCTS = 500_000
@@ -93,7 +97,7 @@ def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> Contrac
     rows, count = _register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
     rhs = _rhs_placement(kernel, bits, rows, masks)
-    depth = _depth(kernel, k, rhs, lanes)
+    depth = _depth(kernel, k, lanes)
     store_direct = masks and stores_sums(kernel)
     columns = lanes * count
     n_block = _column_block(n, columns, bits, rhs, depth)
@@ -258,21 +262,18 @@ def _cycles(m: int, n: int, lanes: int, rows: int, count: int) -> float:
 # ---- cache blocks and chunks
 
 
-def _depth(kernel: ContractionKernel, k: int, rhs: RhsPlacement, lanes: int) -> int:
+def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
     """Return how many products are summed before sums go to memory."""
     if isinstance(kernel.k.extent, int):
-        most = 2 * MAX_DEPTH if rhs == "direct" else MAX_DEPTH
-        if k <= most:
-            return max(1, k)
-        parts = -(-k // MAX_DEPTH)
-        return -(-k // (parts * lanes)) * lanes
+        parts = max(1, -(-k // MAX_DEPTH))
+        return max(1, k) if parts == 1 else -(-k // (parts * lanes)) * lanes
     return MAX_DEPTH
 
 
 def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, depth: int) -> int:
     if rhs == "direct":
         return _multiple(min(MAX_COLUMNS, n + columns - 1), columns)
-    fitting = PACK_BYTES * 8 // bits // (depth + 64)
+    fitting = PACK_BYTES * 8 // bits // depth
     return _multiple(min(fitting, n + columns - 1), columns)
 
 
@@ -286,16 +287,35 @@ def _blocks(
     """Return the rows and columns of a unit: enough work each, and enough units to share."""
     m, n, k = extents
     rows, columns = register_block
-    total = m * n * k * assumed(kernel.batch.extent)
-    target = min(max(total // 16, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
-    m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
-    if rhs != "direct":
-        # A packed block serves as many rows as make packing cheap.
-        m_block = max(m_block, _multiple(96, rows))
-    elif min(n_block, n) * k * rows > 2 * target:
-        n_block = min(n_block, max(columns, _multiple(target // max(1, rows * k), columns)))
-    m_block = min(m_block, -(-max(m, 1) // rows) * rows)
+    batch = assumed(kernel.batch.extent)
+    target = min(max(batch * m * n * k // FEW_UNITS, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
+    if rhs == "direct":
+        m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
+        if min(n_block, n) * k * rows > 2 * target:
+            n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
+    else:
+        m_block, n_block = _packed_blocks(extents, batch, columns, n_block)
     return _even(m, m_block, rows), _even(n, n_block, columns)
+
+
+def _packed_blocks(
+    extents: tuple[int, int, int], batch: int, columns: int, n_block: int
+) -> tuple[int, int]:
+    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack."""
+    m, n, k = extents
+    m_block = max(1, min(m, MAX_PACKED_ROWS))
+    while batch * -(-m // m_block) * -(-n // n_block) < FEW_UNITS:
+        if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
+            break
+        if n_block > 2 * columns:
+            n_block = _multiple(n_block // 2, columns)
+        elif m_block > MAX_PACKED_ROWS // 4:
+            m_block //= 2
+        elif n_block > columns:
+            n_block = columns
+        else:
+            break
+    return m_block, n_block
 
 
 def _even(extent: int, block: int, unit: int) -> int:

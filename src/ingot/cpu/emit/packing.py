@@ -22,6 +22,9 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
+SQUARE = 8
+"""Side of the squares that are transposed in registers; LLVM is slow at larger ones."""
+
 
 def cell_type(accumulate: DType) -> Type:
     """Return the LLVM type of one sum and of one packed element."""
@@ -80,45 +83,47 @@ class Packer:
         """
         f = self.f
         lanes, columns, depth = shape
+        if not transposed:
+            self._lines(operand, buffer, n, k, shape)
+            return
 
         def panel(first: Value, _: list[Value]) -> None:
             start = f.gep(buffer, f.imul(first, depth), self.cell)
-            left = f.isub(n.count, first)
-            part = Span(n.axis, f.iadd(n.start, first), f.imin(left, columns))
-            if transposed:
-                self._transposed_panel(operand, start, part, k, lanes, columns)
-            elif isinstance(n.count, int) and n.count % columns == 0:
-                self._panel(operand, start, part, k, lanes, columns, masked=False)
-            else:
-                f.if_(
-                    f.ige(left, columns),
-                    lambda: self._panel(operand, start, part, k, lanes, columns, masked=False),
-                    lambda: self._panel(operand, start, part, k, lanes, columns, masked=True),
-                )
+            width = f.imin(f.isub(n.count, first), columns)
+            part = Span(n.axis, f.iadd(n.start, first), width)
+            self._transposed_panel(operand, start, part, k, min(lanes, SQUARE), columns)
 
         f.loop(0, n.count, columns, [], panel)
 
-    def _panel(
-        self,
-        operand: Expr,
-        start: Value,
-        n: Span,
-        k: Span,
-        lanes: int,
-        columns: int,
-        masked: bool,
+    def _lines(
+        self, operand: Expr, buffer: Value, n: Span, k: Span, shape: tuple[int, int, int]
     ) -> None:
-        """Pack one panel with lanes along n."""
+        """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
         f, emitter = self.f, self.emitter
-        offsets = range(0, columns, lanes)
-        masks = [lane_mask(f, f.isub(n.count, at), lanes) if masked else None for at in offsets]
+        lanes, columns, depth = shape
+        whole = f.imul(f.idiv(n.count, columns), columns)
+
+        def part(line: Value, first: IndexValue, masks: list[Value | None]) -> None:
+            target = f.gep(line, f.imul(first, depth), self.cell)
+            for number, mask in enumerate(masks):
+                offset = number * lanes
+                value = self._evaluate(operand, n, f.iadd(first, offset), lanes, mask)
+                f.store(value, f.gep(target, offset, self.cell), self.cell.alignment)
+
+        left = f.isub(n.count, whole)
+        everything: list[Value | None] = [None] * (columns // lanes)
+        is_even = f.ieq(left, 0) is True
+        masks = [
+            None if is_even else lane_mask(f, f.isub(left, number * lanes), lanes)
+            for number in range(columns // lanes)
+        ]
 
         def line(step: Value, _: list[Value]) -> None:
             emitter.names[k.axis] = f.iadd(k.start, step)
-            target = f.gep(start, f.imul(step, columns), self.cell)
-            for offset, mask in zip(offsets, masks, strict=True):
-                value = self._evaluate(operand, n, offset, lanes, mask)
-                f.store(value, f.gep(target, offset, self.cell), self.cell.alignment)
+            start = f.gep(buffer, f.imul(step, columns), self.cell)
+            f.loop(0, whole, columns, [], lambda first, _: part(start, first, everything))
+            if not is_even:
+                f.if_(f.igt(left, 0), lambda: part(start, whole, masks))
 
         f.loop(0, k.count, 1, [], line)
 
