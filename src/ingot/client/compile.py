@@ -11,6 +11,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags
+from ingot.support.collector import collector_paused
 from ingot.support.timing import PhaseTimer
 
 
@@ -32,7 +33,7 @@ def compile(
     timer = PhaseTimer()
     options = context if context is not None else default_context()
     chosen = target if target is not None else TargetSpec.host()
-    with timer.phase("compile"):
+    with collector_paused(), timer.phase("compile"):
         working = module.clone()
         before = print_module(module)
         compiled = compile_module(working, options, chosen, timer)

@@ -28,6 +28,9 @@ from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
 from ingot.support.timing import PhaseTimer
 
+HOST_OPT_LEVEL = 0
+"""The host program only computes addresses and calls: fast code generation, 0.3 ms and not 2.5."""
+
 
 @dataclass(frozen=True, slots=True)
 class CpuProgram:
@@ -100,7 +103,7 @@ def _link_up(
     artifact = Artifact(
         info,
         f"{target.triple} {target.cpu}",
-        compile_object(text, target),
+        compile_object(text, target, opt_level=HOST_OPT_LEVEL),
         kernels.objects(),
         constant_block(assignment),
         tuple(kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)),
