@@ -10,6 +10,7 @@ Example:
     >>> ingot.tensorflow.enable()                   # doctest: +SKIP
 """
 
+from ingot.frontends.tensorflow.compiler_ir import executables
 from ingot.frontends.tensorflow.hook import disable, enable, is_enabled
 
-__all__ = ["disable", "enable", "is_enabled"]
+__all__ = ["disable", "enable", "executables", "is_enabled"]

@@ -17,24 +17,25 @@ from collections.abc import Callable, Mapping
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.capture import FunctionSnapshot, capture
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
-from ingot.frontends.tensorflow.launch import Program, Sizes
+from ingot.frontends.tensorflow.launch import Compiled, Sizes
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
 
-Compiler = Callable[[CapturedFunction, Binding, str], Program]
+Compiler = Callable[[CapturedFunction, Binding, str], Compiled]
 """Compiles a function with the ranks of all inputs known."""
 
 
 class FunctionCompiler:
     """Compiles one function for the ranks that it is called with."""
 
-    __slots__ = ("_binding", "_captured", "_compiler", "_function", "_lock")
+    __slots__ = ("_binding", "_captured", "_compiler", "_inputs", "_lock", "_source")
 
     def __init__(self, function: FunctionSnapshot, binding: Binding, compiler: Compiler) -> None:
         """Remember what to compile."""
-        self._function = function
+        self._inputs = function.inputs
+        self._source: FunctionSnapshot | None = function
         self._binding = binding
         self._compiler = compiler
         self._captured: CapturedFunction | None = None
@@ -43,7 +44,7 @@ class FunctionCompiler:
     def check(self, sizes: Sizes) -> None:
         """Raise ExecutionError if parameters of these sizes do not fit the signature."""
         for parameter, given in zip(self._binding.parameters, sizes, strict=True):
-            item = self._function.inputs[parameter.input]
+            item = self._inputs[parameter.input]
             wanted = parameter_shape(item)
             if wanted is not None and not _fits(given, wanted):
                 raise ExecutionError(
@@ -53,27 +54,32 @@ class FunctionCompiler:
                     hint=_VARIABLE_HINT if item.is_variable else _ARGUMENT_HINT,
                 )
 
-    def compile(self, sizes: Sizes) -> Program:
-        """Return a program for parameters of these sizes (`Binding.parameters` order)."""
+    def compile(self, sizes: Sizes) -> Compiled:
+        """Return the function compiled for these sizes (`Binding.parameters` order)."""
         captured = self.captured
         _check_results(captured, self._binding)
         name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
-        shaped = captured.with_input_shapes(self._unknown_shapes(sizes))
-        return self._compiler(shaped, self._binding, name)
+        unknown = self._unknown_shapes(sizes)
+        compiled = self._compiler(captured.with_input_shapes(unknown), self._binding, name)
+        if not unknown:
+            # There is no second variant: the graph and its constants are not needed any more.
+            self._source = self._captured = None
+        return compiled
 
     @property
     def captured(self) -> CapturedFunction:
         """The function as plain records."""
         with self._lock:
             if self._captured is None:
-                self._captured = capture(self._function)
+                assert self._source is not None, "a function is compiled once per rank signature"
+                self._captured, self._source = capture(self._source), None
             return self._captured
 
     def _unknown_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
         """Return the shapes of inputs whose rank TensorFlow does not know."""
         known: dict[int, Shape] = {}
         for parameter, given in zip(self._binding.parameters, sizes, strict=True):
-            item = self._function.inputs[parameter.input]
+            item = self._inputs[parameter.input]
             if parameter_shape(item) is None:
                 in_front = 1 if item.type.dtype == "variant" else 0
                 known[parameter.input] = (None,) * (len(given) - in_front)
@@ -120,9 +126,9 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
         )
 
 
-def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Program:
+def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Compiled:
     """Lower and compile; the real `Compiler`."""
     from ingot import compile as compile_module
     from ingot.frontends.tensorflow.lowering import lower
 
-    return compile_module(lower(captured, binding, name).module).program
+    return compile_module(lower(captured, binding, name).module)

@@ -15,6 +15,7 @@ import traceback
 from typing import Any
 
 from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.modules import errors
 from ingot.support.diagnostics import IngotError, InternalError, ResourceError
 
 HEADLINE = "Ingot cannot compile"
@@ -52,6 +53,11 @@ def _code(error: IngotError) -> int:
     if isinstance(error, ResourceError):
         return capi.RESOURCE_EXHAUSTED
     return capi.INTERNAL if isinstance(error, InternalError) else capi.INVALID_ARGUMENT
+
+
+def status_error(code: int, text: str) -> Exception:
+    """Return the exception of `tf.errors` for a status."""
+    return errors.exception_type_from_error_code(code)(None, None, text)
 
 
 def without_wrapper(text: str) -> str:

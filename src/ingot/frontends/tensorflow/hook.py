@@ -17,6 +17,7 @@ from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
 from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot
+from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.launch_op import register
@@ -68,6 +69,7 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         _patch(atomic_function.AtomicFunction, "call_flat", _one_op_call)
         _patch(atomic_function.InterpolateRuntimeError, "interpolate", keep_own_text)
         _patch(traceback_utils, "_EXCLUDED_PATHS", lambda paths: (*paths, _PACKAGE))
+        _patch(polymorphic_function.Function, "experimental_get_compiler_ir", get_compiler_ir)
         _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
 
 

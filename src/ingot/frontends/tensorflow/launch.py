@@ -42,6 +42,19 @@ class Program(Protocol):
         ...
 
 
+class Compiled(Protocol):
+    """A compiled function (`client.Executable` is one)."""
+
+    @property
+    def program(self) -> Program:
+        """What the launch op runs."""
+        ...
+
+    def as_text(self, stage: str) -> str:
+        """Return the program at a stage, for people to read."""
+        ...
+
+
 class LaunchCompiler(Protocol):
     """What a launch asks for programs."""
 
@@ -49,8 +62,8 @@ class LaunchCompiler(Protocol):
         """Raise IngotError if inputs of these sizes do not fit the function."""
         ...
 
-    def compile(self, sizes: Sizes) -> Program:
-        """Return a program for inputs of these ranks."""
+    def compile(self, sizes: Sizes) -> Compiled:
+        """Return the function compiled for inputs of these ranks."""
         ...
 
 
@@ -58,7 +71,7 @@ class LaunchCompiler(Protocol):
 class _Variant:
     """One compiled program and the memory that the native record points to."""
 
-    program: Program
+    compiled: Compiled
     record: Any
     kept: list[Any] = field(default_factory=list[Any])
 
@@ -151,7 +164,12 @@ class Launch:
     @property
     def programs(self) -> dict[Ranks, Program]:
         """The compiled programs by the ranks of their inputs."""
-        return {ranks: variant.program for ranks, variant in self._variants.items()}
+        return {ranks: item.compiled.program for ranks, item in self._variants.items()}
+
+    @property
+    def executables(self) -> tuple[Compiled, ...]:
+        """What was compiled, in order."""
+        return tuple(item.compiled for item in self._variants.values())
 
     def compile_for(self, sizes: Sizes) -> tuple[int, str] | None:
         """Make sure that there is a variant for inputs of these sizes; return (code, text) if not.
@@ -175,9 +193,10 @@ class Launch:
                 return report
         return None
 
-    def _publish(self, ranks: Ranks, program: Program) -> None:
+    def _publish(self, ranks: Ranks, compiled: Compiled) -> None:
         record: Any = VARIANT.structure()
-        variant = _Variant(program, record)
+        variant = _Variant(compiled, record)
+        program = compiled.program
         record.program = program.record_address
         record.ranks = _array(variant, ctypes.c_int64, ranks)
         info = program.info

@@ -10,6 +10,7 @@ Invariant: a lookup never fails; what is not known is None.
 from __future__ import annotations
 
 import sysconfig
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,16 @@ class Locations:
     __slots__ = ("_graph",)
 
     def __init__(self, graph: Any) -> None:
-        """Remember the graph; its tracebacks are read when asked for."""
-        self._graph = graph
+        """Remember the graph, as long as TensorFlow does; tracebacks are read when asked for."""
+        self._graph = weakref.ref(graph)
 
     def of(self, node: str) -> SourceLocation | None:
         """Return where the user's program made `node`."""
+        graph = self._graph()
+        if graph is None:
+            return None
         try:
-            frames = list(self._graph.get_operation_by_name(node).traceback)
+            frames = list(graph.get_operation_by_name(node).traceback)
         except (KeyError, ValueError, AttributeError, RuntimeError, TypeError):
             # TensorFlow dismantles graphs whose functions nobody can call directly any more.
             return None

@@ -9,18 +9,19 @@ Invariant: whatever goes wrong here switches direct access off; it never reaches
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.frontends.tensorflow.launch import Launch, Program, Sizes, VariableInput
+from ingot.frontends.tensorflow.launch import Compiled, Launch, Sizes, VariableInput
 from ingot.frontends.tensorflow.launch_op import PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import context, execute, ops, tensorflow
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import TargetSpec, compile_object, link_object
 from ingot.llvm.types import F32, I32, I64, PTR
-from ingot.runtime.program import Program as RuntimeProgram
+from ingot.runtime.program import Program
 
 _logger = logging.getLogger("ingot.tensorflow")
 _SIZE = 16
@@ -41,13 +42,24 @@ def is_available() -> bool:
     return problem is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The program of the self-test."""
+
+    program: Program
+
+    def as_text(self, stage: str) -> str:
+        """Say what it is."""
+        return f"{stage}: the self-test of variables"
+
+
 class _TestCompiler:
     """Gives the program `variable + read -> variable`."""
 
     def check(self, sizes: Sizes) -> None:
         """Accept all."""
 
-    def compile(self, sizes: Sizes) -> Program:
+    def compile(self, sizes: Sizes) -> Compiled:
         """Return the program."""
         module = ModuleBuilder("ingot_variable_test")
         sizes_function = module.function(
@@ -75,7 +87,7 @@ class _TestCompiler:
         param = ParamInfo("f32", (_SIZE,))
         result = OutputInfo("f32", (_SIZE,), alias_param=1)
         info = ProgramInfo("variable_test", (param, param), (result,))
-        return RuntimeProgram.from_library(info, library)
+        return _Compiled(Program.from_library(info, library))
 
 
 def _find_problem() -> str | None:

@@ -7,6 +7,7 @@ program enters through `S_sizes` and `S_run` like a compiled one. Only these tes
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -234,4 +235,6 @@ def compile_stub(captured, binding, name):
     stub = _Stub(captured, binding, name)
     functions = (_SIZES(stub.sizes), _RUN(stub.run))
     addresses = [ctypes.cast(item, ctypes.c_void_p).value for item in functions]
-    return Program(stub.info, *addresses, keep_alive=(functions, stub))
+    program = Program(stub.info, *addresses, keep_alive=(functions, stub))
+    ops = " ".join(node.op for node in captured.nodes)
+    return SimpleNamespace(program=program, as_text=lambda stage: f"{stage}: {ops}")

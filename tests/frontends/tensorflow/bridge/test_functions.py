@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ingot.frontends.tensorflow import hook
+from ingot.frontends.tensorflow import executables, hook
 from ingot.frontends.tensorflow.replacement import find_replacement
 
 
@@ -179,6 +179,17 @@ def test_many_launches_in_parallel_inside_one_graph(compiled, sine):
 
     expected = sum(2 * np.sin(X + i % 3) for i in range(24))
     np.testing.assert_allclose(wide(tf.constant(X)), expected, rtol=1e-5)
+
+
+def test_the_compiled_code_can_be_read(compiled, sine):
+    text = sine.experimental_get_compiler_ir(tf.constant(X))
+    assert text() == text(stage="hlo")
+    assert "Sin" in text()
+    assert text(stage="optimized_hlo").startswith("hlo:")
+    assert text(stage="kernel").startswith("kernel:")
+    np.testing.assert_allclose(sine(X), np.sin(X) * 2, rtol=1e-6)
+    assert len(compiled) == 1
+    assert compiled[0] in executables()
 
 
 def test_disable_restores_tensorflow(compiled, sine):

@@ -1,0 +1,76 @@
+"""What was compiled, for people: `experimental_get_compiler_ir`, and all executables by name.
+
+TensorFlow's method asks its own XLA for HLO; the patched one answers for functions that Ingot
+compiles, with TensorFlow's names of the stages. Further stages are those of `Executable.as_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ingot.frontends.tensorflow.compiler import parameter_shape
+from ingot.frontends.tensorflow.errors import status_error
+from ingot.frontends.tensorflow.launch import Compiled
+from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
+
+STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
+"""TensorFlow's stage -> `Executable.as_text`'s."""
+
+
+def executables() -> dict[str, tuple[Compiled, ...]]:
+    """Return what was compiled so far, by the name TensorFlow gave the function.
+
+    A function has an executable per combination of ranks that it was called with.
+    """
+    return {
+        item.function.name: item.launch.executables
+        for item in live_replacements()
+        if item.launch.executables
+    }
+
+
+def get_compiler_ir(original: Any) -> Any:
+    """Return the `Function.experimental_get_compiler_ir` that knows of Ingot's functions."""
+
+    def experimental_get_compiler_ir(function: Any, *args: Any, **kwargs: Any) -> Any:
+        if not function._jit_compile:
+            return original(function, *args, **kwargs)
+        concrete = function.get_concrete_function(*args, **kwargs)
+        replacement: Replacement | None = getattr(
+            concrete._inference_function, "ingot_replacement", None
+        )
+        if replacement is None:
+            return original(function, *args, **kwargs)
+        return _generator(replacement)
+
+    return experimental_get_compiler_ir
+
+
+def _generator(replacement: Replacement) -> Callable[..., str]:
+    def compiler_ir(
+        stage: str = "hlo", device_name: str | None = None, platform_name: str | None = None
+    ) -> str:
+        """Return the function's code at a stage, as text."""
+        del device_name, platform_name  # there is one target, this machine's CPU
+        return _compiled(replacement).as_text(STAGES.get(stage, stage))
+
+    return compiler_ir
+
+
+def _compiled(replacement: Replacement) -> Compiled:
+    """Return an executable of the function, compiling it if it never ran."""
+    launch = replacement.launch
+    if not launch.executables:
+        inputs = [
+            replacement.function.inputs[item.input] for item in replacement.binding.parameters
+        ]
+        # Any number stands for an unknown size: it stays symbolic.
+        sizes = tuple(
+            tuple(1 if size is None else size for size in parameter_shape(item) or ())
+            for item in inputs
+        )
+        report = launch.compile_for(sizes)
+        if report is not None:
+            raise status_error(*report)
+    return launch.executables[-1]
