@@ -1,7 +1,7 @@
 """Costs of fused computations: floating-point operations and bytes to and from memory.
 
-Counts are of the program as written (a transcendental is one operation, a multiply-add two), the way
-XLA's `HloCostAnalysis` counts. With symbolic sizes they are expressions.
+Counts are of the program as written (a transcendental is one operation, a multiply-add two), the
+way XLA's `HloCostAnalysis` counts. With symbolic sizes they are expressions.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
+from ingot.hlo.opset.contraction import DotAttributes
 
 _WINDOWED = frozenset({"dynamic-slice", "gather", "slice"})
 _IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
@@ -53,9 +54,8 @@ def instruction_flops(instruction: Instruction) -> int | Dim:
     opcode = instruction.opcode
     if opcode == "dot":
         lhs = instruction.operands[0].shape
-        contracted = dim.product(
-            lhs.dims[place] for place in instruction.attributes.lhs_contracting_dims
-        )
+        given: DotAttributes = instruction.attributes
+        contracted = dim.product(lhs.dims[place] for place in given.lhs_contracting_dims)
         return instruction.shape.size * contracted * 2
     if opcode == "reduce":
         return instruction.operands[0].shape.size

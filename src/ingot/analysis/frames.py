@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
+from ingot.hlo.opset.reduction import ReduceAttributes
+from ingot.hlo.opset.shaping import DimensionsAttributes
 
 ONE = -1
 Frame = tuple[int, ...]
@@ -82,7 +84,8 @@ class FrameMap:
     def reduction_axes(self, user: Instruction, kept: Frame) -> Frame:
         """Return the axes of the dimensions that `user` reduces, shared where extents agree."""
         operand = user.operands[0].shape
-        places = user.attributes.dimensions
+        given: ReduceAttributes = user.attributes
+        places = given.dimensions
         extents = tuple(operand.dims[place] for place in sorted(places))
         if extents in self.reduce_axes:
             return self.reduce_axes[extents]
@@ -112,12 +115,14 @@ def grid_of(frame: Frame) -> frozenset[int]:
 
 
 def _broadcast(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
-    return [tuple(frame[place] for place in user.attributes.dimensions)]
+    given: DimensionsAttributes = user.attributes
+    return [tuple(frame[place] for place in given.dimensions)]
 
 
 def _transpose(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    given: DimensionsAttributes = user.attributes
     operand = [ONE] * len(frame)
-    for result_place, operand_place in enumerate(user.attributes.dimensions):
+    for result_place, operand_place in enumerate(given.dimensions):
         operand[operand_place] = frame[result_place]
     return [tuple(operand)]
 
@@ -134,13 +139,14 @@ def _reshape(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]
 
 def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     operand = user.operands[0].shape
-    places = sorted(user.attributes.dimensions)
+    given: ReduceAttributes = user.attributes
+    places = sorted(given.dimensions)
     axes = frames.reduction_axes(user, frame)
     inner = dict(zip(places, axes, strict=True))
     kept = iter(frame)
     whole = tuple(inner[place] if place in inner else next(kept) for place in range(operand.rank))
     count = len(user.operands) // 2
-    return [whole] * count + [()] * count
+    return [*([whole] * count), *([()] * count)]
 
 
 _RULES: dict[str, Callable[[FrameMap, Instruction, Frame], list[Frame | None]]] = {

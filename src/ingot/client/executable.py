@@ -87,8 +87,9 @@ class Executable:
         """Return the program at a stage.
 
         Args:
-            stage: one of `stages()`: "hlo_before" and "hlo" (before and after the passes), "kernel",
-                "llvm" and "llvm_optimized" (kernels, then the host program), "assembly", "buffers".
+            stage: one of `stages()`: "hlo_before" and "hlo" (before and after the passes),
+                "kernel", "llvm" and "llvm_optimized" (kernels, then the host program), "assembly",
+                "buffers".
 
         Raises:
             ExecutionError: there is no such stage.

@@ -1,8 +1,8 @@
 """The host program: the schedule of a module as one native function.
 
-`S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels in
-schedule order, loops for `while`, branches for `conditional`, and copies. One execution is one call;
-no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`.
+`S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels
+in schedule order, loops for `while`, branches for `conditional`, and copies. One execution is one
+call; no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`.
 
 Invariant: every address comes from the buffer assignment; the host program allocates nothing.
 """

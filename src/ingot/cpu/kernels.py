@@ -1,8 +1,8 @@
 """Kernels of a module: each fusion lowered, scheduled, emitted; equal kernels compiled once.
 
 `KernelSet` gathers the kernels that one program needs. Those that this process has compiled before
-are reused by address; the rest share one LLVM module, so one compilation. Objects are cached on disk
-by content (`ingot.llvm.cache`).
+are reused by address; the rest share one LLVM module, so one compilation. Objects are cached on
+disk by content (`ingot.llvm.cache`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The CPU pipeline: a literal tuple of passes, in the order in which they run.
 
-Simplification sees the program as written; fusion then decides the kernels; after fusion only passes
-run that know what a kernel is. What must come before what is checked by the runner from the passes'
-`requires` and `ensures`.
+Simplification sees the program as written; fusion then decides the kernels; after fusion only
+passes run that know what a kernel is. What must come before what is checked by the runner from
+the passes' `requires` and `ensures`.
 """
 
 from __future__ import annotations

@@ -87,10 +87,10 @@ def plan_sizes(module: Module) -> SizePlan:
 
 
 def _explain(size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
+    known = [bindings[symbol] for symbol in sorted(size.symbols) if symbol in bindings]
     places = [
-        f"{symbol} is dimension {bindings[symbol].place} of '{leaves[bindings[symbol].parameter][0]}'"
-        for symbol in sorted(size.symbols)
-        if symbol in bindings
+        f"{binding.name} is dimension {binding.place} of '{leaves[binding.parameter][0]}'"
+        for binding in known
     ]
     return f"{size} ({', '.join(places)})"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, symbols_of
@@ -48,7 +49,7 @@ def _collapsible(kernel: LoopKernel, axes: tuple[Axis, ...]) -> tuple[Axis, Axis
     if len(axes) < 2:
         return None
     indices = indices_of(kernel)
-    for outer, inner in zip(axes, axes[1:], strict=False):
+    for outer, inner in pairwise(axes):
         if all(_walks_as_one(index, outer, inner) for index in indices):
             return outer, inner
     return None

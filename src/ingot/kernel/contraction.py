@@ -1,8 +1,8 @@
 """From a fused computation with a `dot` to a `ContractionKernel`.
 
 The dot has at most one batch, one lhs free, one rhs free and one contracting dimension (the dot
-canonicalizer's form), in any order; a missing one becomes an axis of extent 1. What feeds the dot is
-the prologue, pulled into the operand loads; what follows is the epilogue over `accumulator`.
+canonicalizer's form), in any order; a missing one becomes an axis of extent 1. What feeds the dot
+is the prologue, pulled into the operand loads; what follows is the epilogue over `accumulator`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, ContractionKernel, Store
 from ingot.kernel.loops import axis_name, buffers_of, frames_of, place_of, roots_of
-from ingot.kernel.pull import Place, Puller
+from ingot.kernel.place import Place
+from ingot.kernel.pull import puller_of
+from ingot.kernel.puller import Puller
 from ingot.support.diagnostics import InternalError
 
 K_AXIS = "@k"
@@ -51,7 +53,7 @@ def build_contraction_kernel(fused: Computation) -> ContractionKernel:
     k_axis = _contracted_axis(dot)
     extents = {axis.name: axis.extent for axis in (*axes.values(), k_axis)}
     extents.update({axis_name(n): extent for n, extent in enumerate(frames.extents)})
-    puller = Puller({p: number for number, p in enumerate(fused.parameters)}, extents)
+    puller = puller_of(fused, extents)
     lhs, rhs = (_operand(puller, dot, number, axes, k_axis) for number in (0, 1))
     accumulate = accumulation_type(dot.operands[0].shape.dtype, dot.shape.dtype)
     names = frozenset(axis.name for axis in axes.values())
@@ -86,7 +88,8 @@ def _result_axes(
 ) -> dict[str, Axis]:
     """Return the axes of batch, m and n; a result dimension of extent 1 gets an axis of its own."""
     lhs_free, rhs_free = _places(dot)
-    kinds = "b" * len(dot.attributes.lhs_batch_dims) + "m" * len(lhs_free) + "n" * len(rhs_free)
+    given: DotAttributes = dot.attributes
+    kinds = "b" * len(given.lhs_batch_dims) + "m" * len(lhs_free) + "n" * len(rhs_free)
     axes = {kind: Axis(f"@{kind}", 1) for kind in "bmn"}
     for kind, number in zip(kinds, frame, strict=True):
         if number != ONE:
@@ -95,7 +98,8 @@ def _result_axes(
 
 
 def _contracted_axis(dot: Instruction) -> Axis:
-    places = dot.attributes.lhs_contracting_dims
+    given: DotAttributes = dot.attributes
+    places = given.lhs_contracting_dims
     extent = dot.operands[0].shape.dims[places[0]] if places else 1
     return Axis(K_AXIS, extent)
 

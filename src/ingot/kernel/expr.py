@@ -5,7 +5,8 @@ the rest are leaves that tie an expression to its kernel:
 
 * `constant`: payload is the NumPy scalar.
 * `index`: payload is an index (`int | Dim`); the value is s64.
-* `load`: payload is `Access`; arguments are the mask (if there is one), then the values of `$0`, `$1` ….
+* `load`: payload is `Access`; arguments are the mask (if there is one), then the values of `$0`,
+  `$1` ….
 * `reduced`: payload is (reduction number, output number): the value of a finished reduction.
 * `argument`: payload is the number of a combiner's parameter.
 * `accumulator`: the finished sum of a contraction.
@@ -15,6 +16,7 @@ An index is a `Dim` over axis names (`@…`), size names, and `$k`, the k-th run
 Invariant: equal expressions are one object, so `is` compares and memo tables are exact.
 
 Example:
+    >>> from ingot.hlo.dtype import F32
     >>> x = constant(np.float32(2))
     >>> make("add", F32, (x, x)) is make("add", F32, (x, x))
     True
@@ -29,15 +31,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import F32, PRED, S64, DType, from_numpy
+from ingot.hlo.dtype import PRED, S64, DType, from_numpy
 from ingot.hlo.opdef import NO_ATTRIBUTES
 
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
 """Ops that are not HLO opcodes."""
-
-__all__ = [
-    "LEAVES",
-    "F32", "Access", "Expr", "argument", "constant", "index", "load", "make", "reduced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,7 @@ class Access:
 class Expr:
     """One node; see the module for the ops. `axes` are the axis names that the value depends on.
 
-    `reductions` are the numbers of the reductions that it depends on; `size` counts the nodes of
-    the whole expression as a tree would share them (each distinct node once is not needed here:
-    it is an upper estimate used by schedules).
+    `reductions` are the numbers of the reductions that it depends on.
     """
 
     __slots__ = ("args", "axes", "dtype", "op", "payload", "reductions")

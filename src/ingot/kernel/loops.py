@@ -15,11 +15,14 @@ from ingot.analysis.frames import ONE, Frame, FrameMap, grid_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
-from ingot.kernel.pull import Place, Puller, combiner_exprs
+from ingot.kernel.place import Place
+from ingot.kernel.pull import combiner_exprs, puller_of
+from ingot.kernel.puller import Puller
 from ingot.support.diagnostics import InternalError
 
 
@@ -74,9 +77,9 @@ def _place_sibling(frames: FrameMap, root: Instruction, main: Instruction) -> No
         return
     if root.opcode == "reduce" and root.operands[0].shape.dims == main.shape.dims:
         whole = frames.frames[main] or ()
-        reduced_places = root.attributes.dimensions
+        given: ReduceAttributes = root.attributes
         frames.frames[root] = tuple(
-            axis for place, axis in enumerate(whole) if place not in reduced_places
+            axis for place, axis in enumerate(whole) if place not in given.dimensions
         )
 
 
@@ -122,7 +125,7 @@ class LoopBuilder:
 
     def _add_reduction(self, instruction: Instruction) -> None:
         frame = self.frames.frames.get(instruction)
-        if frame is None or grid_of(frame) != set(self.grid):
+        if frame is None or grid_of(frame) != frozenset(self.grid):
             raise InternalError(f"%{instruction.name} does not fit the grid of its fusion")
         whole = self.frames.operand_frames(instruction)[0] or ()
         count = len(instruction.operands) // 2
@@ -191,9 +194,8 @@ def build_loop_kernel(fused: Computation) -> LoopKernel:
         UnsupportedError: an instruction has no rule to be part of a kernel.
     """
     frames = frames_of(fused)
-    buffers = {parameter: number for number, parameter in enumerate(fused.parameters)}
     extents = {axis_name(number): extent for number, extent in enumerate(frames.extents)}
-    builder = LoopBuilder(fused, frames, Puller(buffers, extents))
+    builder = LoopBuilder(fused, frames, puller_of(fused, extents))
     reduces = [i for i in fused.instructions if i.opcode == "reduce"]
     main = reduces[0] if reduces else roots_of(fused)[0]
     frame = frames.frames.get(main)

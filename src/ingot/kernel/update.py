@@ -14,13 +14,23 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loops import axis_name, buffers_of, combiner_of, place_of
-from ingot.kernel.pull import Place, Puller, clamp_index, compare, with_value
+from ingot.kernel.place import (
+    Place,
+    batch_place,
+    clamp_index,
+    compare,
+    converted,
+    start_place,
+    with_value,
+)
+from ingot.kernel.pull import puller_of
+from ingot.kernel.puller import Puller
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -32,7 +42,7 @@ def build_update_kernel(fused: Computation) -> LoopKernel:
     frames = FrameMap()
     frame = frames.axes_for(update.shape.dims)
     extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
-    puller = Puller({p: number for number, p in enumerate(fused.parameters)}, extents)
+    puller = puller_of(fused, extents)
     first = len(fused.parameters)
     if root.opcode == "scatter":
         stores = _scatter_stores(puller, root, frame, first)
@@ -91,7 +101,8 @@ def _scatter_target(
 
     An update whose window does not lie wholly inside the operand is dropped (StableHLO scatter).
     """
-    given = root.attributes
+    given: ScatterAttributes = root.attributes
+    vector_dim = given.index_vector_dim
     operand, indices = root.operands[0], root.operands[len(root.operands) // 2]
     window_places = given.update_window_dims
     batch = [p for number, p in enumerate(place.index) if number not in window_places]
@@ -105,30 +116,14 @@ def _scatter_target(
         extent: int | Dim = 1 if number in dropped else next(sizes)
         if number in given.input_batching_dims:
             which = given.input_batching_dims.index(number)
-            position = batch[_batch_place(given, given.scatter_indices_batching_dims[which])]
+            position = batch[batch_place(given.scatter_indices_batching_dims[which], vector_dim)]
         elif number in given.scatter_dims_to_operand_dims:
             which = given.scatter_dims_to_operand_dims.index(number)
-            start = _start(puller, indices, given, batch, which)
+            where_in_indices = start_place(batch, which, vector_dim, indices.shape.rank)
+            start = converted(puller.value(indices, Place(where_in_indices)), S64)
             symbol, where = with_value(where, start)
             mask = ex.conjunction(mask, compare("GE", start, ex.index(0)))
             mask = ex.conjunction(mask, compare("LE", start, ex.index(size - extent)))
             position = position + symbol
         index.append(position)
     return linearize(index, operand.shape.dims), where.values, mask
-
-
-def _batch_place(given: object, dimension: int) -> int:
-    vector: int = given.index_vector_dim  # pyright: ignore
-    return dimension - (1 if vector < dimension else 0)
-
-
-def _start(
-    puller: Puller, indices: Instruction, given: object, batch: list[int | Dim], which: int
-) -> Expr:
-    vector: int = given.index_vector_dim  # pyright: ignore
-    if vector == indices.shape.rank:
-        where = tuple(batch)
-    else:
-        where = (*batch[:vector], which, *batch[vector:])
-    value = puller.value(indices, Place(where))
-    return value if value.dtype is S64 else ex.make("convert", S64, (value,), NO_ATTRIBUTES)

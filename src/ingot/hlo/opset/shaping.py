@@ -54,7 +54,8 @@ class SizesAttributes:
 def _infer_broadcast(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
-    places = view.attributes.dimensions
+    attributes: DimensionsAttributes = view.attributes
+    places = attributes.dimensions
     require(
         operand.dtype is given.dtype, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}"
     )
@@ -113,7 +114,8 @@ def _infer_bitcast_convert(view: OpView) -> Shape:
 
 def _infer_transpose(view: OpView) -> Shape:
     (operand,) = view.operands
-    order = view.attributes.dimensions
+    given: DimensionsAttributes = view.attributes
+    order = given.dimensions
     require(
         sorted(order) == list(range(operand.rank)),
         "transpose_c2",
@@ -167,8 +169,9 @@ def _infer_pad(view: OpView) -> Shape:
 
 def _infer_concatenate(view: OpView) -> Shape:
     first = view.operands[0]
-    require(len(view.attributes.dimensions) == 1, "concatenate_c4", "one dimension number")
-    (place,) = view.attributes.dimensions
+    given: DimensionsAttributes = view.attributes
+    require(len(given.dimensions) == 1, "concatenate_c4", "one dimension number")
+    (place,) = given.dimensions
     require(0 <= place < first.rank, "concatenate_c4", f"dimension {place} of {first}")
     total: int | Dim = 0
     for other in view.operands:

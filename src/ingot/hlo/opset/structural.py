@@ -74,7 +74,8 @@ def _infer_tuple(view: OpView) -> Shape:
 
 def _infer_element(view: OpView) -> Shape:
     (operand,) = view.operands
-    index = view.attributes.index
+    given: IndexAttributes = view.attributes
+    index = given.index
     require(operand.is_tuple, "get_tuple_element_i1", f"get-tuple-element of {operand}")
     count = len(operand.elements)
     require(0 <= index < count, "get_tuple_element_c1", f"index {index} of {count} elements")

@@ -1,0 +1,99 @@
+"""Places: where a value is wanted while it is pulled, and the masks that places need.
+
+A place holds an index over axes, run-time values that the index may use (`$0`, `$1` …), and a mask
+that says where the value is wanted at all. Used by the pulling rules (`shaping_rules`,
+`indexing_rules`) and by in-place updates. Places are immutable, so pulled values can be remembered
+by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED, S64, DType
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is wanted: indices over axes, run-time values they use, and a mask."""
+
+    index: Index
+    values: tuple[Expr, ...] = ()
+    mask: Expr | None = None
+
+    def at(self, index: Index) -> Place:
+        """Return the same place with other indices."""
+        return Place(index, self.values, self.mask)
+
+
+def uses_values(where: int | Dim) -> bool:
+    """Whether an index uses run-time values."""
+    return any(name.startswith("$") for name in dim.symbols_of((where,)))
+
+
+def position_value(position: int | Dim, place: Place) -> Expr:
+    """Return an index of `place` as an s64 value."""
+    return ex.index(position, place.values if uses_values(position) else ())
+
+
+def converted(value: Expr, to: DType) -> Expr:
+    """Return `value` as element type `to`."""
+    return value if value.dtype is to else ex.make("convert", to, (value,), NO_ATTRIBUTES)
+
+
+def compare(direction: str, left: Expr, right: Expr) -> Expr:
+    """Return the comparison of two expressions of one type."""
+    return ex.make("compare", PRED, (left, right), CompareAttributes(direction, ""))
+
+
+def within(position: int | Dim, size: int | Dim, place: Place) -> Expr:
+    """Return the mask 0 <= position < size."""
+    value = position_value(position, place)
+    below = compare("LT", value, ex.index(size))
+    if isinstance(position, Dim) and position.is_symbol and not uses_values(position):
+        return below
+    both = ex.conjunction(compare("GE", value, ex.index(0)), below)
+    assert both is not None
+    return both
+
+
+def select(mask: Expr, on_true: Expr, on_false: Expr) -> Expr:
+    """Return on_true where mask holds, else on_false."""
+    return ex.make("select", on_true.dtype, (mask, on_true, on_false), NO_ATTRIBUTES)
+
+
+def clamp_index(value: Expr, limit: int | Dim) -> Expr:
+    """Return `value` (an integer) as s64 held within 0 … limit."""
+    wide = converted(value, S64)
+    low = ex.make("maximum", S64, (wide, ex.constant(np.int64(0))), NO_ATTRIBUTES)
+    return ex.make("minimum", S64, (low, ex.index(limit)), NO_ATTRIBUTES)
+
+
+def with_value(place: Place, value: Expr) -> tuple[Dim, Place]:
+    """Return the index symbol for a run-time value, and the place that carries the value."""
+    if value in place.values:
+        return Dim.symbol(f"${place.values.index(value)}"), place
+    number = len(place.values)
+    return Dim.symbol(f"${number}"), Place(place.index, (*place.values, value), place.mask)
+
+
+def start_place(batch: Sequence[int | Dim], which: int, vector_dim: int, rank: int) -> Index:
+    """Return where in the start indices of a gather or scatter component `which` stands."""
+    if vector_dim == rank:
+        return tuple(batch)
+    return (*batch[:vector_dim], which, *batch[vector_dim:])
+
+
+def batch_place(dimension: int, vector_dim: int) -> int:
+    """Return which batch position a dimension of the start indices has."""
+    return dimension - (1 if vector_dim < dimension else 0)

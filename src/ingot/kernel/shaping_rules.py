@@ -1,0 +1,219 @@
+"""Pulling rules of leaves and of ops that only move elements: they change the index.
+
+One rule per opcode, in `SHAPING`. Ops that leave gaps (pad, concatenate) add a mask, so that no
+load reads outside of its operand. Every index stays a `Dim` polynomial, so kernels know their
+strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.shaping import (
+    DimensionsAttributes,
+    IotaAttributes,
+    PadAttributes,
+    SliceAttributes,
+)
+from ingot.hlo.opset.structural import ConstantAttributes, IndexAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize, reshape_index
+from ingot.kernel.place import (
+    Place,
+    compare,
+    converted,
+    position_value,
+    select,
+    uses_values,
+    within,
+)
+from ingot.kernel.puller import Puller, Rule
+from ingot.support.diagnostics import UnsupportedError
+
+
+def _parameter(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    shape = instruction.shape
+    where = linearize(place.index, shape.dims)
+    buffer = puller.buffers[instruction]
+    used = place.values if uses_values(where) else ()
+    return ex.load(buffer, where, shape.dtype, used, place.mask)
+
+
+def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
+    del place
+    given: ConstantAttributes = instruction.attributes
+    if given.literal.is_splat:
+        return ex.constant(given.literal.scalar)
+    raise UnsupportedError(
+        "a constant with several values is not part of a kernel",
+        code="INGOT0311",
+        instruction=repr(instruction),
+    )
+
+
+def _iota(_: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: IotaAttributes = instruction.attributes
+    value = position_value(place.index[given.iota_dimension], place)
+    return converted(value, instruction.shape.dtype)
+
+
+def _broadcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    index = tuple(place.index[number] for number in given.dimensions)
+    return puller.value(instruction.operands[0], place.at(index))
+
+
+def _transpose(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    index: list[int | Dim] = [0] * len(place.index)
+    for result_place, operand_place in enumerate(given.dimensions):
+        index[operand_place] = place.index[result_place]
+    return puller.value(instruction.operands[0], place.at(tuple(index)))
+
+
+def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand = instruction.operands[0]
+    index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, puller.extents)
+    return puller.value(operand, place.at(index))
+
+
+def _reverse(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    index = tuple(
+        size - 1 - position if number in given.dimensions else position
+        for number, (position, size) in enumerate(
+            zip(place.index, instruction.shape.dims, strict=True)
+        )
+    )
+    return puller.value(instruction.operands[0], place.at(index))
+
+
+def _slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: SliceAttributes = instruction.attributes
+    index = tuple(
+        start + position * stride
+        for position, (start, _, stride) in zip(place.index, given.slice, strict=True)
+    )
+    return puller.value(instruction.operands[0], place.at(index))
+
+
+def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand, filler = instruction.operands
+    given: PadAttributes = instruction.attributes
+    index: list[int | Dim] = []
+    mask: Expr | None = None
+    for position, size, padding in zip(place.index, operand.shape.dims, given.padding, strict=True):
+        inner, inside = _unpadded(position, size, padding, place)
+        index.append(inner)
+        mask = ex.conjunction(mask, inside)
+    if mask is None:
+        return puller.value(operand, place.at(tuple(index)))
+    inner_place = Place(tuple(index), place.values, ex.conjunction(place.mask, mask))
+    outside = puller.value(filler, place.at(()))
+    return select(mask, puller.value(operand, inner_place), outside)
+
+
+def _unpadded(
+    position: int | Dim, size: int | Dim, padding: tuple[int, int, int], place: Place
+) -> tuple[int | Dim, Expr | None]:
+    """Return the operand's index along one dimension, and whether it is inside (None: always)."""
+    low, high, interior = padding
+    if (low, high, interior) == (0, 0, 0):
+        return position, None
+    moved = position - low
+    if not interior:
+        return moved, within(moved, size, place)
+    whole, rest = dim.floordiv(moved, interior + 1), dim.mod(moved, interior + 1)
+    on_element = compare("EQ", position_value(rest, place), ex.index(0))
+    not_before = compare("GE", position_value(moved, place), ex.index(0))
+    mask = ex.conjunction(on_element, not_before)
+    return whole, ex.conjunction(mask, within(whole, size, place))
+
+
+def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    (axis,) = given.dimensions
+    position = position_value(place.index[axis], place)
+    start: int | Dim = 0
+    parts: list[tuple[Expr, Expr]] = []
+    for operand in instruction.operands:
+        size = operand.shape.dims[axis]
+        if size == 0:
+            continue
+        end = start + size
+        below = compare("LT", position, ex.index(end))
+        above = compare("GE", position, ex.index(start))
+        index = (*place.index[:axis], place.index[axis] - start, *place.index[axis + 1 :])
+        mask = ex.conjunction(ex.conjunction(above, below), place.mask)
+        parts.append((below, puller.value(operand, Place(index, place.values, mask))))
+        start = end
+    if not parts:
+        return puller.value(instruction.operands[0], place)
+    result = parts[-1][1]
+    for below, part in reversed(parts[:-1]):
+        result = select(below, part, result)
+    return result
+
+
+def _bitcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    if instruction.operands[0].shape.dtype is instruction.shape.dtype:
+        return _reshape(puller, instruction, place)
+    return _bitcast_convert(puller, instruction, place)
+
+
+def _bitcast_convert(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand = instruction.operands[0]
+    if operand.shape.dtype.bytes != instruction.shape.dtype.bytes:
+        raise UnsupportedError(
+            "bitcast-convert between widths is not part of a kernel",
+            code="INGOT0312",
+            instruction=repr(instruction),
+        )
+    value = puller.value(operand, place)
+    return ex.make("bitcast-convert", instruction.shape.dtype, (value,), NO_ATTRIBUTES)
+
+
+def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
+    del place
+    given: DimensionsAttributes = instruction.attributes
+    (number,) = given.dimensions
+    size = instruction.operands[0].shape.dims[number]
+    return converted(ex.index(size), instruction.shape.dtype)
+
+
+def _element(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    source = instruction.operands[0]
+    given: IndexAttributes = instruction.attributes
+    if source in puller.reductions:
+        return puller.reductions[source][given.index]
+    if source.opcode == "tuple":
+        return puller.value(source.operands[given.index], place)
+    raise UnsupportedError(
+        f"get-tuple-element of {source.opcode} is not part of a kernel",
+        code="INGOT0313",
+        instruction=repr(instruction),
+    )
+
+
+SHAPING: Mapping[str, Rule] = {
+    "parameter": _parameter,
+    "constant": _constant,
+    "iota": _iota,
+    "broadcast": _broadcast,
+    "transpose": _transpose,
+    "reshape": _reshape,
+    "bitcast": _bitcast,
+    "bitcast-convert": _bitcast_convert,
+    "reverse": _reverse,
+    "slice": _slice,
+    "pad": _pad,
+    "concatenate": _concatenate,
+    "get-dimension-size": _dimension_size,
+    "get-tuple-element": _element,
+}
+"""Rule per opcode; `pull` joins it with the other tables."""
