@@ -11,8 +11,9 @@ from typing import Any
 
 from ingot.frontends.tensorflow.compiler import parameter_shape
 from ingot.frontends.tensorflow.errors import status_error
-from ingot.frontends.tensorflow.launch import Compiled
+from ingot.frontends.tensorflow.launch import Compiled, Sizes
 from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
+from ingot.support.diagnostics import ExecutionError
 
 STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 """TensorFlow's stage -> `Executable.as_text`'s."""
@@ -62,15 +63,20 @@ def _compiled(replacement: Replacement) -> Compiled:
     """Return an executable of the function, compiling it if it never ran."""
     launch = replacement.launch
     if not launch.executables:
-        inputs = [
-            replacement.function.inputs[item.input] for item in replacement.binding.parameters
-        ]
-        # Any number stands for an unknown size: it stays symbolic.
-        sizes = tuple(
-            tuple(1 if size is None else size for size in parameter_shape(item) or ())
-            for item in inputs
-        )
-        report = launch.compile_for(sizes)
+        report = launch.compile_for(_any_sizes(replacement))
         if report is not None:
             raise status_error(*report)
     return launch.executables[-1]
+
+
+def _any_sizes(replacement: Replacement) -> Sizes:
+    """Return sizes that the function takes; any number stands for a size that stays symbolic."""
+    inputs = [replacement.function.inputs[item.input] for item in replacement.binding.parameters]
+    shapes = [parameter_shape(item) for item in inputs]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) != len(shapes):
+        raise ExecutionError(
+            "the ranks of the function's inputs are not known",
+            hint="call the function once, then ask for its code",
+        )
+    return tuple(tuple(1 if size is None else size for size in shape) for shape in known)
