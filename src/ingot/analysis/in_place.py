@@ -142,7 +142,9 @@ def may_share_operand(instruction: Instruction, number: int) -> bool:
     roots = [root for _, root in _roots(fused.root)]
     if any(root.shape.dims != operand.dims or root.shape.is_tuple for root in roots):
         return False
-    if any(inner.opcode in _NO_ELEMENT_ORDER for inner in fused.instructions):
+    # One result of a contraction or reduction is written last, each element once.
+    ordered = _NO_ELEMENT_ORDER - {"dot", "reduce"} if len(roots) == 1 else _NO_ELEMENT_ORDER
+    if any(inner.opcode in ordered for inner in fused.instructions):
         return False
     return _reaches_elementwise(fused.parameters[number])
 

@@ -117,6 +117,7 @@ class LoopEmitter:
         self.kernel = kernel
         self.schedule = schedule
         self.bounds: tuple[IndexValue, IndexValue] | None = None
+        self.part_length: int | Dim = 0
 
     def passes(self) -> None:
         """Emit all passes of the current grid point (or block of points)."""
@@ -158,7 +159,8 @@ class LoopEmitter:
         high = f.imin(f.iadd(low, self.schedule.block), extent)
         changing = frozenset((axis.name,))
         self._prepare(self.kernel.passes, changing | self._pass_axes())
-        self.vectorize(axis.name, low, high, lanes, [], lambda _: body() or [])  # type: ignore
+        whole = divides(lanes, axis.extent, self.schedule.block)
+        self.vectorize(axis.name, low, high, lanes, [], lambda _: body() or [], whole)  # type: ignore
 
     def _pass_axes(self) -> frozenset[str]:
         return frozenset(a.name for item in self.kernel.passes for a in item.axes)
@@ -174,16 +176,21 @@ class LoopEmitter:
         lanes: int,
         carried: list[Value],
         body: object,
+        only_whole: bool = False,
     ) -> list[Value]:
-        """Run `body(carried)` for blocks of lanes from low to high; return what it carries."""
-        f, emitter = self.f, self.emitter
-        whole = f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
+        """Run `body(carried)` for blocks of lanes from low to high; return what it carries.
+
+        `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
+        """
+        f = self.f
+        rounded = f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
+        whole = high if only_whole else rounded
 
         def full(position: Value, values: list[Value]) -> list[Value]:
             return self._at(name, position, Lanes(name, lanes), values, body)
 
         values = f.loop(low, whole, lanes, carried, full)
-        if lanes == 1 or f.ieq(whole, high) is True:
+        if lanes == 1 or only_whole or f.ieq(whole, high) is True:
             return values
 
         def tail() -> list[Value]:
@@ -193,7 +200,6 @@ class LoopEmitter:
             mask = f.icmp("ult", numbers, narrow)
             return self._at(name, whole, Lanes(name, lanes, mask), values, body)
 
-        del emitter
         return f.if_(f.ilt(whole, high), tail, otherwise=values)
 
     def _at(
@@ -261,8 +267,16 @@ class LoopEmitter:
 
             return self.f.loop(low, high, 1, values, body)
         if lanes > 1:
+            part = self.part_length if axis is item.axes[0] else 0
+            whole = divides(lanes, axis.extent, part)
             return self.vectorize(
-                axis.name, low, high, lanes, values, lambda carried: self._point(item, carried)
+                axis.name,
+                low,
+                high,
+                lanes,
+                values,
+                lambda carried: self._point(item, carried),
+                whole,
             )
 
         def scalar(position: Value, carried: list[Value]) -> list[Value]:
@@ -289,6 +303,10 @@ class LoopEmitter:
             ]
             new = combine(emitter, reduction.combiner, (*old, *inputs))
             results.extend(self._masked(tuple(new), old))
+        # All values before any store: an output may lie where another value is still to be read.
+        for store in item.stores:
+            for value in store.exprs:
+                emitter.value(value)
         for store in item.stores:
             emitter.store(store)
         return results
@@ -331,6 +349,11 @@ class LoopEmitter:
             expr = make("reduced", value.dtype, (), (reduction.number, number, names))
             emitter.bind(expr, part)
         emitter.bind(("reduction", reduction.number), parts[0])
+
+
+def divides(lanes: int, *sizes: int | Dim) -> bool:
+    """Whether every one of `sizes` is known to be a multiple of `lanes`."""
+    return all(isinstance(size, int) and size % lanes == 0 for size in sizes)
 
 
 def starts_from_identity(reduction: Reduction) -> bool:
@@ -495,6 +518,7 @@ def _emit_parts(
     low = f.imul(chunk, length)
     extent = emitter.index(kernel.passes[0].axes[0].extent)
     parts.bounds = (low, f.imin(f.iadd(low, length), extent))
+    parts.part_length = split.length
 
     def unit(number: Value, _: list[Value]) -> list[Value]:
         def body() -> None:
