@@ -109,11 +109,26 @@ def blocks(b: TensorBuilder, state: State, count: Size) -> list[Instruction]:
 
 
 def interleaved(b: TensorBuilder, parts: list[Instruction], count: Size) -> Instruction:
-    """Return parts[0][0], parts[1][0], …, parts[0][1], …: the first `count` of them."""
-    rows = parts[0].shape.dims[0]
-    stacked = b.concatenated([b.reshape_to(part, (rows, 1)) for part in parts], 1)
-    flat = b.reshape_to(stacked, (rows * len(parts),))
-    return b.sliced(flat, 0, 0, count)
+    """Return parts[0][0], parts[1][0], …, parts[0][1], …: the first `count` of them.
+
+    By selects, not by a concatenation: then all parts are asked for at the same index, so a fused
+    kernel computes what they share (the ten rounds) once.
+    """
+    rows, lane = _lanes(b, parts)
+    chosen = rows[-1]
+    for number in reversed(range(len(rows) - 1)):
+        chosen = b.select(b.compared("EQ", lane, number), rows[number], chosen)
+    return _flat(b, chosen, count)
+
+
+def _lanes(b: TensorBuilder, parts: list[Instruction]) -> tuple[list[Instruction], Instruction]:
+    """Return the parts spread to `[groups, lanes]`, and the lane of each element."""
+    dims = (parts[0].shape.dims[0], len(parts))
+    return [b.spread(part, dims, (0,)) for part in parts], b.iota_of(U32, dims, 1)
+
+
+def _flat(b: TensorBuilder, rows: Instruction, count: Size) -> Instruction:
+    return b.sliced(b.reshape_to(rows, (rows.shape.size,)), 0, 0, count)
 
 
 def groups_of(count: Size, per_group: int) -> Size:
@@ -159,15 +174,23 @@ def uniform(b: TensorBuilder, state: State, count: Size, element: DType) -> Inst
 
 
 def normal(b: TensorBuilder, state: State, count: Size, element: DType) -> Instruction:
-    """Return `count` normal numbers by Box-Muller; halves are rounded from f32."""
+    """Return `count` normal numbers by Box-Muller; halves are rounded from f32.
+
+    The words are chosen before the logarithm is taken, so that each element takes only its own.
+    """
+    per_group = 2 if element is F64 else 4
+    rows, lane = _lanes(b, blocks(b, state, groups_of(count, per_group)))
     if element is F64:
-        parts = blocks(b, state, groups_of(count, 2))
-        uniforms = [unit_float(b, _double_bits(b, *parts[n : n + 2]), F64) for n in (0, 2)]
-        return interleaved(b, list(box_muller(b, *uniforms)), count)
-    parts = blocks(b, state, groups_of(count, 4))
-    uniforms = [unit_float(b, part, F32) for part in parts]
-    pairs = [*box_muller(b, *uniforms[:2]), *box_muller(b, *uniforms[2:])]
-    return b.convert_to(interleaved(b, pairs, count), element)
+        dims = (rows[0].shape.dims[0], 2)
+        rows = [b.sliced(row, 1, 0, 2) for row in rows]
+        lane = b.iota_of(U32, dims, 1)
+        pair = [unit_float(b, _double_bits(b, *rows[n : n + 2]), F64) for n in (0, 2)]
+    else:
+        front = b.compared("LT", lane, 2)
+        pair = [unit_float(b, b.select(front, rows[n], rows[n + 2]), F32) for n in (0, 1)]
+    sine, cosine = box_muller(b, *pair)
+    even = b.compared("EQ", b.and_(lane, b.like(1, lane.shape)), 0)
+    return b.convert_to(_flat(b, b.select(even, sine, cosine), count), element)
 
 
 def box_muller(
