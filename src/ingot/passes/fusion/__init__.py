@@ -1,5 +1,5 @@
 """Fusion: what becomes one kernel.
 
-`groups` the growing kernels and their frames, `decide` which producer joins which consumer and why,
-`outline` the rewrite into `fusion` instructions, `fusion` the pass.
+`groups` the growing kernels, `legality` what may share one, `decide` which producer joins which
+consumer, `outline` the rewrite into `fusion` instructions, `fusion` the pass.
 """

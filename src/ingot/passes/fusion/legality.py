@@ -1,0 +1,192 @@
+"""Legality: what may be computed inside a kernel, and the reason when it may not.
+
+`why_not` and `why_not_output` return one sentence for people; the empty string means yes. The rules
+are those that `kernel.loops`, `kernel.update` and `kernel.contraction` can build, together with the
+few cases where a kernel could be built but would be slower than two.
+
+Invariant: a group that these rules allow has a kernel.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.frames import ONE, Frame, grid_of
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+from ingot.hlo.opset.structural import ConstantAttributes
+from ingot.passes.fusion.groups import Group, Grouping, GroupKind
+
+MAX_MEMBERS = 400
+"""Instructions per kernel: beyond, compile time grows faster than memory traffic shrinks."""
+
+SMALL_GRID = 16
+"""Grids below this leave threads idle: a whole-array reduction stays apart from its big users."""
+
+SMALL_WORK = 32_768
+"""Elements below which idle threads do not matter."""
+
+_SHAPING = frozenset(
+    {
+        "broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "reverse", "iota",
+        "dynamic-slice", "gather", "bitcast", "get-dimension-size",
+    }
+)  # fmt: skip
+IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+PROLOGUE = frozenset({"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"})
+EPILOGUE_DEPTH = 16
+_MASKING = frozenset({"pad", "concatenate"})
+
+
+def is_fusible(instruction: Instruction) -> bool:
+    """Whether an instruction can be computed inside a kernel."""
+    opcode = instruction.opcode
+    if not instruction.shape.is_array and opcode not in ("reduce", "scatter"):
+        return False
+    if opcode == "constant":
+        given: ConstantAttributes = instruction.attributes
+        return given.literal.is_splat
+    if opcode == "bitcast-convert":
+        return instruction.shape.dtype.bytes == instruction.operands[0].shape.dtype.bytes
+    return (
+        opcode in _SHAPING
+        or opcode in IN_PLACE
+        or opcode in ("reduce", "dot")
+        or instruction.has(Trait.ELEMENTWISE)
+    )
+
+
+def reads_from_memory(group: Group, user: Instruction, producer: Instruction) -> bool:
+    """Whether `user` takes the producer from memory even inside its own kernel.
+
+    In-place ops update their first operands where they lie. Contractions read each operand element
+    many times, so only what moves or casts elements is done on the way in.
+    """
+    if user.opcode == "dot":
+        return producer.opcode not in PROLOGUE
+    if group.kind is not GroupKind.IN_PLACE or user is not group.main:
+        return False
+    count = len(user.operands) // 2 if user.opcode == "scatter" else 1
+    return producer in user.operands[:count]
+
+
+def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
+    """Return why `producer` cannot (or should not) be computed inside `group`; empty if it can."""
+    if producer.shape.is_tuple:
+        return "its result is a tuple"
+    if len(group.members) >= MAX_MEMBERS:
+        return f"the kernel already has {MAX_MEMBERS} instructions"
+    if producer.opcode in IN_PLACE:
+        return "it updates its operand in place"
+    frame = group.frames.frames.get(producer)
+    if producer.opcode == "reduce":
+        return _why_not_reduce(producer, group, frame)
+    if producer.opcode == "dot":
+        return _why_not_dot(grouping, producer, group, frame)
+    if producer.has(Trait.EXPENSIVE):
+        return _why_not_expensive(producer, group, frame)
+    if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
+        return "a gather under a pad or concatenate would read for every element"
+    return ""
+
+
+def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) -> str:
+    if group.kind in (GroupKind.CONTRACTION, GroupKind.IN_PLACE):
+        return f"a {group.kind.value} kernel holds no reduction"
+    if frame is None:
+        return "it is read at other places than it is computed at"
+    grid = grid_of(frame)
+    if group.grid is not None and grid != group.grid:
+        return "it varies along other axes than the reductions already there"
+    main = group.frames.main_axes
+    if not grid <= set(main):
+        return "its result varies along a reduced axis"
+    if any(grid_of(group.frames.frames[r] or ()) < grid for r in group.roots):
+        return "a result of the kernel does not vary along its axes"
+    rest = [axis for axis in main if axis not in grid]
+    if not rest:
+        return ""
+    kept = [axis for axis in main if axis in grid]
+    if list(main) != kept + rest:
+        return "it reduces outer axes: rows of its consumer could not be finished in turn"
+    rows = product(group.frames.extents[axis] for axis in kept)
+    if isinstance(rows, int) and rows < SMALL_GRID and not _is_small(group.points):
+        return f"only {rows} rows: too few to share between threads"
+    return ""
+
+
+def _is_small(size: int | Dim) -> bool:
+    return isinstance(size, int) and size <= SMALL_WORK
+
+
+def _why_not_dot(
+    grouping: Grouping, producer: Instruction, group: Group, frame: Frame | None
+) -> str:
+    if group.kind is not GroupKind.LOOP or group.dot is not None:
+        return f"a {group.kind.value} kernel holds no further contraction"
+    if frame is None or tuple(a for a in frame if a != ONE) != group.main_frame:
+        return "the epilogue does not read the product element by element"
+    if any(group.frame_without_ones(root) != group.main_frame for root in group.roots):
+        return "a result of the kernel has another shape"
+    if len(grouping.groups_with(producer)) > 0:
+        return "the product has several consumers"
+    return ""
+
+
+def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None) -> str:
+    if group.kind is GroupKind.IN_PLACE:
+        return ""
+    if frame is None:
+        return "expensive, and read at other places than it is computed at"
+    axes = {axis for axis in frame if axis != ONE}
+    main = group.frames.main_axes
+    missing = [number for number, axis in enumerate(main) if axis not in axes]
+    present = [number for number, axis in enumerate(main) if axis in axes]
+    if missing and present and min(missing) < max(present):
+        return "expensive, and would be recomputed for every row"
+    return ""
+
+
+def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> str:
+    """Return why `producer` cannot be a further result of `group`; empty if it can."""
+    if group.kind is GroupKind.IN_PLACE:
+        return "an in-place kernel has one result"
+    frame = group.frame_without_ones(producer)
+    if frame is None:
+        return "it is read at other places than it is computed at"
+    if group.main.shape.is_tuple:
+        return "a kernel with a variadic reduction has no further results"
+    grid = set(frame) if producer.opcode == "reduce" else group.grid
+    by_row = grid is not None and set(frame) == grid
+    if frame != group.main_frame and not (by_row and list(frame) == sorted(frame)):
+        return "its shape is not that of the kernel's results"
+    if producer.opcode in _SHAPING:
+        return "writing it only moves elements"
+    if _ends_contraction(producer):
+        return "it is better computed where the product is made"
+    if grouping.would_cycle(producer, group):
+        return "the kernel would wait for itself"
+    return ""
+
+
+def _ends_contraction(producer: Instruction) -> bool:
+    """Whether an elementwise chain leads up from `producer` to a dot that could take it over."""
+    item = producer
+    for _ in range(EPILOGUE_DEPTH):
+        if item.opcode == "dot":
+            return True
+        chain = _chain_operands(item)
+        if not item.has(Trait.ELEMENTWISE) or not chain:
+            return False
+        item = next((o for o in chain if o.opcode == "dot"), chain[0])
+    return False
+
+
+def _chain_operands(item: Instruction) -> list[Instruction]:
+    """Return the operands of equal dimensions that only `item` uses: elementwise ops and dots."""
+    return [
+        operand
+        for operand in item.operands
+        if operand.shape.dims == item.shape.dims
+        and operand.use_count == 1
+        and (operand.opcode == "dot" or operand.has(Trait.ELEMENTWISE))
+    ]
