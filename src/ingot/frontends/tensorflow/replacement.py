@@ -25,7 +25,7 @@ from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEF
 from ingot.frontends.tensorflow.modules import context, errors, execute
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
-from ingot.frontends.tensorflow.variables import bind
+from ingot.frontends.tensorflow.variables import NOT_NUMBERS, bind
 
 _lock = threading.RLock()
 _live: weakref.WeakValueDictionary[str, Replacement] = weakref.WeakValueDictionary()
@@ -102,6 +102,8 @@ class Replacement:
             (outputs[output],) = execute.execute(
                 "Identity", 1, [inputs[source]], kind, context.context()
             )
+            if self.function.inputs[source].type.dtype in NOT_NUMBERS:
+                outputs[output]._handle_data = inputs[source]._handle_data
         return outputs
 
     def install(self) -> None:

@@ -16,7 +16,13 @@ from typing import Any
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.frontends.tensorflow.launch import Compiled, Launch, Sizes, VariableInput
 from ingot.frontends.tensorflow.launch_op import PROCESS_MARK, STATEFUL_LAUNCH_OP
-from ingot.frontends.tensorflow.modules import context, execute, ops, tensorflow
+from ingot.frontends.tensorflow.modules import (
+    context,
+    execute,
+    ops,
+    resource_variable_ops,
+    tensorflow,
+)
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import TargetSpec, compile_object, link_object
@@ -94,7 +100,11 @@ def _find_problem() -> str | None:
     kind = int(tensorflow.float32.as_datatype_enum)
     rows = (VariableInput(0, -1, (_SIZE,), kind), VariableInput(1, 0, (_SIZE,), kind))
     launch = Launch("variable_test", 2, (), _TestCompiler(), rows)
-    read, written = (tensorflow.Variable(tensorflow.ones([_SIZE])) for _ in range(2))
+    read, written = (
+        # Not tf.Variable: the variable creators of a strategy or a trace must not see these.
+        resource_variable_ops.ResourceVariable(tensorflow.ones([_SIZE]), trainable=False)
+        for _ in range(2)
+    )
     resource = int(tensorflow.resource.as_datatype_enum)
     numbers = ("process", PROCESS_MARK, "launch", launch.address)
     attributes: tuple[Any, ...] = ("Tin", [resource, resource], "Tout", [], *numbers)

@@ -1,6 +1,8 @@
 """Which functions reach the compiler, and that they compute what the user wrote."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -206,3 +208,36 @@ def test_disable_restores_tensorflow(compiled, sine):
     assert concrete._inference_function.definition.attr["_XlaMustCompile"].b
     np.testing.assert_allclose(sine(X), np.sin(X) * 2, rtol=1e-6)
     assert len(compiled) == 1
+
+
+def test_a_dropped_function_is_let_go(compiled):
+    captured = tf.constant(X)
+
+    def make():
+        @tf.function(jit_compile=True)
+        def f(x):
+            return x + captured
+
+        for _ in range(3):
+            f(tf.constant(X))
+        graph = f.get_concrete_function(tf.constant(X)).graph
+        return weakref.ref(graph), compiled[-1]
+
+    graph, name = make()
+    gc.collect()
+    assert graph() is None
+    assert find_replacement(name) is None
+
+
+def test_first_use_inside_a_strategy_scope(compiled):
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        v = tf.Variable(2.0)
+
+        @tf.function(jit_compile=True)
+        def step(x):
+            v.assign_add(x)
+            return v.read_value()
+
+        for expected in (3.0, 4.0, 5.0):
+            assert float(strategy.run(step, args=[tf.constant(1.0)])) == expected
