@@ -68,6 +68,8 @@ SHAPING = {
     "strided": lambda x: x[1:3, ::2, -1],
     "strided_new": lambda x: x[..., tf.newaxis, 1:],
     "strided_tail": lambda x: x[:, 1:] - x[:, :-1],
+    "strided_stencil": lambda x: x[:, 2:] - 2 * x[:, 1:-1] + x[:, :-2],
+    "strided_beyond": lambda x: x[:99, -5:],
     "strided_reverse": lambda x: x[::-1, :, 0],
     "strided_dynamic": lambda x: x[tf.cast(x[0, 0, 0] > 0, tf.int32) + 1, 1:],
     "strided_dynamic_minus": lambda x: x[:, tf.cast(x[0, 0, 0] > 0, tf.int32) - 1],

@@ -125,32 +125,43 @@ def _packed_item(op: Op, operand: int, place: int) -> Size | None:
 
 
 def bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
-    """Return (start, limit) of a forward slice of a dimension of `size`, held inside it."""
+    """Return (start, limit) of a forward slice of a dimension of `size`, held inside it.
+
+    A symbolic size is taken to be large enough for what is cut off its ends, so that `x[2:]`,
+    `x[1:-1]` and `x[:-2]` have the same size; the caller specialises a function for smaller ones.
+    """
     start = 0 if entry.begin is None else entry.begin
     limit = size if entry.end is None else entry.end
     assert not isinstance(start, Instruction)
+    if isinstance(size, Dim):
+        cut = isinstance(start, int) and 0 <= start < _NO_LIMIT
+        kept = isinstance(limit, int) and limit < 0
+        return start if cut else clamp(start, size), size + limit if kept else clamp(limit, size)
     return clamp(start, size), clamp(limit, size)
 
 
-def clamp(place: Size, size: Size) -> Size:
-    """Return a slice bound, negative ones counted from the end, held inside 0..size.
+_NO_LIMIT = 2**31 - 1
 
-    A symbolic size is at least 1 (callers specialise a function for empty arrays), so -1, 0 and 1
-    need no clamp.
-    """
+
+def clamp(place: Size, size: Size) -> Size:
+    """Return a slice bound, negative ones counted from the end, held inside 0..size."""
     if isinstance(place, int) and isinstance(size, int):
         return min(max(place + size if place < 0 else place, 0), size)
     if isinstance(place, int):
-        if place in (0, 1):
-            return place
-        if place == -1:
-            return size - 1
-        if place >= 2**31 - 1:
-            return size
-        if place < 0:
-            return dim_math.maximum(size + place, 0)
-        return dim_math.minimum(place, size)
+        return _clamp_number(place, size)
     return place if place == size or _inside(place, size) else dim_math.minimum(place, size)
+
+
+def _clamp_number(place: int, size: Size) -> Size:
+    if place in (0, 1):
+        return place
+    if place == -1:
+        return size - 1
+    if place >= _NO_LIMIT:
+        return size
+    if place < 0:
+        return dim_math.maximum(size + place, 0)
+    return dim_math.minimum(place, size)
 
 
 def _inside(place: Size, size: Size) -> bool:
