@@ -231,3 +231,19 @@ def test_the_same_variable_twice_is_refused_or_right(compiled, access):
 
     add(v, v)
     assert float(v) == 2
+
+
+def test_a_variable_that_was_written_sparsely(compiled, access):
+    v, w = tf.Variable(tf.zeros([4])), tf.Variable(tf.zeros([4]))
+    v.scatter_nd_add([[1]], [5.0])
+
+    @tf.function(jit_compile=True)
+    def step():
+        w.assign_add(v)
+        v.assign_add(v)
+
+    step()
+    step()
+    v.scatter_nd_add([[0]], [1.0])
+    np.testing.assert_array_equal(v, [1, 20, 0, 0])
+    np.testing.assert_array_equal(w, [0, 15, 0, 0])
