@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ingot.client.dump import Dump
 from ingot.client.executable import Executable
 from ingot.cpu.compiler import compile_module
 from ingot.formats.hlo_text import print_module
@@ -10,9 +11,10 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
-from ingot.support import flags
+from ingot.support import flags, xla_flags
 from ingot.support.collector import collector_paused
 from ingot.support.timing import PhaseTimer
+from ingot.support.tracing import Level, log
 
 
 def compile(
@@ -31,19 +33,50 @@ def compile(
     """
     verify(module)
     timer = PhaseTimer()
-    options = context if context is not None else default_context()
+    switches = xla_flags.current()
+    dump = Dump(module.name, switches)
+    options = context if context is not None else default_context(switches)
+    if dump.active and options.dump is None:
+        options.dump = dump.stage
     chosen = target if target is not None else TargetSpec.host()
     with collector_paused(), timer.phase("compile"):
         working = module.clone()
         before = print_module(module)
         compiled = compile_module(working, options, chosen, timer)
         with timer.phase("link"):
-            return Executable(compiled, before, options, chosen, timer)
+            executable = Executable(compiled, before, options, chosen, timer)
+    _report(executable, module, dump)
+    return executable
 
 
-def default_context() -> PassContext:
+def _report(executable: Executable, module: Module, dump: Dump) -> None:
+    """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
+    after = "cpu_after_optimizations"
+    for suffix, stage in (
+        ("before_optimizations.txt", "hlo_before"),
+        (f"{after}.txt", "hlo"),
+        (f"{after}-buffer-assignment.txt", "buffers"),
+        ("kernels.txt", "kernel"),
+        ("ir-no-opt.ll", "llvm"),
+    ):
+        dump.text(suffix, lambda stage=stage: executable.as_text(stage))
+    log(
+        Level.COMPILATION,
+        "compiled",
+        module=module.name,
+        instructions=module.instruction_count,
+        kernels=len(executable.kernels),
+        seconds=f"{executable.timer.root.children['compile'].seconds:.3f}",
+    )
+    for decision in executable.fusion_log:
+        log(Level.REWRITE, "fusion", decision=decision)
+
+
+def default_context(switches: xla_flags.XlaFlags | None = None) -> PassContext:
     """Return the pass options that the environment asks for."""
+    disabled = (switches or xla_flags.current()).disable_hlo_passes
     return PassContext(
+        disabled=frozenset(disabled),
         fp=Fp.of(flags.FP.value()),
         debug=1 if flags.DEBUG.value() >= 4 else 0,
         pass_fuel=flags.PASS_FUEL.value(),
