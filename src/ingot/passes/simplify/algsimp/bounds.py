@@ -1,4 +1,4 @@
-"""Maximum, minimum and clamp."""
+"""Rules of maximum, minimum and clamp: bounds that hold anyway."""
 
 from __future__ import annotations
 

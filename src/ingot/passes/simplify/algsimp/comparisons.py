@@ -1,4 +1,4 @@
-"""Compare and select."""
+"""Rules of compare and select: answers that are known."""
 
 from __future__ import annotations
 

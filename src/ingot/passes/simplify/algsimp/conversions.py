@@ -1,4 +1,4 @@
-"""Convert, bitcast-convert, reduce-precision, copy."""
+"""Rules of convert, bitcast-convert, reduce-precision and copy."""
 
 from __future__ import annotations
 
