@@ -187,7 +187,30 @@ def _proximal_descent(op: Op) -> tuple[Value, ...]:
     return write(op, b.binary("divide", held, bottom))
 
 
+def _ftrl(op: Op, shrinkage: Instruction | None, power: Instruction) -> tuple[Value, ...]:
+    """var, accum, linear, grad, lr, l1, l2, [l2_shrinkage,] lr_power."""
+    b = op.b
+    gradient, rate, lasso, ridge = op.tensors(3, 7)
+    value, total, linear = (read(op, number) for number in range(3))
+    pulled = gradient
+    if shrinkage is not None:
+        pulled = b.add(gradient, _times(b, value, shrinkage, 2.0))
+    summed = b.add(total, b.multiply(gradient, gradient))
+    exponent = b.negate(power)
+    after, before = (b.binary("power", item, exponent) for item in (summed, total))
+    change = b.binary("divide", b.subtract(after, before), rate)
+    linear = b.subtract(b.add(linear, pulled), b.multiply(change, value))
+    bottom = b.binary("add", b.binary("divide", after, rate), _times(b, ridge, 2.0))
+    held = b.spread(lasso, linear.shape.dims)
+    top = b.subtract(b.clamp(b.negate(held), linear, held), linear)
+    write(op, summed, 1)
+    write(op, linear, 2)
+    return write(op, b.divide(top, bottom))
+
+
 RULES: dict[str, Rule] = {
+    "ResourceApplyFtrl": lambda op: _ftrl(op, None, op.tensor(7)),
+    "ResourceApplyFtrlV2": lambda op: _ftrl(op, op.tensor(7), op.tensor(8)),
     "ResourceApplyAdaMax": _ada_max,
     "ResourceApplyAdadelta": _adadelta,
     "ResourceApplyAdagrad": lambda op: _adagrad(op, None, op.tensor(3)),

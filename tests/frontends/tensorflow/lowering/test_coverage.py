@@ -1,0 +1,30 @@
+"""The op tables are consistent, and the coverage page is made from them."""
+
+import tensorflow as tf
+
+from ingot.frontends.tensorflow.lowering import coverage, rules
+from ingot.frontends.tensorflow.lowering.fold import FOLDS
+
+
+def test_every_row_is_an_op_of_tensorflow():
+    from tensorflow.python.framework import op_def_registry
+
+    assert tf.__version__.startswith("2.21")
+    unknown = [name for name in rules.table() if op_def_registry.get(name) is None]
+    assert unknown == []
+
+
+def test_what_is_folded_also_has_a_rule():
+    assert set(FOLDS) <= set(rules.table())
+
+
+def test_most_of_what_tensorflows_own_xla_compiles_has_a_row():
+    wanted = coverage.xla_ops()
+    assert len(wanted) == 489
+    assert len(wanted & set(rules.table())) >= 360
+
+
+def test_the_page_names_rows_and_gaps():
+    page = coverage.markdown()
+    assert "`MatMul`" in page.partition("## Not yet")[0]
+    assert "`Svd`" in page.partition("## Not yet")[2]
