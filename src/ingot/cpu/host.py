@@ -10,7 +10,7 @@ Invariant: every address comes from the buffer assignment; the host program allo
 from __future__ import annotations
 
 from ingot.artifact.abi import ProgramInfo
-from ingot.cpu.emit.loop import SLOT_BYTES, EmittedKernel
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.hlo.computation import Computation

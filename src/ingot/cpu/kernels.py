@@ -11,7 +11,8 @@ import threading
 from dataclasses import dataclass, field
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
-from ingot.cpu.emit.loop import EmittedKernel, emit_loop_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel
+from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.collapse import collapse

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.cpu.emit.loop import SLOT_BYTES
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.module import Module

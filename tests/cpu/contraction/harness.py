@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
-from ingot.cpu.emit.loop import EmittedKernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction import build_contraction_kernel

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingot.cpu.emit.loop import EmittedKernel, Phase, bind_env, open_kernel
+from ingot.cpu.emit.dot_products import DotProducts
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, bind_env, open_kernel
 from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.packing import Packer, Span, cell_type, lane_mask
 from ingot.cpu.emit.types import round_to
 from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.kernel.contraction_schedule import ContractionSchedule, stride
+from ingot.kernel.contraction_schedule import ContractionSchedule, is_split, oriented, stride
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
@@ -29,6 +30,9 @@ from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import FunctionRef, Value
+
+UNKNOWN_WIDTH = 0
+"""Width of a register block whose columns are counted at run time."""
 
 TAIL_ROWS = (4, 1)
 """Heights of the register blocks for rows left over when their number is not known."""
@@ -42,6 +46,8 @@ def emit_contraction_kernel(
     target: TargetSpec,
 ) -> EmittedKernel:
     """Emit the functions of a contraction kernel into `module`."""
+    if schedule.swapped:
+        kernel = oriented(kernel)
     count = len(kernel.buffers)
     epilogue = None
     if not schedule.store_direct:
@@ -68,11 +74,19 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Where an operand's block lies: address of its first element, steps in elements."""
+    """Where a block of an operand or result lies; steps are in elements.
+
+    Attributes:
+        address: its first element.
+        row_step: from m to m (from k to k in the rhs; from n to n if lanes run along k).
+        column_step: along the other axis.
+        panel_step: how far the rhs's columns lie apart, per column, from panel to panel.
+    """
 
     address: Value
     row_step: IndexValue
     column_step: IndexValue
+    panel_step: IndexValue = 1
 
 
 class UnitEmitter:
@@ -96,24 +110,20 @@ class UnitEmitter:
         self.epilogue = epilogue
         self.cell = cell_type(kernel.accumulate)
         self.packer = Packer(f, emitter, kernel.accumulate)
-        self.padded_depth = -(-schedule.k_block // schedule.lanes) * schedule.lanes
+        self.is_split = is_split(kernel, schedule.k_block)
+        depth = schedule.k_block or 0
+        self.padded_depth = -(-depth // schedule.lanes) * schedule.lanes
         self.buffers = self._buffers()
-
-    @property
-    def _is_split(self) -> bool:
-        """Whether k is cut, so that sums go on through memory."""
-        extent = self.kernel.k.extent
-        return not isinstance(extent, int) or extent > self.schedule.k_block
 
     def _buffers(self) -> dict[str, Value]:
         schedule = self.schedule
         sizes: dict[str, int] = {}
         if schedule.pack_lhs:
             sizes["lhs"] = schedule.rows * self._lhs_step
-        if schedule.rhs != "direct":
+        if schedule.rhs in ("packed", "transposed"):
             sizes["rhs"] = schedule.n_block * self.padded_depth
         if self.epilogue is not None:
-            height = schedule.m_block if self._is_split else schedule.rows
+            height = schedule.m_block if self.is_split else schedule.rows
             # The epilogue may load lanes behind the last row.
             sizes["tile"] = height * schedule.n_block + 2 * schedule.lanes
         return {name: self.f.alloca(self.cell, size, 64) for name, size in sizes.items()}
@@ -141,10 +151,10 @@ class UnitEmitter:
             self._span(kernel.n.name, column_block, schedule.n_block, n_extent),
         )
         k_extent = self.emitter.index(kernel.k.extent)
-        if not self._is_split:
+        depth = schedule.k_block
+        if not self.is_split or depth is None:
             self._piece(block, Span(kernel.k.name, 0, k_extent), False, True)
             return
-        depth = schedule.k_block
 
         def piece(start: Value, _: list[Value]) -> None:
             following = f.iadd(start, depth)
@@ -229,40 +239,63 @@ class UnitEmitter:
         height: int,
         accumulate: Condition,
     ) -> None:
-        """Emit the micro-kernels of one row block, panel by panel."""
-        f, schedule = self.f, self.schedule
-        columns = schedule.columns
-        whole = f.imul(f.idiv(n.count, columns), columns)
-        panel_step = 1 if schedule.rhs == "direct" else self.padded_depth
+        """Emit the register blocks of one row block: whole ones, then what is left."""
+        f, columns = self.f, self.schedule.columns
+        lhs, rhs, result = matrices
 
-        def run(first: IndexValue, micro: MicroKernel, left: IndexValue) -> None:
-            lhs, rhs, result = matrices
+        def run(first: IndexValue, width: int, left: IndexValue) -> None:
             pointers = (
                 lhs.address,
-                f.gep(rhs.address, f.imul(first, panel_step), self.cell),
+                f.gep(rhs.address, f.imul(first, rhs.panel_step), self.cell),
                 f.gep(result.address, first, self.cell),
             )
+            if self.schedule.rhs == "dots":
+                dots = self._dot_products(matrices, height, width)
+                dots.call(f, pointers, k.count, (lhs.row_step, rhs.row_step, result.row_step))
+                return
+            micro = self._micro_kernel(matrices, height, width)
             strides = (lhs.row_step, lhs.column_step, rhs.row_step, result.row_step)
             micro.call(f, pointers, k.count, accumulate, left, strides)
 
-        micro = self._micro_kernel(matrices, height, schedule.vectors, schedule.vectors)
-        f.loop(0, whole, columns, [], lambda first, _: run(first, micro, 0))
+        whole = f.imul(f.idiv(n.count, columns), columns)
+        f.loop(0, whole, columns, [], lambda first, _: run(first, columns, 0))
         extent = self.kernel.n.extent
+        left = f.isub(n.count, whole)
         if isinstance(extent, int):
-            tail = extent % columns
-            vectors = -(-tail // schedule.lanes)
-            whole_vectors = tail // schedule.lanes
+            width = extent % columns
+            if width:
+                f.if_(f.igt(left, 0), lambda: run(whole, width, left))
+        elif self.schedule.rhs == "dots":
+            f.loop(whole, n.count, 1, [], lambda first, _: run(first, 1, 0))
         else:
-            tail, vectors, whole_vectors = 1, schedule.vectors, 0
-        if tail:
-            micro_tail = self._micro_kernel(matrices, height, vectors, whole_vectors)
-            left = f.isub(n.count, whole)
-            f.if_(f.igt(left, 0), lambda: run(whole, micro_tail, left))
+            f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
+
+    def _dot_products(
+        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, columns: int
+    ) -> DotProducts:
+        lhs, rhs, result = matrices
+        depth = self.kernel.k.extent
+        return DotProducts(
+            element=self.cell,
+            lanes=self.schedule.lanes,
+            rows=rows,
+            columns=columns,
+            fma=self.target.has_fma,
+            is_even=isinstance(depth, int) and depth % self.schedule.lanes == 0,
+            a_row=_known(lhs.row_step) if rows > 1 else 0,
+            b_row=_known(rhs.row_step) if columns > 1 else 0,
+            c_row=_known(result.row_step) if rows > 1 else 0,
+        )
 
     def _micro_kernel(
-        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, vectors: int, whole: int
+        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, width: int
     ) -> MicroKernel:
         lhs, rhs, result = matrices
+        lanes = self.schedule.lanes
+        if width == UNKNOWN_WIDTH:
+            vectors, whole = self.schedule.columns // lanes, 0
+        else:
+            vectors, whole = -(-width // lanes), width // lanes
         is_masked = whole < vectors
         return MicroKernel(
             element=self.cell,
@@ -275,7 +308,7 @@ class UnitEmitter:
             a_step=_known(lhs.column_step),
             b_step=_known(rhs.row_step),
             c_row=_known(result.row_step) if rows > 1 else 0,
-            accumulates=self._is_split,
+            accumulates=self.is_split,
             whole_vectors=whole,
             mask_loads=is_masked and self.schedule.rhs == "direct",
             mask_stores=is_masked and self.schedule.store_direct,
@@ -309,17 +342,19 @@ class UnitEmitter:
 
     def _rhs(self, block: Block, k: Span) -> Matrix:
         kernel, schedule = self.kernel, self.schedule
-        if schedule.rhs == "direct":
+        if schedule.rhs in ("direct", "dots"):
             self.emitter.names.update({block.n.axis: block.n.start, k.axis: k.start})
             where = kernel.rhs.payload.index
-            return Matrix(
-                self._address(kernel.rhs.payload.buffer, where), self._step(where, k.axis), 1
-            )
+            address = self._address(kernel.rhs.payload.buffer, where)
+            if schedule.rhs == "direct":
+                return Matrix(address, self._step(where, k.axis), 1)
+            step = self._step(where, block.n.axis)
+            return Matrix(address, step, 1, step)
         buffer = self.buffers["rhs"]
         shape = (schedule.lanes, schedule.columns, self.padded_depth)
         is_transposed = schedule.rhs == "transposed"
         self.packer.panels(kernel.rhs, buffer, block.n, k, shape, is_transposed)
-        return Matrix(buffer, schedule.columns, 1)
+        return Matrix(buffer, schedule.columns, 1, self.padded_depth)
 
     def _result(self, m: Span, n: Span, first: Value) -> Matrix:
         if self.epilogue is None:
@@ -328,7 +363,7 @@ class UnitEmitter:
             address = self._address(store.buffer, store.index)
             return Matrix(address, self._step(store.index, m.axis), 1)
         step = self.schedule.n_block
-        row = self.f.imul(first, step) if self._is_split else 0
+        row = self.f.imul(first, step) if self.is_split else 0
         return Matrix(self.f.gep(self.buffers["tile"], row, self.cell), step, 1)
 
 
@@ -356,7 +391,7 @@ def _emit_epilogue(
     count = len(kernel.buffers)
     emitter, _ = bind_env(f, env, count, kernel.symbols, target.has_fma)
     emitter.names[kernel.batch.name] = batch
-    lanes = _epilogue_lanes(schedule)
+    lanes = _epilogue_lanes(kernel, schedule)
     cell = cell_type(kernel.accumulate)
     exprs = [item for store in kernel.stores for item in store.exprs]
     sums = [item for item in walk(tuple(exprs)) if item.op == "accumulator"]
@@ -368,7 +403,7 @@ def _emit_epilogue(
         value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
         if kernel.accumulate is PRED:
             value = f.icmp("ne", value, f.zero(value.type))
-        value = round_to(f, value, kernel.accumulate)
+        value = round_to(f, value, kernel.accumulate, target.has_f16c)
         for item in sums:
             emitter.bind(item, value)
         for store in kernel.stores:
@@ -400,6 +435,8 @@ def _emit_epilogue(
     return f.reference
 
 
-def _epilogue_lanes(schedule: ContractionSchedule) -> int:
+def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
     """Return two vectors' lanes where the register block has them."""
-    return schedule.lanes * (2 if schedule.vectors > 1 else 1)
+    if kernel.n.extent == 1:
+        return 1
+    return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)

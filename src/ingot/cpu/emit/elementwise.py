@@ -73,7 +73,7 @@ def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) 
         value = MATH[expr.op](f, *args, fma=fma)
     else:
         raise UnsupportedError(f"the CPU backend has no code for {expr.op}", code="INGOT0321")
-    return round_to(f, value, expr.dtype) if is_narrow(expr.dtype) else value
+    return round_to(f, value, expr.dtype, fma)
 
 
 def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
@@ -243,18 +243,6 @@ def _sign(op: Op) -> Value:
     return f.select(f.icmp("eq", op.x, zero), zero, negative)
 
 
-def _intrinsic(name: str) -> Row:
-    return lambda op: op.f.intrinsic(f"llvm.{name}", op.x.type, [op.x])
-
-
-def _round_away(op: Op) -> Value:
-    """Nearest, halves away from zero: truncate after adding the float just below one half."""
-    f = op.f
-    below_half = 0.49999999999999994 if op.x.type.element is lt.F64 else 0.4999999701976776
-    half = f.intrinsic("llvm.copysign", op.x.type, [op.const(below_half), op.x])
-    return f.intrinsic("llvm.trunc", op.x.type, [f.add(op.x, half)])
-
-
 def _not(op: Op) -> Value:
     return op.f.not_(op.x)
 
@@ -272,11 +260,6 @@ def _is_finite(op: Op) -> Value:
     return op.f.fcmp("olt", magnitude, op.const(float("inf")))
 
 
-def _rsqrt(op: Op) -> Value:
-    root = op.f.intrinsic("llvm.sqrt", op.x.type, [op.x])
-    return op.f.div(op.const(1.0), root)
-
-
 def _identity(op: Op) -> Value:
     return op.x
 
@@ -286,10 +269,12 @@ def _imag(op: Op) -> Value:
 
 
 def _convert(op: Op) -> Value:
-    return convert(op.f, op.x, op.source, op.dtype)
+    return convert(op.f, op.x, op.source, op.dtype, op.fma)
 
 
-def convert(f: FunctionBuilder, value: Value, source: DType, target: DType) -> Value:
+def convert(
+    f: FunctionBuilder, value: Value, source: DType, target: DType, has_f16c: bool
+) -> Value:
     """Return `value` of element type `source` as `target`.
 
     Floats go to integers by truncation, held within range, NaN to 0; anything goes to pred by
@@ -308,19 +293,22 @@ def convert(f: FunctionBuilder, value: Value, source: DType, target: DType) -> V
             return f.select(value, f.const(to, 1.0), f.zero(to))
         return f.zext(value, to)
     if source.is_float:
-        return _from_float(f, value, target, to)
+        return _from_float(f, value, target, to, has_f16c)
     if target.is_float:
         converted = f.sitofp(value, to) if source.is_signed else f.uitofp(value, to)
-        return round_to(f, converted, target)
+        return round_to(f, converted, target, has_f16c)
     return _between_integers(f, value, source, to)
 
 
-def _from_float(f: FunctionBuilder, value: Value, target: DType, to: lt.Type) -> Value:
+def _from_float(
+    f: FunctionBuilder, value: Value, target: DType, to: lt.Type, has_f16c: bool
+) -> Value:
+    if is_narrow(target):
+        return round_to(f, value, target, has_f16c)
     if target.is_float:
         if value.type.element.bits < to.element.bits:
             return f.fpext(value, to)
-        narrowed = value if value.type is to else f.fptrunc(value, to)
-        return round_to(f, narrowed, target)
+        return value if value.type is to else f.fptrunc(value, to)
     return f.fptosi_sat(value, to) if target.is_signed else f.fptoui_sat(value, to)
 
 
@@ -384,14 +372,12 @@ ROWS: dict[str, Row] = {
     "add": _float_or_int("add", "add", "or_"),
     "and": _bitwise("and_"),
     "bitcast-convert": _bitcast_convert,
-    "ceil": _intrinsic("ceil"),
     "clamp": _clamp,
     "compare": _compare,
     "convert": _convert,
     "copy": _identity,
     "count-leading-zeros": _leading_zeros,
     "divide": _divide,
-    "floor": _intrinsic("floor"),
     "imag": _imag,
     "is-finite": _is_finite,
     "maximum": _extremum("max"),
@@ -405,15 +391,11 @@ ROWS: dict[str, Row] = {
     "real": _identity,
     "reduce-precision": _reduce_precision,
     "remainder": _remainder,
-    "round-nearest-afz": _round_away,
-    "round-nearest-even": _intrinsic("roundeven"),
-    "rsqrt": _rsqrt,
     "select": _select,
     "shift-left": _shift("shl"),
     "shift-right-arithmetic": _shift("ashr"),
     "shift-right-logical": _shift("lshr"),
     "sign": _sign,
-    "sqrt": _intrinsic("sqrt"),
     "subtract": _float_or_int("sub", "sub", "xor"),
     "xor": _bitwise("xor"),
 }

@@ -181,7 +181,7 @@ class Packer:
         value = emitter.vector_value(operand, lanes)
         emitter.close_scope()
         emitter.lanes = None
-        value = convert(f, value, operand.dtype, self.accumulate)
+        value = convert(f, value, operand.dtype, self.accumulate, emitter.has_f16c)
         return f.zext(value, vector(self.cell, lanes)) if self.accumulate is PRED else value
 
 

@@ -2,7 +2,7 @@
 
 Invariant: a register value is exactly representable in its element type. Narrow floats (bf16, f16)
 are held as f32 and rounded after every op, so results do not depend on what fused; pred is i1 in
-registers and a byte in memory.
+registers and a byte in memory. Conversions between f32 and narrow floats are `llvm.math.half`'s.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ingot.hlo.dtype import BF16, F16, F32, F64, PRED, DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.math import half
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.diagnostics import UnsupportedError
@@ -29,9 +30,7 @@ def memory_type(element: DType) -> Type:
         return lt.F32
     if element is F64:
         return lt.F64
-    if element is F16:
-        return lt.F16
-    if element is BF16:
+    if is_narrow(element):
         return lt.I16
     if element.is_integer and element.bits in _INTEGER:
         return _INTEGER[element.bits]
@@ -56,46 +55,37 @@ def is_narrow(element: DType) -> bool:
     return element is BF16 or element is F16
 
 
-def widen(f: FunctionBuilder, value: Value, element: DType) -> Value:
+def widen(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
     """Return the register value of what was loaded from memory."""
-    lanes = value.type.lanes
     if element is PRED:
         return f.icmp("ne", value, f.zero(value.type))
-    if element is F16:
-        return f.fpext(value, vector(lt.F32, lanes))
-    if element is BF16:
-        wide = f.zext(value, vector(lt.I32, lanes))
-        shifted = f.shl(wide, f.const(wide.type, 16))
-        return f.bitcast(shifted, vector(lt.F32, lanes))
+    if is_narrow(element):
+        return half.widen(f, f.bitcast(value, _float_type(value, element)), has_f16c)
     return value
 
 
-def narrow(f: FunctionBuilder, value: Value, element: DType) -> Value:
+def narrow(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
     """Return what is stored in memory for a register value."""
     lanes = value.type.lanes
     if element is PRED:
         return f.zext(value, vector(lt.I8, lanes))
-    if element is F16:
-        return f.fptrunc(value, vector(lt.F16, lanes))
     if element is BF16:
+        # Register values are rounded: the lower half is zero.
         bits = f.bitcast(value, vector(lt.I32, lanes))
         return f.trunc(f.lshr(bits, f.const(bits.type, 16)), vector(lt.I16, lanes))
+    if element is F16:
+        return f.bitcast(half.narrow(f, value, lt.F16, has_f16c), vector(lt.I16, lanes))
     return value
 
 
-def round_to(f: FunctionBuilder, value: Value, element: DType) -> Value:
-    """Return an f32 value rounded to a narrow float type (nearest even), still as f32."""
-    lanes = value.type.lanes
-    if element is F16:
-        return f.fpext(f.fptrunc(value, vector(lt.F16, lanes)), value.type)
-    if element is not BF16:
+def round_to(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
+    """Return a float rounded to a narrow float type (nearest even, once) as f32; others as is."""
+    if not is_narrow(element):
         return value
-    # Round to nearest even on the bits; NaN keeps its sign and becomes quiet.
-    bits = f.bitcast(value, vector(lt.I32, lanes))
-    one = f.const(bits.type, 1)
-    lowest = f.and_(f.lshr(bits, f.const(bits.type, 16)), one)
-    rounded = f.add(bits, f.add(lowest, f.const(bits.type, 0x7FFF)))
-    quiet = f.or_(bits, f.const(bits.type, 0x400000))
-    chosen = f.select(f.fcmp("uno", value, value), quiet, rounded)
-    kept = f.and_(chosen, f.const(bits.type, -65536))
-    return f.bitcast(kept, value.type)
+    to = _float_type(value, element).element
+    rounds = half.narrow_f64 if value.type.element is lt.F64 else half.narrow
+    return half.widen(f, rounds(f, value, to, has_f16c), has_f16c)
+
+
+def _float_type(value: Value, element: DType) -> Type:
+    return value.type.with_element(lt.F16 if element is F16 else lt.BF16)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ingot.cpu.emit.elementwise import emit_op
 from ingot.cpu.emit.types import memory_type, narrow, register_type, widen
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Combiner, Store
@@ -55,6 +56,11 @@ class ValueEmitter:
         self.names: dict[str, IndexValue] = dict(sizes)
         self.lanes: Lanes | None = None
         self._scopes: list[dict[object, Value]] = [{}]
+
+    @property
+    def has_f16c(self) -> bool:
+        """Whether the target converts f16: every x86 CPU with FMA does, and every ARM CPU."""
+        return self.fma
 
     # ---- scopes
 
@@ -207,16 +213,13 @@ class ValueEmitter:
             scalar = item.payload.value
             return self.f.const(register_type(item.dtype), _plain(scalar, item.dtype))
         if item.op == "index":
-            values = tuple(self._as_index(arg) for arg in item.args)
+            values = tuple(self.value(arg) for arg in item.args)
             return self.f.as_value(self.index(item.payload, values))
         if item.op == "load":
             return self._load(item)
         lanes = max((self.value(arg).type.lanes for arg in item.args), default=1)
         args = tuple(self.spread(self.value(arg), lanes) for arg in item.args)
         return emit_op(self.f, item, args, self.fma)
-
-    def _as_index(self, arg: Expr) -> Value:
-        return self.value(arg)
 
     # ---- memory
 
@@ -226,7 +229,7 @@ class ValueEmitter:
         values = tuple(self.value(arg) for arg in item.args[1 if access.masked else 0 :])
         base = self.buffers[access.buffer]
         loaded = self.load_element(base, access.index, item.dtype, values, mask)
-        return widen(self.f, loaded, item.dtype)
+        return widen(self.f, loaded, item.dtype, self.has_f16c)
 
     def load_element(
         self,
@@ -241,7 +244,7 @@ class ValueEmitter:
         memory = memory_type(element)
         lanes = self._access_lanes(where, values, mask)
         if lanes == 1:
-            pointer = f.gep(base, self._scalar_index(where, values), memory)
+            pointer = f.gep(base, self._base_index(where, values), memory)
             return self._scalar_load(memory, pointer, mask)
         combined = self._lane_mask(mask, lanes)
         wide = vector(memory, lanes)
@@ -251,17 +254,9 @@ class ValueEmitter:
             if combined is None:
                 return f.load(wide, pointer)
             return f.masked_load(wide, pointer, combined, align=memory.alignment)
-        if step == 0:
-            return (
-                self.f.splat(
-                    self._scalar_load(
-                        memory, f.gep(base, self._base_index(where, values), memory), None
-                    ),
-                    lanes,
-                )
-                if combined is None
-                else self._gathered(base, where, values, memory, lanes, combined)
-            )
+        if step == 0 and combined is None:
+            pointer = f.gep(base, self._base_index(where, values), memory)
+            return f.splat(f.load(memory, pointer), lanes)
         return self._gathered(base, where, values, memory, lanes, combined)
 
     def _gathered(
@@ -322,9 +317,6 @@ class ValueEmitter:
         finally:
             self.lanes = lanes
 
-    def _scalar_index(self, where: int | Dim, values: tuple[Value, ...]) -> IndexValue:
-        return self._base_index(where, values)
-
     def store(self, item: Store) -> None:
         """Emit a store of one point or one block of lanes."""
         f = self.f
@@ -338,11 +330,13 @@ class ValueEmitter:
         if item.combiner is not None:
             old = self.load_element(base, item.index, element, values, mask)
             value = combine(
-                self, item.combiner, (self.spread(widen(f, old, element), lanes), value)
+                self,
+                item.combiner,
+                (self.spread(widen(f, old, element, self.has_f16c), lanes), value),
             )[0]
-        narrowed = narrow(f, value, element)
+        narrowed = narrow(f, value, element, self.has_f16c)
         if lanes == 1:
-            pointer = f.gep(base, self._scalar_index(item.index, values), memory)
+            pointer = f.gep(base, self._base_index(item.index, values), memory)
             self._scalar_store(narrowed, pointer, mask)
             return
         combined = self._lane_mask(mask, lanes)
@@ -375,15 +369,14 @@ def combine(
     lanes = max(arg.type.lanes for arg in args)
     for item in walk(combiner.results):
         if item.op == "argument":
-            emitter.bind(item, emitter.spread(args[item.payload], lanes))
+            number: int = item.payload
+            emitter.bind(item, emitter.spread(args[number], lanes))
     results = tuple(emitter.vector_value(result, lanes) for result in combiner.results)
     emitter.close_scope()
     return results
 
 
-def _plain(scalar: object, element: DType) -> float | int | bool:
+def _plain(scalar: Any, element: DType) -> float | int | bool:
     if element.is_float:
-        return float(scalar)  # pyright: ignore[reportArgumentType]
-    if element.name == "pred":
-        return bool(scalar)
-    return int(scalar)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return float(scalar)
+    return bool(scalar) if element is PRED else int(scalar)

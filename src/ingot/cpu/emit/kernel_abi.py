@@ -1,0 +1,74 @@
+"""How kernels are called: env slots, phases, and the start of every kernel function.
+
+A kernel is one or more functions `void k(ptr env, i64 chunk)`. `env` holds 8-byte slots: buffer
+addresses, the scratch address, symbolic sizes. The host program fills env and runs the phases one
+after the other; the chunks of a phase run in any order on any thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.cpu.emit.values import ValueEmitter
+from ingot.hlo.dim import Dim
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import Value
+
+SLOT_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One parallel loop: call `symbol(env, chunk)` for each chunk."""
+
+    symbol: str
+    chunks: int | Dim
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedKernel:
+    """What the host program must know to run a kernel.
+
+    Attributes:
+        phases: parallel loops, one after the other.
+        buffers: number of buffer slots at the start of env; then scratch, then `symbols`.
+        symbols: size names in env order.
+        scratch_bytes: bytes that all phases share.
+    """
+
+    phases: tuple[Phase, ...]
+    buffers: int
+    symbols: tuple[str, ...]
+    scratch_bytes: int | Dim = 0
+
+    @property
+    def slots(self) -> int:
+        """Slots of env."""
+        return self.buffers + 1 + len(self.symbols)
+
+
+def open_kernel(
+    module: ModuleBuilder, symbol: str, buffers: int, symbols: tuple[str, ...], fma: bool
+) -> tuple[FunctionBuilder, ValueEmitter, Value, Value]:
+    """Start a kernel function; return it with its emitter, the scratch address and the chunk."""
+    f = module.function(
+        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
+    )
+    env, chunk = f.params
+    emitter, scratch = bind_env(f, env, buffers, symbols, fma)
+    return f, emitter, scratch, chunk
+
+
+def bind_env(
+    f: FunctionBuilder, env: Value, buffers: int, symbols: tuple[str, ...], fma: bool
+) -> tuple[ValueEmitter, Value]:
+    """Return an emitter over the slots of `env`, and the scratch address."""
+
+    def slot(number: int, type_: lt.Type) -> Value:
+        return f.load(type_, f.gep(env, number * SLOT_BYTES), 8, invariant=True)
+
+    addresses = {number: slot(number, lt.PTR) for number in range(buffers)}
+    scratch = slot(buffers, lt.PTR)
+    sizes = {name: slot(buffers + 1 + n, lt.I64) for n, name in enumerate(symbols)}
+    return ValueEmitter(f, addresses, sizes, fma), scratch

@@ -1,0 +1,315 @@
+"""The body of a loop kernel: units, passes, vectors, reductions.
+
+A unit runs the passes at one grid point or at one block of a vector grid axis. A pass in lanes runs
+whole blocks, then one masked block for what is left. A reduction that may be folded in lanes starts
+from the combiner's identity and takes its initial value last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.cpu.emit.types import register_type
+from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter, combine
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType
+from ingot.kernel.expr import make
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
+from ingot.kernel.schedule import LANE_COMBINERS, LoopSchedule
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+Block = Callable[[list[Value]], list[Value]]
+"""Emits one block of lanes: what it carries in, what it carries out."""
+
+
+class LoopEmitter:
+    """Emits units and passes of one kernel into one function."""
+
+    def __init__(
+        self,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        kernel: LoopKernel,
+        schedule: LoopSchedule,
+    ) -> None:
+        """Emit `kernel` as `schedule` says."""
+        self.f = f
+        self.emitter = emitter
+        self.kernel = kernel
+        self.schedule = schedule
+        self.bounds: tuple[IndexValue, IndexValue] | None = None
+        self.part_length: int | Dim = 0
+
+    def passes(self) -> None:
+        """Emit all passes of the current grid point (or block of points)."""
+        for number, item in enumerate(self.kernel.passes):
+            self.one_pass(item, self.schedule.lanes[number])
+
+    def unit(self, unit: IndexValue, body: Callable[[], None]) -> list[Value]:
+        """Bind the grid axes of unit number `unit` and run `body` there."""
+        vector_axis = self.schedule.vector_axis
+        rest: IndexValue = unit
+        for axis in reversed(self._unit_axes()):
+            extent = self.emitter.index(axis.extent)
+            is_outermost = axis is self._unit_axes()[0]
+            position = rest if is_outermost else self.f.irem(rest, extent)
+            rest = rest if is_outermost else self.f.idiv(rest, extent)
+            self.emitter.names[axis.name] = position
+        self.emitter.open_scope()
+        if vector_axis is None:
+            body()
+        else:
+            self._vector_block(vector_axis, self.emitter.names[vector_axis.name], body)
+        self.emitter.close_scope()
+        return []
+
+    def _unit_axes(self) -> list[Axis]:
+        """Return the axes that units count, the blocks of the vector axis last."""
+        vector_axis, block = self.schedule.vector_axis, self.schedule.block
+        axes = [axis for axis in self.kernel.grid if axis != vector_axis]
+        if vector_axis is not None:
+            blocks = dim.floordiv(vector_axis.extent + block - 1, block)
+            axes.append(Axis(vector_axis.name, blocks))
+        return axes
+
+    def _vector_block(self, axis: Axis, block: IndexValue, body: Callable[[], None]) -> None:
+        """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
+        f, lanes = self.f, self.schedule.lanes[0]
+        extent = self.emitter.index(axis.extent)
+        low = f.imul(block, self.schedule.block)
+        high = f.imin(f.iadd(low, self.schedule.block), extent)
+        changing = frozenset((axis.name,))
+        self._prepare(self.kernel.passes, changing | self._pass_axes())
+        whole = divides(lanes, axis.extent, self.schedule.block)
+
+        def vectors(_: list[Value]) -> list[Value]:
+            body()
+            return []
+
+        self.vectorize(axis.name, low, high, lanes, [], vectors, whole)
+
+    def _pass_axes(self) -> frozenset[str]:
+        return frozenset(a.name for item in self.kernel.passes for a in item.axes)
+
+    def _prepare(self, passes: tuple[Pass, ...], changing: frozenset[str]) -> None:
+        self.emitter.prepare([e for item in passes for e in item.exprs], changing)
+
+    def vectorize(
+        self,
+        name: str,
+        low: IndexValue,
+        high: IndexValue,
+        lanes: int,
+        carried: list[Value],
+        body: Block,
+        only_whole: bool = False,
+    ) -> list[Value]:
+        """Run `body(carried)` for blocks of lanes from low to high; return what it carries.
+
+        `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
+        """
+        f = self.f
+        rounded = f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
+        whole = high if only_whole else rounded
+
+        def full(position: Value, values: list[Value]) -> list[Value]:
+            return self._at(name, position, Lanes(name, lanes), values, body)
+
+        values = f.loop(low, whole, lanes, carried, full)
+        if lanes == 1 or only_whole or f.ieq(whole, high) is True:
+            return values
+
+        def tail() -> list[Value]:
+            left = f.as_value(f.isub(high, whole))
+            narrow = f.splat(f.trunc(left, lt.I32), lanes)
+            numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
+            mask = f.icmp("ult", numbers, narrow)
+            return self._at(name, whole, Lanes(name, lanes, mask), values, body)
+
+        return f.if_(f.ilt(whole, high), tail, otherwise=values)
+
+    def _at(
+        self, name: str, position: IndexValue, lanes: Lanes, values: list[Value], body: Block
+    ) -> list[Value]:
+        emitter = self.emitter
+        saved = emitter.lanes
+        emitter.names[name] = position
+        emitter.lanes = lanes
+        emitter.open_scope()
+        results = body(values)
+        emitter.close_scope()
+        emitter.lanes = saved
+        return results
+
+    # ---- passes
+
+    def one_pass(self, item: Pass, lanes: int) -> None:
+        """Emit one pass and bind its reductions.
+
+        A pass without axes is one point (reductions over dimensions of extent 1 are such).
+        """
+        if not item.axes:
+            width = lanes if self.schedule.vector_axis is not None else 1
+            self.finish(item, self._point(item, self._initial(item, width)), 1)
+            return
+        changing = frozenset(axis.name for axis in item.axes)
+        self._prepare((item,), changing)
+        own_lanes = lanes if self.schedule.vector_axis is None else 1
+        start = self._initial(item, lanes)
+        values = self._axes_loop(item, item.axes, own_lanes, start)
+        self.finish(item, values, own_lanes)
+
+    def _initial(self, item: Pass, lanes: int) -> list[Value]:
+        """Return the accumulators: identities where lanes are folded, else the initial values."""
+        found: list[Value] = []
+        for reduction in item.reductions:
+            for init, value in zip(reduction.inits, reduction.inputs, strict=True):
+                if starts_from_identity(reduction):
+                    element = value.dtype
+                    identity = identity_of(reduction.combiner.opcode or "", element)
+                    scalar = self.f.const(register_type(element), identity)
+                else:
+                    scalar = self.emitter.value(init)
+                found.append(self.f.splat(scalar, lanes) if lanes > 1 else scalar)
+        return found
+
+    def _axes_loop(
+        self, item: Pass, axes: tuple[Axis, ...], lanes: int, values: list[Value]
+    ) -> list[Value]:
+        axis, *inner = axes
+        low: IndexValue = 0
+        high = self.emitter.index(axis.extent)
+        if self.bounds is not None and axis is item.axes[0]:
+            low, high = self.bounds
+        if inner:
+
+            def body(position: Value, carried: list[Value]) -> list[Value]:
+                self.emitter.names[axis.name] = position
+                self.emitter.open_scope()
+                self._prepare((item,), frozenset(a.name for a in inner))
+                results = self._axes_loop(item, tuple(inner), lanes, carried)
+                self.emitter.close_scope()
+                return results
+
+            return self.f.loop(low, high, 1, values, body)
+        if lanes > 1:
+            part = self.part_length if axis is item.axes[0] else 0
+            whole = divides(lanes, axis.extent, part)
+            return self.vectorize(
+                axis.name,
+                low,
+                high,
+                lanes,
+                values,
+                lambda carried: self._point(item, carried),
+                whole,
+            )
+
+        def scalar(position: Value, carried: list[Value]) -> list[Value]:
+            self.emitter.names[axis.name] = position
+            self.emitter.open_scope()
+            results = self._point(item, carried)
+            self.emitter.close_scope()
+            return results
+
+        return self.f.loop(low, high, 1, values, scalar)
+
+    def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
+        """Emit one point (or vector) of a pass; return the new accumulators."""
+        emitter = self.emitter
+        results: list[Value] = []
+        offset = 0
+        for reduction in item.reductions:
+            count = len(reduction.inputs)
+            old = carried[offset : offset + count]
+            offset += count
+            inputs = [
+                emitter.vector_value(value, accumulator.type.lanes)
+                for value, accumulator in zip(reduction.inputs, old, strict=True)
+            ]
+            new = combine(emitter, reduction.combiner, (*old, *inputs))
+            results.extend(self._masked(tuple(new), old))
+        # All values before any store: an output may lie where another value is still to be read.
+        for store in item.stores:
+            for value in store.exprs:
+                emitter.value(value)
+        for store in item.stores:
+            emitter.store(store)
+        return results
+
+    def _masked(self, new: tuple[Value, ...], old: list[Value]) -> list[Value]:
+        lanes = self.emitter.lanes
+        if lanes is None or lanes.mask is None or self.schedule.vector_axis is not None:
+            return list(new)
+        return [self.f.select(lanes.mask, a, b) for a, b in zip(new, old, strict=True)]
+
+    def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
+        """Fold lanes, apply initial values, bind the reductions' results."""
+        offset = 0
+        for reduction in item.reductions:
+            count = len(reduction.inputs)
+            parts = tuple(values[offset : offset + count])
+            offset += count
+            if lanes > 1:
+                parts = self._fold(reduction, parts)
+            self.bind(reduction, parts)
+
+    def _fold(self, reduction: Reduction, parts: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Combine the lanes pairwise, in an order that depends on the lane count alone."""
+        f = self.f
+        while parts[0].type.lanes > 1:
+            half = parts[0].type.lanes // 2
+            low = tuple(f.slice_lanes(part, 0, half) for part in parts)
+            high = tuple(f.slice_lanes(part, half, half) for part in parts)
+            parts = combine(self.emitter, reduction.combiner, (*low, *high))
+        return parts
+
+    def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
+        """Make the finished values of a reduction known to the emitter."""
+        emitter = self.emitter
+        if starts_from_identity(reduction):
+            inits = tuple(emitter.value(init) for init in reduction.inits)
+            parts = combine(emitter, reduction.combiner, (*inits, *parts))
+        names = frozenset(axis.name for axis in self.kernel.grid)
+        for number, (value, part) in enumerate(zip(reduction.inputs, parts, strict=True)):
+            expr = make("reduced", value.dtype, (), (reduction.number, number, names))
+            emitter.bind(expr, part)
+        emitter.bind(("reduction", reduction.number), parts[0])
+
+
+def divides(lanes: int, *sizes: int | Dim) -> bool:
+    """Whether every one of `sizes` is known to be a multiple of `lanes`."""
+    return all(isinstance(size, int) and size % lanes == 0 for size in sizes)
+
+
+def starts_from_identity(reduction: Reduction) -> bool:
+    """Whether accumulators start from the combiner's identity, the initial value coming last."""
+    return reduction.combiner.opcode in LANE_COMBINERS
+
+
+def identity_of(opcode: str, element: DType) -> float | int | bool:
+    """Return e with combine(e, x) == x for every x."""
+    if opcode == "add":
+        # -0.0 + x is x for both zeros.
+        return -0.0 if element.is_float else 0
+    if opcode == "multiply":
+        return 1.0 if element.is_float else 1
+    if opcode in ("or", "xor"):
+        return False if element.name == "pred" else 0
+    if opcode == "and":
+        return True if element.name == "pred" else -1
+    return _extreme(element, lowest=opcode == "maximum")
+
+
+def _extreme(element: DType, *, lowest: bool) -> float | int | bool:
+    if element.is_float:
+        return float("-inf") if lowest else float("inf")
+    if element.name == "pred":
+        return not lowest
+    if element.is_signed:
+        return -(1 << (element.bits - 1)) if lowest else (1 << (element.bits - 1)) - 1
+    return 0 if lowest else (1 << element.bits) - 1

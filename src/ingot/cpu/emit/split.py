@@ -1,0 +1,177 @@
+"""Split reductions: a large reduction of few units runs in parts, then the parts are combined.
+
+`<symbol>_part` computes one part of every unit into scratch; `<symbol>` combines the parts in order
+and runs the rest of the kernel. The cut depends on sizes alone (`kernel.schedule`), so results do
+not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.loop_body import LoopEmitter
+from ingot.cpu.emit.types import memory_type, register_type
+from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import LoopKernel, Pass, Reduction
+from ingot.kernel.schedule import LoopSchedule, Split
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+
+def emit_split_kernel(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    split: Split,
+    fma: bool,
+) -> EmittedKernel:
+    """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
+    count = len(kernel.buffers)
+    first = kernel.passes[0]
+    layout = PartialLayout.of(kernel, schedule, first)
+    _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma)
+    f, emitter, scratch, _ = open_kernel(module, symbol, count, kernel.symbols, fma)
+    body = LoopEmitter(f, emitter, kernel, schedule)
+    parts = emitter.index(split.count)
+    units = emitter.index(schedule.units)
+
+    def unit(number: Value, _: list[Value]) -> list[Value]:
+        def rest() -> None:
+            own = layout.lanes if schedule.vector_axis is not None else 1
+            start = layout.load(f, layout.address(f, emitter, scratch, 0, number), own)
+
+            def add(part: Value, values: list[Value]) -> list[Value]:
+                address = layout.address(f, emitter, scratch, part, number)
+                more = layout.load(f, address, own)
+                return _combine_all(emitter, first, values, more)
+
+            values = f.loop(1, parts, 1, start, add)
+            offset = 0
+            for reduction in first.reductions:
+                size = len(reduction.inputs)
+                body.bind(reduction, tuple(values[offset : offset + size]))
+                offset += size
+            for place, item in enumerate(kernel.passes[1:], 1):
+                body.one_pass(item, schedule.lanes[place])
+
+        return body.unit(number, rest)
+
+    f.loop(0, units, 1, [], unit)
+    f.ret()
+    scratch_bytes = split.count * schedule.units * layout.bytes
+    phases = (Phase(f"{symbol}_part", split.count), Phase(symbol, 1))
+    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes)
+
+
+def _combine_all(
+    emitter: ValueEmitter, item: Pass, old: list[Value], more: list[Value]
+) -> list[Value]:
+    results: list[Value] = []
+    for reduction in item.reductions:
+        start, count = len(results), len(reduction.inputs)
+        pair = (*old[start : start + count], *more[start : start + count])
+        results.extend(combine(emitter, reduction.combiner, pair))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class PartialLayout:
+    """Where partial results lie: part major, then unit, then accumulator (64-byte rows)."""
+
+    types: tuple[lt.Type, ...]
+    offsets: tuple[int, ...]
+    bytes: int
+    lanes: int
+    units: int | Dim
+
+    @staticmethod
+    def of(kernel: LoopKernel, schedule: LoopSchedule, item: Pass) -> PartialLayout:
+        """Return the layout of the partial results of a pass."""
+        lanes = schedule.lanes[0] if schedule.vector_axis is not None else 1
+        types: list[lt.Type] = []
+        offsets: list[int] = []
+        total = 0
+        for reduction in item.reductions:
+            for value in reduction.inputs:
+                element = register_type(value.dtype)
+                stored = memory_type(value.dtype) if element is lt.I1 else element
+                types.append(stored)
+                offsets.append(total)
+                total += -(-lanes * stored.bytes // 64) * 64
+        return PartialLayout(tuple(types), tuple(offsets), total, lanes, schedule.units)
+
+    def address(
+        self,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        scratch: Value,
+        part: IndexValue,
+        unit: IndexValue,
+    ) -> Value:
+        """Return where the partial results of a part and unit start."""
+        number = f.iadd(f.imul(part, emitter.index(self.units)), unit)
+        return f.gep(scratch, f.imul(number, self.bytes))
+
+    def load(self, f: FunctionBuilder, address: Value, lanes: int) -> list[Value]:
+        """Return the accumulators stored at `address`."""
+        found: list[Value] = []
+        for stored, offset in zip(self.types, self.offsets, strict=True):
+            value = f.load(vector(stored, lanes), f.gep(address, offset))
+            is_bool = stored is lt.I8
+            found.append(f.icmp("ne", value, f.zero(value.type)) if is_bool else value)
+        return found
+
+    def store(self, f: FunctionBuilder, address: Value, values: list[Value]) -> None:
+        """Store accumulators at `address`."""
+        for value, stored, offset in zip(values, self.types, self.offsets, strict=True):
+            is_bool = value.type.element is lt.I1
+            kept = f.zext(value, vector(stored, value.type.lanes)) if is_bool else value
+            f.store(kept, f.gep(address, offset))
+
+
+def _emit_parts(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    split: Split,
+    layout: PartialLayout,
+    fma: bool,
+) -> None:
+    """Emit the function that computes part number `chunk` of every unit."""
+    f, emitter, scratch, chunk = open_kernel(
+        module, symbol, len(kernel.buffers), kernel.symbols, fma
+    )
+    parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
+    length = emitter.index(split.length)
+    low = f.imul(chunk, length)
+    extent = emitter.index(kernel.passes[0].axes[0].extent)
+    parts.bounds = (low, f.imin(f.iadd(low, length), extent))
+    parts.part_length = split.length
+
+    def unit(number: Value, _: list[Value]) -> list[Value]:
+        def body() -> None:
+            parts.collected = []
+            parts.one_pass(kernel.passes[0], schedule.lanes[0])
+            layout.store(f, layout.address(f, emitter, scratch, chunk, number), parts.collected)
+
+        return parts.unit(number, body)
+
+    f.loop(0, emitter.index(schedule.units), 1, [], unit)
+    f.ret()
+
+
+class PartEmitter(LoopEmitter):
+    """Emits a pass whose reductions stay partial: no initial value, results collected."""
+
+    collected: list[Value]
+
+    def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
+        """Collect the partial results instead of finishing them."""
+        del reduction
+        self.collected.extend(parts)
