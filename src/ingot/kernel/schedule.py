@@ -104,8 +104,12 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
 
 def _lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
     """Whether two lanes may combine into one element, where one of both would be lost."""
+    reads_back = kernel.serial and any(
+        node.op == "load" and kernel.buffers[node.payload.buffer].is_output
+        for node in walk(kernel.exprs)
+    )
     return any(
-        store.combiner is not None and coefficient(store.index, axis.name) != 1
+        (reads_back or store.combiner is not None) and coefficient(store.index, axis.name) != 1
         for item in kernel.passes
         for store in item.stores
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.shaping import (
@@ -168,14 +169,45 @@ def _bitcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
 
 def _bitcast_convert(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     operand = instruction.operands[0]
-    if operand.shape.dtype.bytes != instruction.shape.dtype.bytes:
-        raise UnsupportedError(
-            "bitcast-convert between widths is not part of a kernel",
-            code="INGOT0312",
-            instruction=repr(instruction),
-        )
-    value = puller.value(operand, place)
-    return ex.make("bitcast-convert", instruction.shape.dtype, (value,), NO_ATTRIBUTES)
+    source, to = operand.shape.dtype.bits, instruction.shape.dtype.bits
+    if source == to:
+        return _as_bits(puller.value(operand, place), instruction.shape.dtype)
+    if source < to:
+        return _joined(puller, instruction, place, to // source)
+    return _part(puller, instruction, place)
+
+
+def _as_bits(value: Expr, to: DType) -> Expr:
+    return value if value.dtype is to else ex.make("bitcast-convert", to, (value,), NO_ATTRIBUTES)
+
+
+def _unsigned(bits: int) -> DType:
+    return dtype(f"u{bits}")
+
+
+def _joined(puller: Puller, instruction: Instruction, place: Place, count: int) -> Expr:
+    """Return a wide element made of `count` narrow ones, least significant first."""
+    operand = instruction.operands[0]
+    wide, narrow = _unsigned(instruction.shape.dtype.bits), _unsigned(operand.shape.dtype.bits)
+    total: Expr | None = None
+    for number in range(count):
+        value = puller.value(operand, place.at((*place.index, number)))
+        part = converted(_as_bits(value, narrow), wide)
+        distance = ex.constant(wide.numpy.type(number * narrow.bits))
+        part = ex.make("shift-left", wide, (part, distance), NO_ATTRIBUTES)
+        total = part if total is None else ex.make("or", wide, (total, part), NO_ATTRIBUTES)
+    assert total is not None
+    return _as_bits(total, instruction.shape.dtype)
+
+
+def _part(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    """Return a narrow element: the part of a wide one that the last index names."""
+    operand = instruction.operands[0]
+    wide, narrow = _unsigned(operand.shape.dtype.bits), _unsigned(instruction.shape.dtype.bits)
+    value = _as_bits(puller.value(operand, place.at(place.index[:-1])), wide)
+    distance = converted(position_value(place.index[-1] * narrow.bits, place), wide)
+    shifted = ex.make("shift-right-logical", wide, (value, distance), NO_ATTRIBUTES)
+    return _as_bits(converted(shifted, narrow), instruction.shape.dtype)
 
 
 def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:

@@ -7,8 +7,6 @@ on timing; a later update of the same element wins, or combines.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.analysis.frames import ONE, Frame, FrameMap
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -16,9 +14,9 @@ from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, substitute, walk
 from ingot.kernel.index_math import linearize
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
+from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
 from ingot.kernel.loops import axis_name, buffers_of, combiner_of, place_of
 from ingot.kernel.place import (
     Place,
@@ -31,7 +29,6 @@ from ingot.kernel.place import (
 )
 from ingot.kernel.pull import puller_of
 from ingot.kernel.puller import Puller
-from ingot.support.diagnostics import UnsupportedError
 
 
 def build_update_kernel(fused: Computation) -> LoopKernel:
@@ -78,20 +75,38 @@ def _scatter_stores(
     place = place_of(frame)
     element, values, mask = _scatter_target(puller, root, place)
     combiner = combiner_of(root)
+    updates = [puller.value(root.operands[count + 1 + n], place) for n in range(count)]
     if count > 1:
-        raise UnsupportedError(
-            "scatter of several operands has no kernel",
-            code="INGOT0333",
-            instruction=repr(root),
-            hint="scatter each operand by itself",
-        )
-    made: list[Store] = []
-    for number in range(count):
-        value = puller.value(root.operands[count + 1 + number], place)
-        made.append(Store(first + number, element, value, values, mask, combiner))
-    if count == 1 and combiner.results[0].op == "argument" and combiner.results[0].payload == 1:
-        return (replace(made[0], combiner=None),)
-    return tuple(made)
+        return _joint_stores(updates, (element, values, mask), combiner, first)
+    (value,) = updates
+    (result,) = combiner.results
+    if result.op == "argument" and result.payload == 1:
+        return (Store(first, element, value, values, mask),)
+    return (Store(first, element, value, values, mask, combiner),)
+
+
+def _joint_stores(
+    updates: list[Expr],
+    target: tuple[int | Dim, tuple[Expr, ...], Expr | None],
+    combiner: Combiner,
+    first: int,
+) -> tuple[Store, ...]:
+    """Return the stores of several operands, whose combined values may use each other's."""
+    element, values, mask = target
+    # A value that the index need not use: what is read here changes from update to update.
+    used = values or (ex.index(0),)
+    arguments = [
+        ex.load(first + number, element, update.dtype, used, mask)
+        for number, update in enumerate(updates)
+    ]
+    arguments += updates
+    replacements = {
+        item: arguments[item.payload] for item in walk(combiner.results) if item.op == "argument"
+    }
+    return tuple(
+        Store(first + number, element, substitute(result, replacements), values, mask)
+        for number, result in enumerate(combiner.results)
+    )
 
 
 def _scatter_target(

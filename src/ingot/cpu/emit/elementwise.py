@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.cpu.emit.types import is_narrow, register_type, round_to
+from ingot.cpu.emit.types import is_narrow, narrow, register_type, round_to, widen
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -325,15 +325,10 @@ def _bitcast_convert(op: Op) -> Value:
     f = op.f
     lanes = op.x.type.lanes
     value = op.x
-    if is_narrow(op.source) or is_narrow(op.dtype):
-        raise UnsupportedError(
-            f"the CPU backend has no code for bitcast-convert of {op.source} to {op.dtype}",
-            code="INGOT0322",
-        )
-    if op.source is PRED:
-        value = f.zext(value, vector(lt.I8, lanes))
-    if op.dtype is PRED:
-        return f.icmp("ne", value, f.zero(value.type))
+    if op.source is PRED or is_narrow(op.source):
+        value = narrow(f, value, op.source, op.fma)
+    if op.dtype is PRED or is_narrow(op.dtype):
+        return widen(f, value, op.dtype, op.fma)
     to = vector(register_type(op.dtype), lanes)
     return value if value.type is to else f.bitcast(value, to)
 

@@ -28,7 +28,7 @@ SMALL_WORK = 32_768
 _SHAPING = frozenset(
     {
         "broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "reverse", "iota",
-        "dynamic-slice", "gather", "bitcast", "get-dimension-size",
+        "dynamic-slice", "gather", "bitcast", "bitcast-convert", "get-dimension-size",
     }
 )  # fmt: skip
 IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
@@ -45,8 +45,6 @@ def is_fusible(instruction: Instruction) -> bool:
     if opcode == "constant":
         given: ConstantAttributes = instruction.attributes
         return given.literal.is_splat
-    if opcode == "bitcast-convert":
-        return instruction.shape.dtype.bytes == instruction.operands[0].shape.dtype.bytes
     return (
         opcode in _SHAPING
         or opcode in IN_PLACE
