@@ -11,7 +11,7 @@ Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingot.hlo import dim
@@ -45,7 +45,10 @@ MAX_CHUNK_PRODUCTS = 16_000_000
 ASSUMED_EXTENT = 256
 """What a symbolic extent is taken for when blocks are chosen."""
 
-RhsPlacement = Literal["direct", "packed", "transposed"]
+MAX_DOT_ROWS = 4
+"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k."""
+
+RhsPlacement = Literal["direct", "packed", "transposed", "dots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +56,29 @@ class ContractionSchedule:
     """How a contraction kernel runs.
 
     Attributes:
-        lanes: lanes of one vector along n.
+        swapped: whether lhs and rhs, m and n change places (see `oriented`).
+        lanes: lanes of one vector.
         rows: rows of the register block.
-        vectors: vectors per row of the register block.
+        columns: columns of the register block.
         m_block: rows of a unit.
         n_block: columns of a unit.
-        k_block: products summed before the sums go to memory.
+        k_block: products summed before the sums go to memory; None: all of them.
         pack_lhs: whether `rows` rows of the lhs are evaluated into a buffer first.
         rhs: read where it lies; or evaluated into a buffer, lanes along n, or along k and
-            transposed.
+            transposed; or read where it lies, lanes along k.
         store_direct: whether sums go straight to the result, else through a tile to the epilogue.
         units: number of units: batch, then column blocks, then row blocks (fastest).
         grain: units per chunk.
         chunks: number of chunks.
     """
 
+    swapped: bool
     lanes: int
     rows: int
-    vectors: int
+    columns: int
     m_block: int
     n_block: int
-    k_block: int
+    k_block: int | None
     pack_lhs: bool
     rhs: RhsPlacement
     store_direct: bool
@@ -81,28 +86,30 @@ class ContractionSchedule:
     grain: int
     chunks: int | Dim
 
-    @property
-    def columns(self) -> int:
-        """Columns of the register block."""
-        return self.lanes * self.vectors
+
+def oriented(kernel: ContractionKernel) -> ContractionKernel:
+    """Return the kernel with lhs and rhs, m and n exchanged: the same sums, transposed."""
+    return replace(kernel, m=kernel.n, n=kernel.m, lhs=kernel.rhs, rhs=kernel.lhs)
 
 
 def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> ContractionSchedule:
     """Return the schedule of a contraction for a target's vectors."""
+    swapped = kernel.n.extent == 1 and kernel.m.extent != 1
+    kernel = oriented(kernel) if swapped else kernel
     bits = cell_bits(kernel.accumulate)
     m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
-    lanes = vectors.lanes(bits, 1)
-    while isinstance(kernel.n.extent, int) and lanes > 1 and lanes // 2 >= n:
-        lanes //= 2
-    rows, count = _register_block(m, n, lanes, vectors)
+    lanes = _lanes(kernel, vectors, bits)
+    rows, columns = _register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
     rhs = _rhs_placement(kernel, bits, rows, masks)
-    depth = _depth(kernel, k, lanes)
-    store_direct = masks and stores_sums(kernel)
-    columns = lanes * count
-    n_block = _column_block(n, columns, bits, rhs, depth)
+    depth: int | None = _depth(kernel, k, lanes)
+    if rhs == "dots":
+        lanes, depth = vectors.lanes(bits, 1), None
+        rows, columns = m, _dot_columns(m, vectors)
+    store_direct = (masks or rhs == "dots") and stores_sums(kernel)
+    n_block = _column_block(m, n, (rows, columns), bits, rhs, depth or k)
     m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
-    if not store_direct and isinstance(kernel.k.extent, int) and kernel.k.extent <= depth:
+    if not store_direct and not is_split(kernel, depth):
         n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
     elif not store_direct:
         m_block = min(m_block, _multiple(TILE_BYTES * 8 // bits // n_block, rows))
@@ -110,9 +117,10 @@ def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> Contrac
     units = kernel.batch.extent * column_blocks * row_blocks
     grain = max(1, CHUNK_PRODUCTS // 2 // max(1, min(m_block, m) * min(n_block, n) * k))
     return ContractionSchedule(
+        swapped,
         lanes,
         rows,
-        count,
+        columns,
         m_block,
         n_block,
         depth,
@@ -123,6 +131,24 @@ def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> Contrac
         grain,
         _ceil(units, grain),
     )
+
+
+def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
+    """Whether k may take several blocks, so that sums go on through memory."""
+    extent = kernel.k.extent
+    return k_block is not None and (not isinstance(extent, int) or extent > k_block)
+
+
+def _lanes(kernel: ContractionKernel, vectors: Vectors, bits: int) -> int:
+    lanes, extent = vectors.lanes(bits, 1), kernel.n.extent
+    while isinstance(extent, int) and lanes > 1 and lanes // 2 >= extent:
+        lanes //= 2
+    return lanes
+
+
+def _dot_columns(rows: int, vectors: Vectors) -> int:
+    """Return how many columns of sums fit into registers beside the rows' vectors."""
+    return max(1, min(8, (vectors.registers - 2 - rows) // (rows + 1)))
 
 
 def assumed(extent: int | Dim) -> int:
@@ -194,11 +220,26 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
     names = (kernel.n.name, kernel.k.name)
     if is_plain(kernel.rhs, names, kernel.accumulate):
+        if _suits_dots(kernel):
+            return "dots"
         along = stride(kernel.rhs.payload.index, kernel.n.name)
         if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
             return "direct"
     across = _unit_strides(kernel.rhs, kernel.k.name) > _unit_strides(kernel.rhs, kernel.n.name)
     return "transposed" if across and kernel.n.extent != 1 else "packed"
+
+
+def _suits_dots(kernel: ContractionKernel) -> bool:
+    """Whether there are few rows, and k has stride one in both operands (the rhs is plain)."""
+    m, n = kernel.m.extent, kernel.n.extent
+    if not isinstance(m, int) or m > MAX_DOT_ROWS or kernel.accumulate is PRED:
+        return False
+    if not is_plain(kernel.lhs, (kernel.m.name, kernel.k.name), kernel.accumulate):
+        return False
+    both = (kernel.lhs.payload.index, kernel.rhs.payload.index)
+    if any(stride(index, kernel.k.name) != 1 for index in both):
+        return False
+    return n == 1 or stride(kernel.rhs.payload.index, kernel.n.name) != 1
 
 
 def _unit_strides(operand: Expr, name: str) -> int:
@@ -224,16 +265,19 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
 
 
 def _register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
-    """Return (rows, vectors) of the register block with the fewest cycles for the extents."""
+    """Return (rows, columns) of the register block with the fewest cycles for the extents."""
     shapes = list(_shapes(m, n, lanes, vectors))
-    return min(shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1]))
+    rows, count = min(
+        shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1])
+    )
+    return rows, lanes * count
 
 
 def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int, int]]:
     # Without FMA a product needs a register of its own.
     spare = 1 if vectors.bits > 128 else 2
-    for count in (1, 2, 3, 4, 6, 8):
-        if count > 1 and (count - 1) * lanes >= n:
+    for count in (1, 2, 3, 4, 6, 8, 12, 16, 24):
+        if count > 1 and ((count - 1) * lanes >= n or count + 4 > vectors.registers):
             return
         most = (vectors.registers - 1 - count - spare) // count
         for rows in range(1, max(1, min(most, m)) + 1):
@@ -270,11 +314,14 @@ def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
     return MAX_DEPTH
 
 
-def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, depth: int) -> int:
-    if rhs == "direct":
-        return _multiple(min(MAX_COLUMNS, n + columns - 1), columns)
+def _column_block(
+    m: int, n: int, block: tuple[int, int], bits: int, rhs: RhsPlacement, depth: int
+) -> int:
+    rows, columns = block
     fitting = PACK_BYTES * 8 // bits // depth
-    return _multiple(min(fitting, n + columns - 1), columns)
+    if rhs == "dots" or (rhs == "direct" and m <= 2 * rows):
+        fitting = MAX_COLUMNS
+    return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
 
 def _blocks(
@@ -289,7 +336,7 @@ def _blocks(
     rows, columns = register_block
     batch = assumed(kernel.batch.extent)
     target = min(max(batch * m * n * k // FEW_UNITS, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
-    if rhs == "direct":
+    if rhs in ("direct", "dots"):
         m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
         if min(n_block, n) * k * rows > 2 * target:
             n_block = min(n_block, _multiple(target // max(1, rows * k), columns))

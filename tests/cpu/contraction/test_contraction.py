@@ -132,6 +132,45 @@ def test_transposed_operands(dims, transposed, level):
     check(compiled, [x, y], expected, depth=dims[-1])
 
 
+DOTS = [(None, 1, 257, 100), (None, 1, 1, 77), (2, 3, 33, 70), (None, 4, 7, 64), (3, 2, 1, 40)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["f32", "f64", "s32"])
+@pytest.mark.parametrize("dims", DOTS, ids=str)
+def test_few_rows_are_dot_products(dims, name, level):
+    transposed = (False, True)
+    compiled = compile_contraction(product(dims, transposed, name), TargetSpec.host(level))
+    assert compiled.schedule.rhs == "dots"
+    x, y, expected = operands(dims, transposed, name)
+    check(compiled, [x, y], expected, name, depth=dims[-1])
+
+
+def test_symbolic_dot_products():
+    transposed = (False, True)
+    compiled = compile_contraction(product((None, 2, "?n", "?k"), transposed))
+    assert compiled.schedule.rhs == "dots"
+    for n, k in [(0, 5), (1, 1), (13, 0), (21, 100)]:
+        x, y, expected = operands((None, 2, n, k), transposed)
+        check(compiled, [x, y], expected, sizes={"n": n, "k": k}, depth=k)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("m", [1, 19, 130, "?m"])
+@pytest.mark.parametrize("transposed", [(False, False), (True, False)], ids=str)
+def test_one_column(transposed, m, level):
+    b = Builder("f")
+    x = b.parameter(0, f"f32[2,90,{m}]" if transposed[0] else f"f32[2,{m},90]")
+    y, bias = b.parameter(1, "f32[2,90,1]"), b.parameter(2, f"f32[2,{m},1]")
+    fused = b.build(b.add(add_dot(b, x, y, True, *transposed), bias))
+    compiled = compile_contraction(fused, TargetSpec.host(level))
+    rows = 45 if m == "?m" else m
+    left, right, expected = operands((2, rows, 1, 90), transposed)
+    offset = sample(expected.shape)
+    sizes = {"m": rows} if m == "?m" else None
+    check(compiled, [left, right, offset], expected + offset, sizes=sizes, depth=90)
+
+
 @pytest.mark.parametrize("dims", [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 0, 5)], ids=str)
 def test_empty_results(dims):
     compiled = compile_contraction(product(dims))
@@ -313,7 +352,9 @@ def test_same_bits_for_every_tiling_and_order():
     x, y, expected = operands(dims)
     first = check(compile_contraction(product(dims)), [x, y], expected, depth=1300)
     tunings = [
-        lambda s: replace(s, rows=5, vectors=3, m_block=15, n_block=s.lanes * 6, k_block=96),
+        lambda s: replace(
+            s, rows=5, columns=s.lanes * 3, m_block=15, n_block=s.lanes * 6, k_block=96
+        ),
         lambda s: replace(s, rhs="packed", n_block=s.columns, k_block=512),
         lambda s: replace(s, store_direct=False, n_block=s.columns * 2, k_block=1300),
     ]

@@ -13,22 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ingot.cpu.emit.contraction_epilogue import emit_epilogue
 from ingot.cpu.emit.dot_products import DotProducts
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, bind_env, open_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.microkernel import MicroKernel
-from ingot.cpu.emit.packing import Packer, Span, cell_type, lane_mask
-from ingot.cpu.emit.types import round_to
-from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
+from ingot.cpu.emit.packing import Packer, Span, cell_type
+from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule, is_split, oriented, stride
-from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel
-from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import vector
 from ingot.llvm.values import FunctionRef, Value
 
 UNKNOWN_WIDTH = 0
@@ -51,7 +48,7 @@ def emit_contraction_kernel(
     count = len(kernel.buffers)
     epilogue = None
     if not schedule.store_direct:
-        epilogue = _emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
+        epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
     f, emitter, _, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
     unit = UnitEmitter(f, emitter, kernel, schedule, target, epilogue)
     if schedule.grain == 1:
@@ -369,74 +366,3 @@ class UnitEmitter:
 
 def _known(step: IndexValue) -> int | None:
     return step if isinstance(step, int) else None
-
-
-# ---- the epilogue
-
-
-def _emit_epilogue(
-    module: ModuleBuilder,
-    symbol: str,
-    kernel: ContractionKernel,
-    schedule: ContractionSchedule,
-    target: TargetSpec,
-) -> FunctionRef:
-    """Emit `void epilogue(env, tile, batch, row, rows, column, columns)`; return it."""
-    params = [("env", lt.PTR), ("tile", lt.PTR)]
-    params += [(name, lt.I64) for name in ("batch", "row", "rows", "column", "columns")]
-    f = module.function(
-        symbol, lt.VOID, params, linkage="internal", attrs="nounwind noinline uwtable"
-    )
-    env, tile, batch, first_row, rows, first_column, columns = f.params
-    count = len(kernel.buffers)
-    emitter, _ = bind_env(f, env, count, kernel.symbols, target.has_fma)
-    emitter.names[kernel.batch.name] = batch
-    lanes = _epilogue_lanes(kernel, schedule)
-    cell = cell_type(kernel.accumulate)
-    exprs = [item for store in kernel.stores for item in store.exprs]
-    sums = [item for item in walk(tuple(exprs)) if item.op == "accumulator"]
-
-    def vectors(at: Value, column: Value, mask: Value | None) -> None:
-        emitter.names[kernel.n.name] = f.iadd(first_column, column)
-        emitter.lanes = Lanes(kernel.n.name, lanes, mask)
-        emitter.open_scope()
-        value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
-        if kernel.accumulate is PRED:
-            value = f.icmp("ne", value, f.zero(value.type))
-        value = round_to(f, value, kernel.accumulate, target.has_f16c)
-        for item in sums:
-            emitter.bind(item, value)
-        for store in kernel.stores:
-            emitter.store(store)
-        emitter.close_scope()
-        emitter.lanes = None
-
-    def row(number: Value, _: list[Value]) -> None:
-        at = f.gep(tile, f.imul(number, schedule.n_block), cell)
-        emitter.names[kernel.m.name] = f.iadd(first_row, number)
-        emitter.open_scope()
-        emitter.prepare(exprs, frozenset((kernel.n.name,)))
-        whole = f.imul(f.idiv(columns, lanes), lanes)
-        f.loop(0, whole, lanes, [], lambda column, _: vectors(at, column, None))
-        if lanes > 1:
-
-            def rest() -> None:
-                mask = lane_mask(f, f.isub(columns, whole), lanes)
-                vectors(at, f.as_value(whole), mask)
-
-            f.if_(f.ilt(whole, columns), rest)
-        emitter.close_scope()
-
-    emitter.open_scope()
-    emitter.prepare(exprs, frozenset((kernel.m.name, kernel.n.name)))
-    f.loop(0, rows, 1, [], row)
-    emitter.close_scope()
-    f.ret()
-    return f.reference
-
-
-def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
-    """Return two vectors' lanes where the register block has them."""
-    if kernel.n.extent == 1:
-        return 1
-    return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)

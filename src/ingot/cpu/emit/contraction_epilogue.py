@@ -1,0 +1,93 @@
+"""The epilogue of a contraction: from a tile of sums to the kernel's stores.
+
+An internal function, called once per row block while its sums are in the L1 cache: row by row, lanes
+along n, the last vector masked. The sums are the value of the `accumulator` leaf; every other value
+is loaded where it is needed.
+
+Invariant: an element is read and written here only, by one thread, so a result may lie in place of
+an operand that the epilogue reads at the same index.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.kernel_abi import bind_env
+from ingot.cpu.emit.packing import cell_type, lane_mask
+from ingot.cpu.emit.types import round_to
+from ingot.cpu.emit.values import Lanes
+from ingot.hlo.dtype import PRED
+from ingot.kernel.contraction_schedule import ContractionSchedule
+from ingot.kernel.expr import walk
+from ingot.kernel.ir import ContractionKernel
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import vector
+from ingot.llvm.values import FunctionRef, Value
+
+
+def emit_epilogue(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: ContractionKernel,
+    schedule: ContractionSchedule,
+    target: TargetSpec,
+) -> FunctionRef:
+    """Emit `void epilogue(env, tile, batch, row, rows, column, columns)`; return it."""
+    params = [("env", lt.PTR), ("tile", lt.PTR)]
+    params += [(name, lt.I64) for name in ("batch", "row", "rows", "column", "columns")]
+    f = module.function(
+        symbol, lt.VOID, params, linkage="internal", attrs="nounwind noinline uwtable"
+    )
+    env, tile, batch, first_row, rows, first_column, columns = f.params
+    count = len(kernel.buffers)
+    emitter, _ = bind_env(f, env, count, kernel.symbols, target.has_fma)
+    emitter.names[kernel.batch.name] = batch
+    lanes = _epilogue_lanes(kernel, schedule)
+    cell = cell_type(kernel.accumulate)
+    exprs = [item for store in kernel.stores for item in store.exprs]
+    sums = [item for item in walk(tuple(exprs)) if item.op == "accumulator"]
+
+    def vectors(at: Value, column: Value, mask: Value | None) -> None:
+        emitter.names[kernel.n.name] = f.iadd(first_column, column)
+        emitter.lanes = Lanes(kernel.n.name, lanes, mask)
+        emitter.open_scope()
+        value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
+        if kernel.accumulate is PRED:
+            value = f.icmp("ne", value, f.zero(value.type))
+        value = round_to(f, value, kernel.accumulate, target.has_f16c)
+        for item in sums:
+            emitter.bind(item, value)
+        for store in kernel.stores:
+            emitter.store(store)
+        emitter.close_scope()
+        emitter.lanes = None
+
+    def row(number: Value, _: list[Value]) -> None:
+        at = f.gep(tile, f.imul(number, schedule.n_block), cell)
+        emitter.names[kernel.m.name] = f.iadd(first_row, number)
+        emitter.open_scope()
+        emitter.prepare(exprs, frozenset((kernel.n.name,)))
+        whole = f.imul(f.idiv(columns, lanes), lanes)
+        f.loop(0, whole, lanes, [], lambda column, _: vectors(at, column, None))
+        if lanes > 1:
+
+            def rest() -> None:
+                mask = lane_mask(f, f.isub(columns, whole), lanes)
+                vectors(at, f.as_value(whole), mask)
+
+            f.if_(f.ilt(whole, columns), rest)
+        emitter.close_scope()
+
+    emitter.open_scope()
+    emitter.prepare(exprs, frozenset((kernel.m.name, kernel.n.name)))
+    f.loop(0, rows, 1, [], row)
+    emitter.close_scope()
+    f.ret()
+    return f.reference
+
+
+def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
+    """Return two vectors' lanes where the register block has them."""
+    if kernel.n.extent == 1:
+        return 1
+    return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)
