@@ -112,8 +112,9 @@ def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
         ParamInfo(shape.dtype.name, _dims(shape), name) for name, shape in parameter_leaves(module)
     )
     leaves = module.result_shape.leaves()
+    takeovers = _takeovers(module)
     outputs = tuple(
-        OutputInfo(shape.dtype.name, _dims(shape), _aliased(module, path)) for path, shape in leaves
+        OutputInfo(shape.dtype.name, _dims(shape), takeovers.get(path)) for path, shape in leaves
     )
     messages = tuple(constraint.message for constraint in plan.constraints)
     return ProgramInfo(symbol, params, outputs, len(plan.bindings), constraints=messages)
@@ -123,18 +124,13 @@ def _dims(shape: Shape) -> tuple[int | None, ...]:
     return tuple(size if isinstance(size, int) else None for size in shape.dims)
 
 
-def _aliased(module: Module, path: tuple[int, ...]) -> int | None:
-    """Return the flattened parameter whose buffer output leaf `path` takes over."""
-    starts: list[int] = []
-    total = 0
-    for parameter in module.entry.parameters:
-        starts.append(total)
-        total += len(parameter.shape.leaves())
-    for alias in module.aliases:
-        if alias.output == path:
-            paths = [p for p, _ in module.entry.parameters[alias.parameter].shape.leaves()]
-            return starts[alias.parameter] + paths.index(alias.path)
-    return None
+def _takeovers(module: Module) -> dict[tuple[int, ...], int]:
+    """Return output path -> flattened parameter whose buffer that output takes over."""
+    numbers: dict[tuple[int, tuple[int, ...]], int] = {}
+    for parameter, instruction in enumerate(module.entry.parameters):
+        for path, _ in instruction.shape.leaves():
+            numbers[parameter, path] = len(numbers)
+    return {alias.output: numbers[alias.parameter, alias.path] for alias in module.aliases}
 
 
 def emit_sizes(

@@ -18,6 +18,7 @@ from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.capture import FunctionSnapshot, capture
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
 from ingot.frontends.tensorflow.launch import Compiled, Sizes
+from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
