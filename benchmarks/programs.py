@@ -40,7 +40,7 @@ class Program:
     """One row of the table.
 
     Attributes:
-        name: its key in `jax_programs.FUNCTIONS` and `tensorflow_programs.FUNCTIONS`, before the `:`.
+        name: before the `:` its key in the `FUNCTIONS` of `jax_programs` and the like.
         shapes: shapes of the inputs.
         makers: how inputs are made; the last one serves all that follow.
         flops: floating-point operations, to show how near the machine's limit a row is.

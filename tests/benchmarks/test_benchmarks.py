@@ -7,7 +7,6 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-
 from benchmarks.compare import Plan, Row, largest_error, measure, workers
 from benchmarks.plot import svg
 from benchmarks.programs import PROGRAMS, Program, Timing

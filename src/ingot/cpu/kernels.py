@@ -127,6 +127,12 @@ _known: dict[tuple[TargetSpec, str], CompiledKernel] = {}
 _lock = threading.Lock()
 
 
+def forget_kernels() -> None:
+    """Compile every kernel anew from now on; code in use stays."""
+    with _lock:
+        _known.clear()
+
+
 def emit_kernel(
     module: ModuleBuilder, name: str, kernel: Kernel, target: TargetSpec
 ) -> EmittedKernel:

@@ -67,6 +67,12 @@ class ObjectCache:
             with contextlib.suppress(OSError):
                 self._write(self.directory, key, data)
 
+    def clear_memory(self) -> None:
+        """Forget what is held in memory; the disk keeps its entries."""
+        with self._lock:
+            self._memory.clear()
+            self._memory_bytes = 0
+
     def _remember(self, key: str, data: bytes) -> None:
         with self._lock:
             if key in self._memory:
