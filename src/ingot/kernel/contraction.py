@@ -10,7 +10,7 @@ from __future__ import annotations
 from ingot.analysis.frames import ONE
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import BF16, F16, F32, DType
+from ingot.hlo.dtype import BF16, F16, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import DotAttributes
@@ -28,8 +28,10 @@ K_AXIS = "@k"
 
 
 def accumulation_type(operand: DType, result: DType) -> DType:
-    """Return the element type that products are summed in."""
-    return F32 if operand in (BF16, F16) and result in (BF16, F16, F32) else result
+    """Return the element type that products are summed in: never a narrow float."""
+    if result in (BF16, F16):
+        return F64 if operand is F64 else F32
+    return result
 
 
 def find_dot(fused: Computation) -> Instruction | None:

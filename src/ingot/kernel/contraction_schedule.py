@@ -16,7 +16,7 @@ from typing import Literal
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import BF16, F16, PRED, DType
+from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel, Store
@@ -169,15 +169,15 @@ def _multiple(value: int, unit: int) -> int:
 
 
 def cell_bits(accumulate: DType) -> int:
-    """Return the bits of a sum in registers and buffers (narrow floats are summed in f32)."""
-    return 32 if accumulate in (BF16, F16) else max(8, accumulate.bits)
+    """Return the bits of a sum in registers and buffers."""
+    return max(8, accumulate.bits)
 
 
 def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
     """Whether an operand is a load with strides along the axes `names`, in the sum's own type."""
     if operand.op != "load" or operand.args or operand.dtype is not accumulate:
         return False
-    if accumulate in (BF16, F16, PRED):
+    if accumulate is PRED:
         return False
     return all(stride(operand.payload.index, name) is not None for name in names)
 
@@ -195,7 +195,7 @@ def stores_sums(kernel: ContractionKernel) -> bool:
     if len(kernel.stores) != 1:
         return False
     (store,) = kernel.stores
-    if store.value.op != "accumulator" or kernel.accumulate in (BF16, F16, PRED):
+    if store.value.op != "accumulator" or kernel.accumulate is PRED:
         return False
     return _is_simple(store) and _has_rows(kernel, store.index)
 

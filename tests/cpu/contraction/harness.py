@@ -18,6 +18,8 @@ from ingot.kernel.schedule import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_object, link_object
 from ingot.llvm.target import TargetSpec
+from ingot.runtime.native import NativeRuntime
+from ingot.runtime.records import RUNTIME
 
 Tune = Callable[[ContractionSchedule], ContractionSchedule]
 
@@ -46,6 +48,20 @@ class Compiled:
             function = self.library.function(phase.symbol, None, ctypes.c_void_p, ctypes.c_int64)
             for chunk in order(int(evaluate(phase.chunks, known))):
                 function(ctypes.addressof(address), chunk)
+
+    def run_parallel(
+        self, runtime: NativeRuntime, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """Run all chunks on the runtime's threads."""
+        address = self.environment(inputs, outputs, {})
+        pool = RUNTIME.read(runtime.record, "pool")
+        pointer = ctypes.c_void_p
+        parallel = runtime.function(
+            "ingot_parallel", None, pointer, pointer, pointer, ctypes.c_int64
+        )
+        for phase in self.emitted.phases:
+            entry = self.library.address(phase.symbol)
+            parallel(pool, entry, ctypes.addressof(address), int(evaluate(phase.chunks, {})))
 
     def environment(
         self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: Mapping[str, int]

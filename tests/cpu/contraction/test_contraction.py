@@ -9,6 +9,7 @@ from tests.cpu.contraction.harness import compile_contraction, guarded
 
 from ingot.hlo.builder import Builder
 from ingot.llvm.target import TargetSpec, host_features
+from ingot.runtime.native import native_runtime
 
 LEVELS = [
     level
@@ -231,7 +232,7 @@ def test_element_types(name, level):
     check(compiled, [x, y], expected, name, depth=dims[-1])
 
 
-@pytest.mark.parametrize("level", [level for level in LEVELS if level != "plain"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_half_precision(level):
     dims = (None, 19, 37, 23)
     compiled = compile_contraction(product(dims, name="f16"), TargetSpec.host(level))
@@ -246,6 +247,18 @@ def test_wide_result_of_narrow_operands():
     left, right = sample((9, 40), "s8"), sample((40, 21), "s8")
     expected = left.astype(np.int64) @ right.astype(np.int64)
     check(compile_contraction(fused), [left, right], expected, "s32")
+
+
+def test_narrow_result_of_wide_operands():
+    b = Builder("f")
+    x, y = b.parameter(0, "f32[9,40]"), b.parameter(1, "f32[40,21]")
+    fused = b.build(add_dot(b, x, y, False, shape="bf16[9,21]"))
+    left, right = sample((9, 40)), sample((40, 21))
+    expected = (left @ right).astype(ml_dtypes.bfloat16).astype(np.float64)
+    result = np.empty((9, 21), ml_dtypes.bfloat16)
+    compile_contraction(fused)([left, right], [result])
+    same = result.astype(np.float64) == expected
+    assert same.mean() > 0.95, "sums are rounded once"
 
 
 # ---- fusions
@@ -369,6 +382,29 @@ def test_same_bits_for_every_tiling_and_order():
         result = np.empty(expected.shape, np.float32)
         compiled([x, y], [result], order=lambda count: range(count - 1, -1, -1))
         np.testing.assert_array_equal(result, first)
+
+
+@pytest.fixture
+def runtime():
+    made = native_runtime()
+    before = made.num_threads
+    yield made
+    made.set_num_threads(before)
+
+
+def test_same_bits_for_every_number_of_threads(runtime):
+    dims = (2, 300, 290, 257)
+    x, y, expected = operands(dims)
+    compiled = compile_contraction(product(dims))
+    assert compiled.schedule.chunks > 4
+    results = []
+    for threads in (1, 2, 3):
+        runtime.set_num_threads(threads)
+        results.append(np.empty(expected.shape, np.float32))
+        compiled.run_parallel(runtime, [x, y], [results[-1]])
+    compare(results[0], expected, depth=257)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 def test_symbolic_sizes_give_the_bits_of_static_ones():

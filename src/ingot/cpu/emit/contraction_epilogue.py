@@ -1,7 +1,7 @@
 """The epilogue of a contraction: from a tile of sums to the kernel's stores.
 
-An internal function, called once per row block while its sums are in the L1 cache: row by row, lanes
-along n, the last vector masked. The sums are the value of the `accumulator` leaf; every other value
+An internal function, called once per row block while its sums are in the L1 cache: row by row,
+lanes along n, the last vector masked. The sums are the value of the `accumulator` leaf; all else
 is loaded where it is needed.
 
 Invariant: an element is read and written here only, by one thread, so a result may lie in place of
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from ingot.cpu.emit.kernel_abi import bind_env
 from ingot.cpu.emit.packing import cell_type, lane_mask
-from ingot.cpu.emit.types import round_to
 from ingot.cpu.emit.values import Lanes
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule
@@ -54,7 +53,6 @@ def emit_epilogue(
         value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
         if kernel.accumulate is PRED:
             value = f.icmp("ne", value, f.zero(value.type))
-        value = round_to(f, value, kernel.accumulate, target.has_f16c)
         for item in sums:
             emitter.bind(item, value)
         for store in kernel.stores:
