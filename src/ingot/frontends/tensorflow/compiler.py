@@ -129,7 +129,9 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
 
 def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Compiled:
     """Lower and compile; the real `Compiler`."""
-    from ingot import compile as compile_module
-    from ingot.frontends.tensorflow.lowering import lower
+    # The first call imports the compiler: beside TensorFlow's heap each collection is dear.
+    with collector_paused():
+        from ingot import compile as compile_module
+        from ingot.frontends.tensorflow.lowering import lower
 
-    return compile_module(lower(captured, binding, name).module)
+        return compile_module(lower(captured, binding, name).module)
