@@ -266,7 +266,8 @@ def _split(kernel: LoopKernel, units: int | Dim, weights: int | Dim) -> Split | 
     length = dim.maximum(by_work, _ceil(outer, MAX_SPLITS))
     if len(first.axes) == 1:
         length = _ceil(length, 64) * 64
-    return Split(length, _ceil(outer, length))
+    # Nothing to reduce is still one part: the last phase reads the first part's value.
+    return Split(length, dim.maximum(_ceil(outer, length), 1))
 
 
 def _aligned(length: int, first: Pass) -> int:
