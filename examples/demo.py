@@ -1,0 +1,92 @@
+"""What Ingot does for three programs, measured now, beside TensorFlow: `make demo`.
+
+Three worker processes run the same examples: compiled by Ingot, not compiled, and compiled by
+TensorFlow's own XLA. They take turns (A B C A B C), so a busy machine is unfair to none; times are
+medians, ratios are medians of each round's ratio.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from demo_parts import show
+from demo_parts.measured import Facts, Measured
+from demo_parts.worker import ENGINES, Worker
+
+ROUNDS = 15
+TURN_SECONDS = 0.08
+EXPLANATION = """\
+Time per step: medians of turns taken in this order: Ingot, TensorFlow, XLA, Ingot, ...; a ratio is
+the median of the rounds' ratios. First call without tracing: the function is traced beforehand
+(get_concrete_function); what its first call takes, less one step, is compiling. No cache on disk.
+"op by op": every TensorFlow op reads its inputs and writes its outputs (those that only hand on a
+buffer do not count).
+* the first 100 losses, the same seeds, relative to TensorFlow's own not compiled, dropout included.
+  TensorFlow's XLA draws other random numbers for dropout; Ingot draws TensorFlow's."""
+
+
+def measure(crew: list[Worker], name: str) -> tuple[Measured, Facts]:
+    """Run one program on all engines."""
+    measured = Measured(ENGINES)
+    for worker in crew:
+        measured.first_calls[worker.engine] = worker.ask("load", name)
+    facts = crew[0].ask("facts")
+    for _ in range(ROUNDS):
+        for worker in crew:
+            measured.steps[worker.engine].append(worker.ask("sample", TURN_SECONDS))
+    for worker in crew:
+        measured.outcomes[worker.engine] = worker.ask("train")
+    return measured, facts
+
+
+def run(console: Console) -> None:
+    """Measure everything and print it."""
+    crew = [Worker(engine) for engine in ENGINES]
+    measured: dict[str, Measured] = {}
+    facts: dict[str, Facts] = {}
+    try:
+        with console.status("starting TensorFlow three times"):
+            for worker in crew:
+                worker.tell("start")
+            for worker in crew:
+                worker.answer()
+        for name in show.SUBJECTS:
+            with console.status(f"running {name}"):
+                measured[name], facts[name] = measure(crew, name)
+    finally:
+        for worker in crew:
+            worker.close()
+    report(console, measured, facts)
+
+
+def report(console: Console, measured: dict[str, Measured], facts: dict[str, Facts]) -> None:
+    """Print the tables, then one kernel on its way through the compiler."""
+    show.section(console, "What was compiled", show.compiled(facts))
+    show.section(console, "How fast it is", show.times(measured), show.compile_times(measured))
+    show.section(console, "What it computes", show.qualities(measured), EXPLANATION)
+    step = facts["training_step"]
+    show.section(console, "The kernels of the training step", show.kernels(step.kernels))
+    show.section(console, "Why they are what they are", show.reasons(step))
+    one = facts["fused_reduce"]
+    show.section(console, "One kernel: HLO after fusion", one.texts["hlo"].strip())
+    show.section(console, "The decisions that made it", *one.decisions)
+    show.section(console, "The same as kernel IR", one.texts["kernel"].strip())
+    loop = show.hot_loop(one.texts["llvm_optimized"])
+    show.section(console, "Its inner loop as LLVM IR", loop)
+
+
+def main() -> int:
+    """Run the demo; return the exit status."""
+    console = show.make_console()
+    console.print(f"Ingot, {show.machine()}\n", soft_wrap=True)
+    run(console)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The parts of `demo.py`: programs and their facts in worker processes, tables in the main one."""
