@@ -62,21 +62,20 @@ def compile_module(
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):
-        kernels = compile_kernels(module, target)
+        kernels = emit_kernels(module, target)
     with timer.phase("buffers"):
         assignment = assign_buffers(module, module.schedule, scratch_bytes(kernels))
         if context.debug:
             verify_assignment(module, module.schedule, assignment)
-    with timer.phase("host program"):
-        return _link_up(module, kernels, assignment, target)
+    return _link_up(module, kernels, assignment, target, timer)
 
 
-def compile_kernels(module: Module, target: TargetSpec) -> KernelSet:
-    """Compile the kernel of every scheduled fusion."""
+def emit_kernels(module: Module, target: TargetSpec) -> KernelSet:
+    """Emit the kernel of every scheduled fusion and begin to compile them."""
     kernels = KernelSet(target)
     for fusion in scheduled_fusions(module):
         kernels.add(fusion)
-    kernels.compile()
+    kernels.emit()
     return kernels
 
 
@@ -91,19 +90,28 @@ def scheduled_fusions(module: Module) -> list[Instruction]:
 
 
 def _link_up(
-    module: Module, kernels: KernelSet, assignment: BufferAssignment, target: TargetSpec
+    module: Module,
+    kernels: KernelSet,
+    assignment: BufferAssignment,
+    target: TargetSpec,
+    timer: PhaseTimer,
 ) -> CpuProgram:
+    """Make the host program while the kernels compile, then the artifact of both."""
     plan = plan_sizes(module)
     arena_bytes = assignment.arena_bytes
     info = program_info(module, "program", plan)
-    builder = ModuleBuilder("host")
-    emit_sizes(builder, module, plan, info, arena_bytes)
-    HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
-    text = builder.text()
+    with timer.phase("host program"):
+        builder = ModuleBuilder("host")
+        emit_sizes(builder, module, plan, info, arena_bytes)
+        HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
+        text = builder.text()
+        host = compile_object(text, target, opt_level=HOST_OPT_LEVEL)
+    with timer.phase("machine code"):
+        kernels.finish()
     artifact = Artifact(
         info,
         f"{target.triple} {target.cpu}",
-        compile_object(text, target, opt_level=HOST_OPT_LEVEL),
+        host,
         kernels.objects(),
         constant_block(assignment),
         tuple(kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)),

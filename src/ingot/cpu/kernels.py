@@ -8,6 +8,7 @@ disk by content (`ingot.llvm.cache`).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
@@ -18,6 +19,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.kernel.collapse import collapse
 from ingot.kernel.contraction import build_contraction_kernel, find_dot
 from ingot.kernel.contraction_schedule import schedule_contraction
+from ingot.kernel.expr import walk
 from ingot.kernel.fingerprint import fingerprint, kernel_text
 from ingot.kernel.ir import ContractionKernel, Kernel
 from ingot.kernel.keep import keep_rows
@@ -25,31 +27,65 @@ from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
 from ingot.llvm.target import TargetSpec
 
 UPDATES = frozenset({"dynamic-update-slice", "scatter"})
+CONTRACTION_WEIGHT = 300
+KERNEL_WEIGHT = 40
+MODULE_WEIGHT = 150
+"""Compile time in rough units (an expression node is 1): less than this is no work for a module."""
+
+
+@dataclass(eq=False, slots=True)
+class Code:
+    """One LLVM module of kernels on its way to machine code.
+
+    Attributes:
+        text: LLVM IR.
+        object: ELF object, once compiled.
+        library: the mapped code, once linked; kept alive here.
+    """
+
+    text: str
+    object: bytes = b""
+    library: Library | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """A kernel with machine code.
+    """A kernel and its code.
 
     Attributes:
         name: its symbol, `k_` and the fingerprint.
         kernel: what it computes.
         emitted: how to call it.
-        text: LLVM IR of the module that it was compiled in.
-        object: that module's ELF object.
-        library: the mapped code, kept alive.
+        code: the module that it was compiled in.
     """
 
     name: str
     kernel: Kernel
     emitted: EmittedKernel
-    text: str
-    object: bytes
-    library: Library
+    code: Code
+
+    @property
+    def text(self) -> str:
+        """LLVM IR of the module that it was compiled in."""
+        return self.code.text
+
+    @property
+    def object(self) -> bytes:
+        """That module's ELF object."""
+        return self.code.object
+
+    def address(self, symbol: str) -> int:
+        """Return the address of one of its functions."""
+        assert self.code.library is not None, "the kernels are not finished"
+        return self.code.library.address(symbol)
+
+
+Job = tuple[Code, Callable[[], bytes]]
+"""A module and what waits for its object."""
 
 
 def lower_fusion(fused: Computation) -> Kernel:
@@ -70,6 +106,7 @@ class KernelSet:
     names: dict[Instruction, str] = field(default_factory=dict[Instruction, str])
     pending: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
+    _jobs: list[Job] = field(default_factory=list[Job])
 
     def add(self, fusion: Instruction) -> None:
         """Lower a fusion; equal ones share a kernel."""
@@ -82,32 +119,42 @@ class KernelSet:
         elif name not in self.compiled:
             self.pending.setdefault(name, kernel)
 
-    def compile(self) -> None:
-        """Compile what is pending, in one LLVM module."""
-        if not self.pending:
+    def emit(self) -> None:
+        """Emit what is pending and begin to compile it, on other CPUs where there are some."""
+        cpus = usable_cpus()
+        for names in share_out(self.pending, cpus):
+            module = ModuleBuilder("kernels")
+            emitted = {
+                name: emit_kernel(module, name, self.pending[name], self.target) for name in names
+            }
+            code = Code(module.text())
+            for name, how in emitted.items():
+                self.compiled[name] = CompiledKernel(name, self.pending[name], how, code)
+            self._jobs.append((code, compile_later(code.text, self.target, in_background=cpus > 1)))
+
+    def finish(self) -> None:
+        """Wait for the machine code and map it."""
+        if not self._jobs:
             return
-        module = ModuleBuilder("kernels")
-        emitted = {
-            name: emit_kernel(module, name, kernel, self.target)
-            for name, kernel in self.pending.items()
-        }
-        text = module.text()
-        data = compile_object(text, self.target)
-        library = link_object([data])
+        for code, job in self._jobs:
+            code.object = job()
+        library = link_object([code.object for code, _ in self._jobs])
+        for code, _ in self._jobs:
+            code.library = library
         with _lock:
-            for name, kernel in self.pending.items():
-                made = CompiledKernel(name, kernel, emitted[name], text, data, library)
-                self.compiled[name] = _known.setdefault((self.target, name), made)
+            for name in self.pending:
+                _known.setdefault((self.target, name), self.compiled[name])
         self.pending.clear()
+        self._jobs.clear()
 
     def of(self, fusion: Instruction) -> CompiledKernel:
-        """Return the compiled kernel of a fusion."""
+        """Return the kernel of a fusion; it has machine code after `finish`."""
         return self.compiled[self.names[fusion]]
 
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""
         return {
-            phase.symbol: kernel.library.address(phase.symbol)
+            phase.symbol: kernel.address(phase.symbol)
             for kernel in self.compiled.values()
             for phase in kernel.emitted.phases
         }
@@ -121,6 +168,25 @@ class KernelSet:
         return "\n".join(
             f"{name}: {kernel_text(kernel.kernel)}" for name, kernel in self.compiled.items()
         )
+
+
+def share_out(kernels: Mapping[str, Kernel], cpus: int) -> list[list[str]]:
+    """Return the names in groups of about equal compile time, one for each CPU that is worth it."""
+    weights = {name: _compile_weight(kernel) for name, kernel in kernels.items()}
+    count = min(cpus, 1 + sum(weights.values()) // MODULE_WEIGHT, len(weights))
+    groups: list[list[str]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for name in sorted(weights, key=lambda name: -weights[name]):
+        lightest = loads.index(min(loads))
+        groups[lightest].append(name)
+        loads[lightest] += weights[name]
+    return groups
+
+
+def _compile_weight(kernel: Kernel) -> int:
+    if isinstance(kernel, ContractionKernel):
+        return CONTRACTION_WEIGHT
+    return KERNEL_WEIGHT + sum(1 for _ in walk(kernel.exprs))
 
 
 _known: dict[tuple[TargetSpec, str], CompiledKernel] = {}

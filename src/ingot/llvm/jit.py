@@ -171,6 +171,27 @@ def compile_object(
     return found
 
 
+def compile_later(ir_text: str, target: TargetSpec, *, in_background: bool) -> Callable[[], bytes]:
+    """Begin to compile a module; return what waits for its object.
+
+    Without `in_background` the work is done by the call that waits.
+    """
+    if not in_background:
+        return lambda: compile_object(ir_text, target)
+    # A thread of its own, not a pool: a pool would not live on in a forked child.
+    pool = ThreadPoolExecutor(1)
+    job = pool.submit(compile_object, ir_text, target)
+    pool.shutdown(wait=False)
+    return job.result
+
+
+def usable_cpus() -> int:
+    """Return how many CPUs this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def compile_objects(
     ir_texts: Iterable[str],
     target: TargetSpec,
@@ -180,7 +201,7 @@ def compile_objects(
 ) -> list[bytes]:
     """Return the object of each module, in order; `threads` threads (default: one per core)."""
     texts = list(ir_texts)
-    workers = min(len(texts), threads or os.cpu_count() or 1)
+    workers = min(len(texts), threads or usable_cpus())
     if workers <= 1:
         return [compile_object(text, target, opt_level, passes) for text in texts]
     with ThreadPoolExecutor(workers) as pool:
