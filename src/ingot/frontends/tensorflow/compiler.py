@@ -10,6 +10,7 @@ no TensorFlow op.
 
 from __future__ import annotations
 
+import importlib
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -57,11 +58,13 @@ class FunctionCompiler:
 
     def compile(self, sizes: Sizes) -> Compiled:
         """Return the function compiled for these sizes (`Binding.parameters` order)."""
-        captured = self.captured
-        _check_results(captured, self._binding)
-        name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
-        unknown = self._unknown_shapes(sizes)
-        compiled = self._compiler(captured.with_input_shapes(unknown), self._binding, name)
+        # Beside TensorFlow's heap each collection is dear, and this makes many objects.
+        with collector_paused():
+            captured = self.captured
+            _check_results(captured, self._binding)
+            name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
+            unknown = self._unknown_shapes(sizes)
+            compiled = self._compiler(captured.with_input_shapes(unknown), self._binding, name)
         if not unknown:
             # There is no second variant: the graph and its constants are not needed any more.
             self._source = self._captured = None
@@ -129,9 +132,13 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
 
 def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Compiled:
     """Lower and compile; the real `Compiler`."""
-    # The first call imports the compiler: beside TensorFlow's heap each collection is dear.
-    with collector_paused():
-        from ingot import compile as compile_module
-        from ingot.frontends.tensorflow.lowering import lower
+    from ingot import compile as compile_module
+    from ingot.frontends.tensorflow.lowering import lower
 
-        return compile_module(lower(captured, binding, name).module)
+    return compile_module(lower(captured, binding, name).module)
+
+
+def preload() -> None:
+    """Import the compiler now, so that the first call of a function does not wait for it."""
+    for name in ("ingot.client", "ingot.frontends.tensorflow.lowering"):
+        importlib.import_module(name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
-from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot
+from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot, preload
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
@@ -37,6 +37,7 @@ from ingot.frontends.tensorflow.replacement import (
     original_bodies,
     replace_function,
 )
+from ingot.support.collector import collector_paused
 from ingot.support.flags import check_environment
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -56,6 +57,8 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         if _patches:
             return
         check_environment()
+        with collector_paused():
+            preload()
         register()
         # Gradients take over the attributes of their function only if this list has them. It
         # stays after `disable`, for functions that were traced before.
