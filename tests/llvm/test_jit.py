@@ -57,7 +57,7 @@ def test_an_unresolved_symbol_is_named_before_any_call() -> None:
     objects = [compile_object(module_of("outer", 1, "nowhere_to_be_found"), HOST)]
     with pytest.raises(InternalError, match="nowhere_to_be_found") as caught:
         link_object(objects)
-    assert caught.value.diagnostic.code == "INGOT0911"
+    assert caught.value.diagnostic.code == "INGOT0931"
 
 
 def test_libm_is_found_without_being_given() -> None:
@@ -78,7 +78,7 @@ def test_ir_that_does_not_parse_shows_its_line() -> None:
     text = "define i32 @f() {\nentry:\n  %x = add i32 1, 2.0\n  ret i32 %x\n}\n"
     with pytest.raises(InternalError, match=r"%x = add i32 1, 2\.0") as caught:
         compile_object(text, HOST)
-    assert caught.value.diagnostic.code == "INGOT0910"
+    assert caught.value.diagnostic.code == "INGOT0930"
     assert caught.value.diagnostic.notes[-1].startswith("IR line 3:")
 
 

@@ -154,7 +154,7 @@ def analyze(module: Module) -> Aliasing:
 
     Raises:
         InternalError: INGOT0920 when control flow calls a computation from two places.
-        UnsupportedError: INGOT0320 for `call`, which should have been inlined.
+        UnsupportedError: INGOT0322 for `call`, which should have been inlined.
     """
     analysis = Aliasing(module)
     _Analyzer(analysis).entry(module.entry)
@@ -190,7 +190,7 @@ class _Analyzer:
         if instruction.opcode == "call":
             raise UnsupportedError(
                 "a call reaches buffer analysis",
-                code="INGOT0320",
+                code="INGOT0322",
                 instruction=repr(instruction),
                 hint="run call-inliner before",
             )

@@ -60,7 +60,7 @@ def combiner_exprs(
         else:
             raise UnsupportedError(
                 f"{instruction.opcode} in a reducer",
-                code="INGOT0314",
+                code="INGOT0343",
                 instruction=repr(instruction),
             )
         memo[instruction] = found

@@ -84,7 +84,7 @@ class Puller:
             )
         raise UnsupportedError(
             f"{instruction.opcode} cannot be part of a loop kernel",
-            code="INGOT0310",
+            code="INGOT0340",
             instruction=repr(instruction),
         )
 

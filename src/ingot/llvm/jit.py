@@ -121,7 +121,7 @@ def _bad_ir(ir_text: str, message: str) -> InternalError:
             at = int(number) - 1
             notes.extend(f"IR line {row + 1}: {lines[row]}" for row in (at - 1, at) if row >= 0)
     return InternalError(
-        f"LLVM rejects generated IR: {message.strip()}", code="INGOT0910", notes=tuple(notes)
+        f"LLVM rejects generated IR: {message.strip()}", code="INGOT0930", notes=tuple(notes)
     )
 
 
@@ -158,7 +158,7 @@ def compile_object(
 ) -> bytes:
     """Return the ELF object of a module; equal inputs come from `cache` (default: the process's).
 
-    Raises InternalError (INGOT0910) with the IR line if LLVM rejects the text.
+    Raises InternalError (INGOT0930) with the IR line if LLVM rejects the text.
     """
     store = default_cache() if cache is None else cache
     version = ".".join(map(str, llvm.llvm_version_info))
@@ -264,7 +264,7 @@ def link_object(objects: Sequence[bytes], imports: Mapping[str, int] | None = No
     """Map ELF objects into the process; `imports` gives addresses of symbols they need.
 
     The C and libm functions of `LIBRARY_SYMBOLS` are found without being given. Raises
-    InternalError (INGOT0911) naming the symbols that nobody defines.
+    InternalError (INGOT0931) naming the symbols that nobody defines.
     """
     given = dict(imports or {})
     defined: list[str] = []
@@ -286,7 +286,7 @@ def link_object(objects: Sequence[bytes], imports: Mapping[str, int] | None = No
         try:
             tracker = builder.link(_jit(), name)
         except RuntimeError as error:
-            raise InternalError(f"cannot link '{name}': {error}", code="INGOT0911") from None
+            raise InternalError(f"cannot link '{name}': {error}", code="INGOT0931") from None
     return Library(name, {symbol: tracker[symbol] for symbol in defined}, tracker)
 
 
@@ -305,7 +305,7 @@ def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
     if missing:
         raise InternalError(
             f"unresolved symbols: {', '.join(missing)}",
-            code="INGOT0911",
+            code="INGOT0931",
             hint="give their addresses to link_object, or emit code that does not need them",
         )
     return bound

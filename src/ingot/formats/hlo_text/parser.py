@@ -50,7 +50,7 @@ def parse(text: str, source_name: str = "<hlo>") -> Module:
         source_name: what errors call the text, such as its file name.
 
     Raises:
-        ParseError: the text is not HLO text (INGOT0101 to INGOT0113).
+        ParseError: the text is not HLO text (INGOT0101 to INGOT0112).
         VerifyError: an instruction breaks a constraint of its op.
         UnsupportedError: an opcode of XLA that Ingot does not have.
     """
