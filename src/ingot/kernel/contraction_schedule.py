@@ -28,6 +28,9 @@ PACK_BYTES = 256 * 1024
 UNPACKED_BYTES = 300_000
 """An rhs no larger than this is read where it lies."""
 
+CROWDED_STEP = 2048
+"""Rows that lie a multiple of so many bytes apart fall into few cache sets."""
+
 UNPACKED_EXTENT = 512
 """So is one of a product whose rows and columns are no more than this."""
 
@@ -257,6 +260,10 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         return True
     if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
         return True
+    step = stride(kernel.rhs.payload.index, kernel.k.name)
+    if not isinstance(m, int) and isinstance(step, int) and step * bits // 8 % CROWDED_STEP:
+        # Rows may be few; packing for few costs more than many gain by it.
+        return isinstance(k, int)
     sizes = (m, n)
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in sizes)
 

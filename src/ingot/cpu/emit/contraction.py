@@ -31,6 +31,9 @@ from ingot.llvm.values import FunctionRef, Value
 UNKNOWN_WIDTH = 0
 """Width of a register block whose columns are counted at run time."""
 
+MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
+"""Vectors per row, and in all, of register blocks for rows left over."""
+
 TAIL_ROWS = (4, 1)
 """Heights of the register blocks for rows left over when their number is not known."""
 
@@ -237,7 +240,7 @@ class UnitEmitter:
         accumulate: Condition,
     ) -> None:
         """Emit the register blocks of one row block: whole ones, then what is left."""
-        f, columns = self.f, self.schedule.columns
+        f, columns = self.f, self._width(height)
         lhs, rhs, result = matrices
 
         def run(first: IndexValue, width: int, left: IndexValue) -> None:
@@ -267,6 +270,15 @@ class UnitEmitter:
         else:
             f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
 
+    def _width(self, height: int) -> int:
+        """Return the columns of a register block: more where few rows leave registers free."""
+        schedule = self.schedule
+        if schedule.rhs != "direct" or height == schedule.rows:
+            return schedule.columns
+        most = min(MAX_VECTORS, MAX_TAIL_SUMS // height) * schedule.lanes
+        wider = range(schedule.columns, most + 1, schedule.columns)
+        return max([schedule.columns, *(w for w in wider if schedule.n_block % w == 0)])
+
     def _dot_products(
         self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, columns: int
     ) -> DotProducts:
@@ -290,7 +302,7 @@ class UnitEmitter:
         lhs, rhs, result = matrices
         lanes = self.schedule.lanes
         if width == UNKNOWN_WIDTH:
-            vectors, whole = self.schedule.columns // lanes, 0
+            vectors, whole = self._width(rows) // lanes, 0
         else:
             vectors, whole = -(-width // lanes), width // lanes
         is_masked = whole < vectors
