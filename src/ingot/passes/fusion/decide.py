@@ -16,12 +16,15 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import (
+    CONTRACTIONS,
     IN_PLACE,
+    REDUCTIONS,
     is_fusible,
     reads_from_memory,
     why_not,
     why_not_output,
 )
+from ingot.passes.fusion.recompute import is_cheap_to_recompute
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
@@ -96,9 +99,11 @@ def _may_pull_everywhere(
         return False
     if len(consumers) == 1:
         return True
-    if producer.opcode in ("reduce", "dot", "gather") or producer.has(Trait.EXPENSIVE):
+    if producer.opcode in (*REDUCTIONS, *CONTRACTIONS, "gather") or producer.has(Trait.EXPENSIVE):
         return False
-    return len(consumers) <= MAX_COPIES or producer.opcode in ("broadcast", "iota")
+    if producer.opcode in ("broadcast", "iota"):
+        return True
+    return len(consumers) <= MAX_COPIES and is_cheap_to_recompute(producer)
 
 
 def _pull_reason(groups: list[Group]) -> str:
@@ -116,12 +121,12 @@ def _pull(grouping: Grouping, producer: Instruction, groups: list[Group]) -> Non
 
 def _adopt(group: Group, member: Instruction) -> None:
     """Note what a new member makes of its group."""
-    if member.opcode == "reduce":
+    if member.opcode in REDUCTIONS:
         frame = group.frames.frames.get(member) or ()
         group.grid = grid_of(frame)
         if group.kind is GroupKind.LOOP:
             group.kind = GroupKind.REDUCTION
-    elif member.opcode == "dot":
+    elif member.opcode in CONTRACTIONS:
         group.dot = member
         group.kind = GroupKind.CONTRACTION
 

@@ -32,7 +32,15 @@ _SHAPING = frozenset(
     }
 )  # fmt: skip
 IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
-PROLOGUE = frozenset({"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"})
+REDUCTIONS = frozenset({"reduce", "reduce-window"})
+CONTRACTIONS = {
+    "dot": frozenset(
+        {"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"}
+    ),
+    "convolution": frozenset({"convert", "copy"}),
+}
+"""Contractions, and what each of them does to its operands on the way in."""
+
 EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
 
@@ -40,7 +48,7 @@ _MASKING = frozenset({"pad", "concatenate"})
 def is_fusible(instruction: Instruction) -> bool:
     """Whether an instruction can be computed inside a kernel."""
     opcode = instruction.opcode
-    if not instruction.shape.is_array and opcode not in ("reduce", "scatter"):
+    if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter"):
         return False
     if opcode == "constant":
         given: ConstantAttributes = instruction.attributes
@@ -48,7 +56,8 @@ def is_fusible(instruction: Instruction) -> bool:
     return (
         opcode in _SHAPING
         or opcode in IN_PLACE
-        or opcode in ("reduce", "dot")
+        or opcode in REDUCTIONS
+        or opcode in CONTRACTIONS
         or instruction.has(Trait.ELEMENTWISE)
     )
 
@@ -59,8 +68,8 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     In-place ops update their first operands where they lie. Contractions read each operand element
     many times, so only what moves or casts elements is done on the way in.
     """
-    if user.opcode == "dot":
-        return producer.opcode not in PROLOGUE
+    if user.opcode in CONTRACTIONS:
+        return producer.opcode not in CONTRACTIONS[user.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
         return False
     count = len(user.operands) // 2 if user.opcode == "scatter" else 1
@@ -76,9 +85,9 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     if producer.opcode in IN_PLACE:
         return "it updates its operand in place"
     frame = group.frames.frames.get(producer)
-    if producer.opcode == "reduce":
+    if producer.opcode in REDUCTIONS:
         return _why_not_reduce(producer, group, frame)
-    if producer.opcode == "dot":
+    if producer.opcode in CONTRACTIONS:
         return _why_not_dot(grouping, producer, group, frame)
     if producer.has(Trait.EXPENSIVE):
         return _why_not_expensive(producer, group, frame)
@@ -153,7 +162,7 @@ def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> s
         return "it is read at other places than it is computed at"
     if group.main.shape.is_tuple:
         return "a kernel with a variadic reduction has no further results"
-    grid = set(frame) if producer.opcode == "reduce" else group.grid
+    grid = set(frame) if producer.opcode in REDUCTIONS else group.grid
     by_row = grid is not None and set(frame) == grid
     if frame != group.main_frame and not (by_row and list(frame) == sorted(frame)):
         return "its shape is not that of the kernel's results"
@@ -170,12 +179,12 @@ def _ends_contraction(producer: Instruction) -> bool:
     """Whether an elementwise chain leads up from `producer` to a dot that could take it over."""
     item = producer
     for _ in range(EPILOGUE_DEPTH):
-        if item.opcode == "dot":
+        if item.opcode in CONTRACTIONS:
             return True
         chain = _chain_operands(item)
         if not item.has(Trait.ELEMENTWISE) or not chain:
             return False
-        item = next((o for o in chain if o.opcode == "dot"), chain[0])
+        item = next((o for o in chain if o.opcode in CONTRACTIONS), chain[0])
     return False
 
 
@@ -186,5 +195,5 @@ def _chain_operands(item: Instruction) -> list[Instruction]:
         for operand in item.operands
         if operand.shape.dims == item.shape.dims
         and operand.use_count == 1
-        and (operand.opcode == "dot" or operand.has(Trait.ELEMENTWISE))
+        and (operand.opcode in CONTRACTIONS or operand.has(Trait.ELEMENTWISE))
     ]

@@ -1,0 +1,53 @@
+"""Recomputation: how much work stands behind a value if a kernel computes it on the way.
+
+A producer with several consumers may be computed in each of them, so that it never reaches memory.
+That pays while little stands behind it; random bits, say, are a hundred operations an element and
+one byte as a mask. The count walks up through what fusion would pull, and stops counting early.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+
+MAX_RECOMPUTED = 12
+"""Operations per element that are cheaper than writing a value and reading it again."""
+
+EXPENSIVE_OPERATIONS = 12
+
+
+def is_cheap_to_recompute(producer: Instruction) -> bool:
+    """Whether at most `MAX_RECOMPUTED` operations an element stand behind `producer`."""
+    total = 0
+    seen: set[Instruction] = {producer}
+    stack = [producer]
+    while stack:
+        item = stack.pop()
+        total += _operations(item)
+        if total > MAX_RECOMPUTED:
+            return False
+        for operand in item.operands:
+            if operand not in seen and _is_computed(operand, producer):
+                seen.add(operand)
+                stack.append(operand)
+    return True
+
+
+def _operations(item: Instruction) -> int:
+    if item.has(Trait.EXPENSIVE):
+        return EXPENSIVE_OPERATIONS
+    return 1 if item.has(Trait.ELEMENTWISE) else 0
+
+
+def _is_computed(operand: Instruction, producer: Instruction) -> bool:
+    """Whether a kernel that pulls `producer` would compute `operand` for each element too.
+
+    What is smaller is computed once and spread; what others need from memory is read from there.
+    """
+    if not (operand.has(Trait.ELEMENTWISE) or operand.has(Trait.SHAPING)):
+        return False
+    if not operand.shape.dims and producer.shape.dims:
+        return False
+    return not any(
+        user.opcode in ("dot", "tuple", "while", "conditional") for user in operand.users
+    )
