@@ -11,14 +11,16 @@ Example:
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim, evaluate
 from ingot.hlo.dtype import F32, PRED, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -43,23 +45,50 @@ _NOT_ON_XLA = frozenset(
 _NOT_ARITHMETIC = frozenset({"convert", "compare", "reduce-precision", "complex", "real", "imag"})
 
 
-def random_module(seed: int, *, steps: int = 12, smooth: bool = True) -> tuple[Module, list[Array]]:
+def random_module(
+    seed: int,
+    *,
+    steps: int = 12,
+    smooth: bool = True,
+    sizes: Sequence[int] = _SIZES,
+    elements: Sequence[DType] = _ELEMENTS,
+) -> tuple[Module, list[Array]]:
     """Return a module and inputs for it.
 
     Args:
         seed: the same seed gives the same module and inputs.
         steps: how many ops to add at least.
         smooth: leave out float ops that turn rounding errors into large differences.
+        sizes: what dimensions may be.
+        elements: element types of parameters and constants.
     """
-    maker = Maker(random.Random(seed), smooth)
+    maker = Maker(random.Random(seed), smooth, sizes=sizes, elements=elements)
     module = maker.module(steps)
     return module, random_inputs(module, seed)
 
 
-def random_inputs(module: Module, seed: int) -> list[Array]:
-    """Return inputs for the entry's parameters: moderate numbers, exact in every float type."""
+def random_symbolic_module(seed: int, *, steps: int = 12) -> Module:
+    """Return a module with dimensions of symbolic size `n`, which may be 0, 1, 2 … when it runs."""
+    symbol = Dim.symbol("n")
+    maker = Maker(random.Random(seed), smooth=True, sizes=(1, 3, 4, symbol, symbol))
+    maker.pool.append(maker.builder.parameter(0, Shape.array(F32, (symbol, 3))))
+    return maker.module(steps)
+
+
+def random_inputs(
+    module: Module, seed: int, sizes: Mapping[str, int] | None = None
+) -> list[Array]:
+    """Return inputs for the entry's parameters: moderate numbers, exact in every float type.
+
+    `sizes` are the values of symbolic sizes.
+    """
     generator = np.random.default_rng(seed)
-    return [_random_array(generator, parameter.shape) for parameter in module.entry.parameters]
+    shapes = [parameter.shape for parameter in module.entry.parameters]
+    known = sizes or {}
+    return [
+        _random_array(generator, shape.with_dims(tuple(evaluate(s, known) for s in shape.dims)))
+        for shape in shapes
+    ]
 
 
 def _random_array(generator: np.random.Generator, shape: Shape) -> Array:
@@ -71,12 +100,25 @@ def _random_array(generator: np.random.Generator, shape: Shape) -> Array:
     return (generator.integers(-32, 33, dims) / 8).astype(storage)
 
 
+def _too_large(dims: Sequence[int | Dim]) -> bool:
+    return math.prod(size for size in dims if isinstance(size, int)) > 1 << 17
+
+
 class Maker:
     """Grows one computation."""
 
-    def __init__(self, choose: random.Random, smooth: bool, depth: int = 0) -> None:
+    def __init__(
+        self,
+        choose: random.Random,
+        smooth: bool,
+        depth: int = 0,
+        sizes: Sequence[int | Dim] = _SIZES,
+        elements: Sequence[DType] = _ELEMENTS,
+    ) -> None:
         """Choose by `choose`; control flow holds computations made one `depth` deeper."""
         self.choose = choose
+        self.sizes = sizes
+        self.elements = elements
         self.smooth = smooth
         self.depth = depth
         self.builder = Builder("main")
@@ -84,7 +126,8 @@ class Maker:
 
     def module(self, steps: int) -> Module:
         """Return a module whose result is a tuple of the values that nobody used."""
-        for number in range(self.choose.randint(1, 4)):
+        given = len(self.pool)
+        for number in range(given, given + self.choose.randint(1, 4)):
             self.pool.append(self.builder.parameter(number, self._shape()))
         self._grow(steps)
         unused = [value for value in self.pool if not value.users] or [self.pool[-1]]
@@ -106,8 +149,10 @@ class Maker:
     # ---- choices
 
     def _shape(self, element: DType | None = None) -> Shape:
-        dims = tuple(self.choose.choice(_SIZES) for _ in range(self.choose.randint(0, 3)))
-        return Shape.array(element or self.choose.choice(_ELEMENTS), dims)
+        dims = tuple(self.choose.choice(self.sizes) for _ in range(self.choose.randint(0, 3)))
+        while _too_large(dims):
+            dims = dims[1:]
+        return Shape.array(element or self.choose.choice(self.elements), dims)
 
     def _any(self, accept: Callable[[Shape], bool] = lambda shape: True) -> Instruction:
         """Return a value of the pool that fits, or a new constant that does."""
@@ -126,6 +171,9 @@ class Maker:
 
     def _constant_of(self, shape: Shape) -> Instruction:
         generator = np.random.default_rng(self.choose.getrandbits(32))
+        if not shape.is_static:
+            scalar = _random_array(generator, shape.with_dims(()))
+            return self.builder.full(scalar.item(), shape)
         return self.builder.constant(_random_array(generator, shape))
 
     def _place(self, shape: Shape) -> int:
@@ -197,7 +245,9 @@ class Maker:
         return self._constant_of(self._shape())
 
     def _iota(self) -> Instruction:
-        dims = tuple(self.choose.choice(_SIZES) for _ in range(self.choose.randint(1, 3)))
+        dims = tuple(self.choose.choice(self.sizes) for _ in range(self.choose.randint(1, 3)))
+        while _too_large(dims):
+            dims = dims[1:]
         shape = Shape.array(self.choose.choice((F32, S32)), dims)
         return self.builder.iota(shape=shape, iota_dimension=self._place(shape))
 
@@ -207,15 +257,17 @@ class Maker:
         operand = self._any(lambda shape: shape.rank <= 2)
         rank = operand.shape.rank + self.choose.randint(0, 2)
         places = tuple(sorted(self.choose.sample(range(rank), operand.shape.rank)))
-        dims = [self.choose.choice(_SIZES) for _ in range(rank)]
-        for place, size in zip(places, operand.shape.static_dims, strict=True):
+        dims = [self.choose.choice(self.sizes) for _ in range(rank)]
+        for place, size in zip(places, operand.shape.dims, strict=True):
             dims[place] = size
+        if _too_large(dims):
+            return operand
         shape = operand.shape.with_dims(tuple(dims))
         return self.builder.broadcast(operand, shape=shape, dimensions=places)
 
     def _reshape(self) -> Instruction:
         operand = self._any()
-        dims = list(operand.shape.static_dims)
+        dims = list(operand.shape.dims)
         if len(dims) > 1 and self.choose.random() < 0.5:
             dims[:2] = [dims[0] * dims[1]]
         else:
@@ -234,8 +286,11 @@ class Maker:
 
     def _slice(self) -> Instruction:
         operand = self._any(lambda shape: shape.rank > 0)
-        bounds: list[tuple[int, int, int]] = []
-        for size in operand.shape.static_dims:
+        bounds: list[tuple[int, int | Dim, int]] = []
+        for size in operand.shape.dims:
+            if not isinstance(size, int):
+                bounds.append((0, size, self.choose.randint(1, 3)))
+                continue
             start = self.choose.randrange(size) if size else 0
             bounds.append(
                 (start, self.choose.randint(min(start + 1, size), size), self.choose.randint(1, 3))
@@ -246,9 +301,9 @@ class Maker:
         operand = self._any(lambda shape: 0 < shape.rank <= 2)
         value = self._constant_of(Shape.array(operand.shape.dtype, ()))
         padding = tuple(
-            (self.choose.randint(-1 if size > 1 else 0, 2), self.choose.randint(0, 2),
-             self.choose.randint(0, 1))
-            for size in operand.shape.static_dims
+            (self.choose.randint(-1 if isinstance(size, int) and size > 1 else 0, 2),
+             self.choose.randint(0, 2), self.choose.randint(0, 1))
+            for size in operand.shape.dims
         )  # fmt: skip
         return self.builder.pad(operand, value, padding=padding)
 
@@ -260,15 +315,21 @@ class Maker:
 
     def _dynamic_slice(self) -> Instruction:
         operand = self._any(lambda shape: 0 < shape.rank <= 2)
-        sizes = tuple(self.choose.randint(min(1, s), s) for s in operand.shape.static_dims)
+        sizes = self._window(operand.shape)
         starts = [self._index() for _ in sizes]
         return self.builder.dynamic_slice(operand, *starts, dynamic_slice_sizes=sizes)
 
     def _dynamic_update_slice(self) -> Instruction:
         operand = self._any(lambda shape: 0 < shape.rank <= 2)
-        sizes = tuple(self.choose.randint(min(1, s), s) for s in operand.shape.static_dims)
+        sizes = self._window(operand.shape)
         update = self._constant_of(operand.shape.with_dims(sizes))
         return self.builder.dynamic_update_slice(operand, update, *(self._index() for _ in sizes))
+
+    def _window(self, shape: Shape) -> tuple[int | Dim, ...]:
+        return tuple(
+            self.choose.randint(min(1, size), size) if isinstance(size, int) else size
+            for size in shape.dims
+        )
 
     # ---- reduction, contraction, indexing
 
@@ -277,7 +338,8 @@ class Maker:
         element = operand.shape.dtype
         names = ("and", "or") if element is PRED else ("add", "maximum", "minimum")
         name = self.choose.choice(names)
-        starts = {"and": True, "or": False, "add": 0, "maximum": -1000, "minimum": 1000}
+        lowest = -100 if element.is_signed else 0
+        starts = {"and": True, "or": False, "add": 0, "maximum": lowest, "minimum": 100}
         count = self.choose.randint(1, operand.shape.rank)
         places = tuple(sorted(self.choose.sample(range(operand.shape.rank), count)))
         start = self.builder.constant(starts[name], element)
@@ -286,18 +348,22 @@ class Maker:
 
     def _dot(self) -> Instruction:
         lhs = self._any(lambda shape: shape.dtype is F32 and shape.rank > 0)
-        size = lhs.shape.static_dims[-1]
-        rhs = self._constant_of(Shape.array(F32, (size, self.choose.choice(_SIZES))))
+        columns = self.choose.choice(self.sizes)
+        if _too_large((*lhs.shape.dims, columns)):
+            columns = 1
+        rhs = self._constant_of(Shape.array(F32, (lhs.shape.dims[-1], columns)))
         return self.builder.dot(
             lhs, rhs, lhs_contracting_dims=(lhs.shape.rank - 1,), rhs_contracting_dims=(0,)
         )
 
     def _gather(self) -> Instruction:
-        operand = self._any(lambda shape: shape.rank > 0)
-        dims = operand.shape.static_dims
-        count = self.choose.choice(_SIZES)
+        operand = self._any(lambda shape: shape.rank > 0 and shape.dims[0] in range(1, 1 << 20))
+        dims = operand.shape.dims
+        count = self.choose.choice(self.sizes)
+        if _too_large((count, *dims[1:])):
+            count = 1
         indices = self._constant_of(Shape.array(S32, (count,)))
-        sizes = (min(1, dims[0]), *dims[1:])
+        sizes = (1, *dims[1:])
         return self.builder.gather(
             operand,
             indices,
@@ -312,7 +378,7 @@ class Maker:
 
     def _branch(self, name: str, shape: Shape) -> Computation:
         """Return a computation from a value to a value of its shape."""
-        inner = Maker(self.choose, self.smooth, self.depth + 1)
+        inner = Maker(self.choose, self.smooth, self.depth + 1, self.sizes, self.elements)
         inner.builder = Builder(name)
         parameter = inner.builder.parameter(0, shape)
         inner.pool = [parameter]

@@ -19,6 +19,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.kernel.collapse import collapse
 from ingot.kernel.contraction import build_contraction_kernel, find_dot
 from ingot.kernel.contraction_schedule import schedule_contraction
+from ingot.kernel.convolution import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.expr import walk
 from ingot.kernel.fingerprint import fingerprint, kernel_text
 from ingot.kernel.ir import ContractionKernel, Kernel
@@ -94,6 +95,9 @@ def lower_fusion(fused: Computation) -> Kernel:
         return build_update_kernel(fused)
     if find_dot(fused) is not None:
         return build_contraction_kernel(fused)
+    convolution = find_convolution(fused)
+    if convolution is not None and is_product(convolution):
+        return build_convolution_kernel(fused)
     kernel = collapse(build_loop_kernel(fused))
     return keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
 
@@ -123,7 +127,7 @@ class KernelSet:
         """Emit what is pending and begin to compile it, on other CPUs where there are some."""
         cpus = usable_cpus()
         for names in share_out(self.pending, cpus):
-            module = ModuleBuilder("kernels")
+            module = ModuleBuilder("kernels", vector_bits=self.target.vector_bits)
             emitted = {
                 name: emit_kernel(module, name, self.pending[name], self.target) for name in names
             }

@@ -70,9 +70,9 @@ class ModuleBuilder(ModuleState):
 
     __slots__ = ("_functions",)
 
-    def __init__(self, name: str, architecture: str = "x86") -> None:
-        """Start an empty module for `architecture` ("x86" or "nvptx")."""
-        super().__init__(name, architecture)
+    def __init__(self, name: str, architecture: str = "x86", vector_bits: int = 0) -> None:
+        """Start an empty module for `architecture` ("x86" or "nvptx"); see `ModuleState`."""
+        super().__init__(name, architecture, vector_bits)
         self._functions: dict[str, FunctionBuilder] = {}
 
     def function(

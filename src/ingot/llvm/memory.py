@@ -60,10 +60,18 @@ class Memory(Arithmetic):
             text += f", !nontemporal {self.module.metadata('!{i32 1}')}"
         self.emit(text)
 
-    def gep(self, pointer: Value, index: Value | int, element_type: Type = I8) -> Value:
+    def gep(
+        self,
+        pointer: Value,
+        index: Value | int,
+        element_type: Type = I8,
+        *,
+        inbounds: bool = True,
+    ) -> Value:
         """Return the address `index` elements after `pointer`; index 0 is the pointer itself.
 
-        A vector index gives a vector of addresses (for `gather` and `scatter`).
+        A vector index gives a vector of addresses (for `gather` and `scatter`). Not `inbounds`: the
+        address may lie outside of the object, because a mask keeps it from being used.
         """
         if isinstance(index, int):
             if index == 0:
@@ -72,7 +80,8 @@ class Memory(Arithmetic):
         base = f"{pointer.type.text} {pointer.text}, {index.type.text} {index.text}"
         lanes = index.type.lanes if index.type.is_vector else pointer.type.lanes
         type = vector(pointer.type.element, lanes)
-        return self.define(type, f"getelementptr inbounds {element_type.text}, {base}")
+        flags = "inbounds " if inbounds else ""
+        return self.define(type, f"getelementptr {flags}{element_type.text}, {base}")
 
     def alloca(self, type: Type, count: int = 1, align: int = 0) -> Value:
         """Return the address of `count` uninitialized items on the stack (entry block)."""
@@ -91,6 +100,21 @@ class Memory(Arithmetic):
         other = zero(type) if otherwise is None else otherwise
         if not type.is_vector:
             raise InternalError("a masked load of one lane is a branch: use if_")
+        step = self._piece_lanes(type)
+        if step < type.lanes:
+            piece = vector(type.element, step)
+            return self.concat_lanes(
+                [
+                    self.masked_load(
+                        piece,
+                        self.gep(pointer, start * type.element.bytes, inbounds=False),
+                        self.slice_lanes(mask, start, step),
+                        self.slice_lanes(other, start, step),
+                        align or type.alignment,
+                    )
+                    for start in range(0, type.lanes, step)
+                ]
+            )
         declared = self.module.declare(
             f"llvm.masked.load.{type.suffix}.{pointer.type.suffix}",
             type,
@@ -101,12 +125,31 @@ class Memory(Arithmetic):
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
         """Store the lanes where `mask` holds."""
         type = value.type
+        step = self._piece_lanes(type)
+        if step < type.lanes:
+            for start in range(0, type.lanes, step):
+                self.masked_store(
+                    self.slice_lanes(value, start, step),
+                    self.gep(pointer, start * type.element.bytes, inbounds=False),
+                    self.slice_lanes(mask, start, step),
+                    align or type.alignment,
+                )
+            return
         declared = self.module.declare(
             f"llvm.masked.store.{type.suffix}.{pointer.type.suffix}",
             VOID,
             [type, pointer.type, mask.type],
         )
         self._call_aligned(declared.text, VOID, [value, pointer, mask], 1, align or type.alignment)
+
+    def _piece_lanes(self, type: Type) -> int:
+        """Return the lanes of one register.
+
+        LLVM 22 miscompiles (or aborts on) a masked load that it has to cut when one part's mask is
+        known to be false: it reads that part whole. So nothing is left for it to cut.
+        """
+        bits = self.module.vector_bits
+        return type.lanes if bits == 0 else min(type.lanes, bits // type.element.bits)
 
     def gather(
         self, type: Type, pointers: Value, mask: Value | None = None, otherwise: Value | None = None

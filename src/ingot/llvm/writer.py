@@ -21,12 +21,25 @@ from ingot.support.diagnostics import InternalError
 class ModuleState:
     """What the functions of one module share: declarations, globals, metadata, attributes."""
 
-    __slots__ = ("_declares", "_globals", "_metadata", "_metadata_ids", "architecture", "name")
+    __slots__ = (
+        "_declares",
+        "_globals",
+        "_metadata",
+        "_metadata_ids",
+        "architecture",
+        "name",
+        "vector_bits",
+    )
 
-    def __init__(self, name: str, architecture: str = "x86") -> None:
-        """Start an empty module for `architecture` ("x86" or "nvptx")."""
+    def __init__(self, name: str, architecture: str = "x86", vector_bits: int = 0) -> None:
+        """Start an empty module for `architecture` ("x86" or "nvptx").
+
+        `vector_bits`: bits of the target's vector registers; masked accesses are written in pieces
+        of so many bits (0: as they are).
+        """
         self.name = name
         self.architecture = architecture
+        self.vector_bits = vector_bits
         self._declares: dict[str, tuple[FunctionRef, str]] = {}
         self._globals: dict[str, str] = {}
         self._metadata: list[str] = []

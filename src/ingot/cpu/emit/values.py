@@ -244,13 +244,13 @@ class ValueEmitter:
         memory = memory_type(element)
         lanes = self._access_lanes(where, values, mask)
         if lanes == 1:
-            pointer = f.gep(base, self._base_index(where, values), memory)
+            pointer = self._pointer(base, where, values, memory, mask)
             return self._scalar_load(memory, pointer, mask)
         combined = self._lane_mask(mask, lanes)
         wide = vector(memory, lanes)
         step = self._stride(where, values)
         if step == 1:
-            pointer = f.gep(base, self._base_index(where, values), memory)
+            pointer = self._pointer(base, where, values, memory, combined)
             if combined is None:
                 return f.load(wide, pointer)
             return f.masked_load(wide, pointer, combined, align=memory.alignment)
@@ -258,6 +258,18 @@ class ValueEmitter:
             pointer = f.gep(base, self._base_index(where, values), memory)
             return f.splat(f.load(memory, pointer), lanes)
         return self._gathered(base, where, values, memory, lanes, combined)
+
+    def _pointer(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+    ) -> Value:
+        """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
+        index = self._base_index(where, values)
+        return self.f.gep(base, index, memory, inbounds=mask is None)
 
     def _gathered(
         self,
@@ -269,7 +281,7 @@ class ValueEmitter:
         mask: Value | None,
     ) -> Value:
         indices = self._spread(self.index(where, values), lanes)
-        pointers = self.f.gep(base, indices, memory)
+        pointers = self.f.gep(base, indices, memory, inbounds=mask is None)
         wide = vector(memory, lanes)
         if mask is None:
             return self.f.gather(wide, pointers)
@@ -336,19 +348,20 @@ class ValueEmitter:
             )[0]
         narrowed = narrow(f, value, element, self.has_f16c)
         if lanes == 1:
-            pointer = f.gep(base, self._base_index(item.index, values), memory)
+            pointer = self._pointer(base, item.index, values, memory, mask)
             self._scalar_store(narrowed, pointer, mask)
             return
         combined = self._lane_mask(mask, lanes)
         if self._stride(item.index, values) == 1:
-            pointer = f.gep(base, self._base_index(item.index, values), memory)
+            pointer = self._pointer(base, item.index, values, memory, combined)
             if combined is None:
                 f.store(narrowed, pointer)
             else:
                 f.masked_store(narrowed, pointer, combined, align=memory.alignment)
             return
         indices = self._spread(self.index(item.index, values), lanes)
-        f.scatter(narrowed, f.gep(base, indices, memory), combined)
+        pointers = f.gep(base, indices, memory, inbounds=combined is None)
+        f.scatter(narrowed, pointers, combined)
 
     def _scalar_store(self, value: Value, pointer: Value, mask: Value | None) -> None:
         if mask is None:
