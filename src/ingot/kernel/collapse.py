@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Access, Expr, walk
-from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
+from ingot.kernel.parts import walks_as_one
 
 Substitution = Mapping[str, "int | Dim"]
 
@@ -50,17 +50,9 @@ def _collapsible(kernel: LoopKernel, axes: tuple[Axis, ...]) -> tuple[Axis, Axis
         return None
     indices = indices_of(kernel)
     for outer, inner in pairwise(axes):
-        if all(_walks_as_one(index, outer, inner) for index in indices):
+        if all(walks_as_one(index, outer, inner) for index in indices):
             return outer, inner
     return None
-
-
-def _walks_as_one(index: int | Dim, outer: Axis, inner: Axis) -> bool:
-    names = symbols_of((index,))
-    if outer.name not in names and inner.name not in names:
-        return True
-    first, second = coefficient(index, outer.name), coefficient(index, inner.name)
-    return first is not None and second is not None and first == second * inner.extent
 
 
 def _merge(kernel: LoopKernel, outer: Axis, inner: Axis) -> LoopKernel:

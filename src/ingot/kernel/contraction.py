@@ -7,14 +7,15 @@ is the prologue, pulled into the operand loads; what follows is the epilogue ove
 
 from __future__ import annotations
 
-from ingot.analysis.frames import ONE
+from ingot.analysis.frames import ONE, FrameMap
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import BF16, F16, F32, F64, DType
+from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.convolution_index import accumulation_type
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, ContractionKernel, Store
@@ -25,13 +26,6 @@ from ingot.kernel.puller import Puller
 from ingot.support.diagnostics import InternalError
 
 K_AXIS = "@k"
-
-
-def accumulation_type(operand: DType, result: DType) -> DType:
-    """Return the element type that products are summed in: never a narrow float."""
-    if result in (BF16, F16):
-        return F64 if operand is F64 else F32
-    return result
 
 
 def find_dot(fused: Computation) -> Instruction | None:
@@ -58,18 +52,27 @@ def build_contraction_kernel(fused: Computation) -> ContractionKernel:
     puller = puller_of(fused, extents)
     lhs, rhs = (_operand(puller, dot, number, axes, k_axis) for number in (0, 1))
     accumulate = accumulation_type(dot.operands[0].shape.dtype, dot.shape.dtype)
-    names = frozenset(axis.name for axis in axes.values())
-    total = ex.make("accumulator", accumulate, (), tuple(sorted(names)))
-    result = dot.shape.dtype
-    if result is not accumulate:
-        total = ex.make("convert", result, (total,), NO_ATTRIBUTES)
-    puller.accumulators[dot] = total
-    stores = tuple(
-        _store(puller, root, frames.frames.get(root), len(fused.parameters) + number)
-        for number, root in enumerate(roots_of(fused))
-    )
+    names = tuple(sorted(axis.name for axis in axes.values()))
+    puller.accumulators[dot] = contraction_sum(accumulate, dot.shape.dtype, names)
+    stores = epilogue_stores(puller, frames, fused)
     return ContractionKernel(
         axes["b"], axes["m"], axes["n"], k_axis, lhs, rhs, accumulate, stores, buffers_of(fused)
+    )
+
+
+def contraction_sum(accumulate: DType, result: DType, names: tuple[str, ...]) -> Expr:
+    """Return the finished sum, which varies with the axes `names`, as the result's type."""
+    total = ex.make("accumulator", accumulate, (), names)
+    if result is accumulate:
+        return total
+    return ex.make("convert", result, (total,), NO_ATTRIBUTES)
+
+
+def epilogue_stores(puller: Puller, frames: FrameMap, fused: Computation) -> tuple[Store, ...]:
+    """Return the stores of a contraction's results, once the sums are known to the puller."""
+    return tuple(
+        _store(puller, root, frames.frames.get(root), len(fused.parameters) + number)
+        for number, root in enumerate(roots_of(fused))
     )
 
 

@@ -97,7 +97,7 @@ def oriented(kernel: ContractionKernel) -> ContractionKernel:
 
 def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> ContractionSchedule:
     """Return the schedule of a contraction for a target's vectors."""
-    swapped = kernel.n.extent == 1 and kernel.m.extent != 1
+    swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
     kernel = oriented(kernel) if swapped else kernel
     bits = cell_bits(kernel.accumulate)
     m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
@@ -127,7 +127,7 @@ def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> Contrac
         m_block,
         n_block,
         depth,
-        not is_plain(kernel.lhs, (kernel.m.name, kernel.k.name), kernel.accumulate),
+        not has_plain_lhs(kernel),
         rhs,
         store_direct,
         units,
@@ -185,6 +185,12 @@ def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
     return all(stride(operand.payload.index, name) is not None for name in names)
 
 
+def has_plain_lhs(kernel: ContractionKernel) -> bool:
+    """Whether the lhs is read where it lies."""
+    names = (kernel.m.name, kernel.k.name)
+    return kernel.patches is None and is_plain(kernel.lhs, names, kernel.accumulate)
+
+
 def stride(index: int | Dim, name: str) -> int | Dim | None:
     """Return the step of an index along an axis when it is the same everywhere, else None."""
     step = coefficient(index, name)
@@ -237,7 +243,7 @@ def _suits_dots(kernel: ContractionKernel) -> bool:
     m, n = kernel.m.extent, kernel.n.extent
     if not isinstance(m, int) or m > MAX_DOT_ROWS or kernel.accumulate is PRED:
         return False
-    if not is_plain(kernel.lhs, (kernel.m.name, kernel.k.name), kernel.accumulate):
+    if not has_plain_lhs(kernel):
         return False
     both = (kernel.lhs.payload.index, kernel.rhs.payload.index)
     if any(stride(index, kernel.k.name) != 1 for index in both):
@@ -317,6 +323,12 @@ def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
     """Return how many products are summed before sums go to memory."""
     if isinstance(kernel.k.extent, int):
         parts = max(1, -(-k // MAX_DEPTH))
+        if parts > 1 and kernel.patches is not None and kernel.patches.k:
+            segment = kernel.patches.k[-1].extent
+            if isinstance(segment, int) and segment <= MAX_DEPTH:
+                segments = k // segment
+                fitting = MAX_DEPTH // segment
+                return -(-segments // -(-segments // fitting)) * segment
         return max(1, k) if parts == 1 else -(-k // (parts * lanes)) * lanes
     return MAX_DEPTH
 

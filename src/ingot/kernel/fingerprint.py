@@ -45,6 +45,10 @@ class _Writer:
         axes = (kernel.batch, kernel.m, kernel.n, kernel.k)
         self.lines.append(f"contraction kernel over [{_axes(axes)}] sum in {kernel.accumulate}")
         self._buffers(kernel)
+        if kernel.patches is not None:
+            places = f"[{_axes(kernel.patches.m)}] by [{_axes(kernel.patches.k)}]"
+            along = "k" if kernel.patches.along_k else "m"
+            self.lines.append(f"  lhs over patches {places}, dense along {along}")
         self.lines.append(f"  lhs = {self._expr(kernel.lhs, '  ')}")
         self.lines.append(f"  rhs = {self._expr(kernel.rhs, '  ')}")
         for store in kernel.stores:

@@ -158,6 +158,21 @@ class LoopKernel:
         return product(axis.extent for axis in self.grid)
 
 
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """How the lhs of a contraction depends on axes behind m and k (a convolution's).
+
+    Attributes:
+        m: axes whose row-major product is m.
+        k: axes whose row-major product is k.
+        along_k: whether loads are dense along the last axis of `k`, else of `m`.
+    """
+
+    m: tuple[Axis, ...]
+    k: tuple[Axis, ...]
+    along_k: bool
+
+
 @dataclass(frozen=True)
 class ContractionKernel:
     """out[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, k, n]).
@@ -169,6 +184,7 @@ class ContractionKernel:
         result: element type the dot gives (the sum is converted before the epilogue).
         stores: written once per (b, m, n); values use the `accumulator` leaf.
         buffers: arguments.
+        patches: if given, the lhs is over its axes instead of m and k.
     """
 
     batch: Axis
@@ -180,6 +196,7 @@ class ContractionKernel:
     accumulate: DType
     stores: tuple[Store, ...]
     buffers: tuple[Buffer, ...]
+    patches: Patches | None = None
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

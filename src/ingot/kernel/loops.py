@@ -17,13 +17,21 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.convolution_index import loop_combiner, loop_extents, loop_fold
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
-from ingot.kernel.place import Place
+from ingot.kernel.place import Place, converted
 from ingot.kernel.pull import combiner_exprs, puller_of
 from ingot.kernel.puller import Puller
+from ingot.kernel.window import Fold, Windowed, window_extents, window_fold
 from ingot.support.diagnostics import InternalError
+
+WINDOWED = {
+    "reduce-window": Windowed(window_extents, window_fold),
+    "convolution": Windowed(loop_extents, loop_fold),
+}
+"""Reductions over windows: their own axes are none of their operands' dimensions."""
 
 
 def roots_of(fused: Computation) -> tuple[Instruction, ...]:
@@ -120,29 +128,45 @@ class LoopBuilder:
     def add_reductions(self) -> None:
         """Make the reductions, inputs before users."""
         for instruction in self.fused.post_order():
-            if instruction.opcode == "reduce":
+            if is_reduction(instruction):
                 self._add_reduction(instruction)
 
     def _add_reduction(self, instruction: Instruction) -> None:
         frame = self.frames.frames.get(instruction)
         if frame is None or grid_of(frame) != frozenset(self.grid):
             raise InternalError(f"%{instruction.name} does not fit the grid of its fusion")
+        fold, axes = self._fold(instruction, frame)
+        number = self.numbers
+        self.numbers += 1
+        level = self.level(fold.inputs)
+        self.levels[number] = level
+        inner = tuple(axis_name(a) for a in axes if a != ONE and a not in self.grid)
+        made = Reduction(number, combiner_of(instruction), fold.inits, fold.inputs)
+        self.reductions.setdefault((level, inner), []).append(made)
+        grid_names = frozenset(axis_name(a) for a in self.grid)
+        results = [
+            ex.reduced(number, n, value.dtype, grid_names) for n, value in enumerate(fold.inputs)
+        ]
+        if not instruction.shape.is_tuple:
+            # A convolution's sums may be wider than its result.
+            results = [converted(value, instruction.shape.dtype) for value in results]
+        self.puller.reductions[instruction] = tuple(results)
+
+    def _fold(self, instruction: Instruction, frame: Frame) -> tuple[Fold, Frame]:
+        """Return what a reduction folds, and its own axes (among the grid's)."""
+        windowed = WINDOWED.get(instruction.opcode)
+        if windowed is not None:
+            axes = self.frames.axes_for(windowed.extents(instruction))
+            self.puller.extents.update(
+                {axis_name(a): self.frames.extents[a] for a in axes if a != ONE}
+            )
+            return windowed.fold(self.puller, instruction, frame, axes), axes
         whole = self.frames.operand_frames(instruction)[0] or ()
         count = len(instruction.operands) // 2
         place = place_of(whole)
         inputs = tuple(self.puller.operand(instruction, n, place) for n in range(count))
         inits = tuple(self.puller.operand(instruction, count + n, Place(())) for n in range(count))
-        number = self.numbers
-        self.numbers += 1
-        level = self.level(inputs)
-        self.levels[number] = level
-        inner = tuple(axis_name(a) for a in whole if a != ONE and a not in self.grid)
-        made = Reduction(number, combiner_of(instruction), inits, inputs)
-        self.reductions.setdefault((level, inner), []).append(made)
-        grid_names = frozenset(axis_name(a) for a in self.grid)
-        self.puller.reductions[instruction] = tuple(
-            ex.reduced(number, n, value.dtype, grid_names) for n, value in enumerate(inputs)
-        )
+        return Fold(inits, inputs), whole
 
     def add_store(self, buffer: int, root: Instruction, frame: Frame, value: Expr) -> None:
         """Store `value`, the result of `root`, at its place."""
@@ -176,8 +200,15 @@ def place_of(frame: Frame) -> Place:
     return Place(tuple(0 if a == ONE else Dim.symbol(axis_name(a)) for a in frame))
 
 
+def is_reduction(instruction: Instruction) -> bool:
+    """Whether a loop kernel computes the instruction by a `Reduction`."""
+    return instruction.opcode == "reduce" or instruction.opcode in WINDOWED
+
+
 def combiner_of(instruction: Instruction) -> Combiner:
-    """Return the combiner of a `reduce` or `scatter`."""
+    """Return the combiner of a reduction or `scatter`."""
+    if instruction.opcode == "convolution":
+        return loop_combiner(instruction)
     reducer: Computation = instruction.attributes.to_apply
     arguments = {
         parameter: ex.argument(number, parameter.shape.dtype)
@@ -196,7 +227,7 @@ def build_loop_kernel(fused: Computation) -> LoopKernel:
     frames = frames_of(fused)
     extents = {axis_name(number): extent for number, extent in enumerate(frames.extents)}
     builder = LoopBuilder(fused, frames, puller_of(fused, extents))
-    reduces = [i for i in fused.instructions if i.opcode == "reduce"]
+    reduces = [i for i in fused.instructions if is_reduction(i)]
     main = reduces[0] if reduces else roots_of(fused)[0]
     frame = frames.frames.get(main)
     if frame is None:

@@ -52,7 +52,7 @@ def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
         return ex.constant(given.literal.scalar)
     raise UnsupportedError(
         "a constant with several values is not part of a kernel",
-        code="INGOT0311",
+        code="INGOT0341",
         instruction=repr(instruction),
     )
 
@@ -109,7 +109,7 @@ def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     index: list[int | Dim] = []
     mask: Expr | None = None
     for position, size, padding in zip(place.index, operand.shape.dims, given.padding, strict=True):
-        inner, inside = _unpadded(position, size, padding, place)
+        inner, inside = unpadded(position, size, padding, place)
         index.append(inner)
         mask = ex.conjunction(mask, inside)
     if mask is None:
@@ -119,7 +119,7 @@ def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
     return select(mask, puller.value(operand, inner_place), outside)
 
 
-def _unpadded(
+def unpadded(
     position: int | Dim, size: int | Dim, padding: tuple[int, int, int], place: Place
 ) -> tuple[int | Dim, Expr | None]:
     """Return the operand's index along one dimension, and whether it is inside (None: always)."""
@@ -227,7 +227,7 @@ def _element(puller: Puller, instruction: Instruction, place: Place) -> Expr:
         return puller.value(source.operands[given.index], place)
     raise UnsupportedError(
         f"get-tuple-element of {source.opcode} is not part of a kernel",
-        code="INGOT0313",
+        code="INGOT0342",
         instruction=repr(instruction),
     )
 

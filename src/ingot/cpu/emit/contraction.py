@@ -18,11 +18,12 @@ from ingot.cpu.emit.dot_products import DotProducts
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.packing import Packer, Span, cell_type
+from ingot.cpu.emit.patches import PatchPacker
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule, is_split, oriented, stride
-from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
@@ -118,8 +119,11 @@ class UnitEmitter:
     def _buffers(self) -> dict[str, Value]:
         schedule = self.schedule
         sizes: dict[str, int] = {}
-        if schedule.pack_lhs:
-            sizes["lhs"] = schedule.rows * self._lhs_step
+        if self.kernel.patches is not None and not self.kernel.patches.along_k:
+            sizes["lhs"] = self.padded_depth * self._patch_rows
+        elif schedule.pack_lhs:
+            # Patches may write a vector too much.
+            sizes["lhs"] = schedule.rows * self._lhs_step + schedule.lanes
         if schedule.rhs in ("packed", "transposed"):
             sizes["rhs"] = schedule.n_block * self.padded_depth
         if self.epilogue is not None:
@@ -133,6 +137,11 @@ class UnitEmitter:
         # Odd in cache lines, so that rows do not fall into one cache set.
         line = max(1, 512 // self.cell.bits)
         return (-(-self.padded_depth // line) | 1) * line
+
+    @property
+    def _patch_rows(self) -> int:
+        """Lanes that hold a register block's rows."""
+        return 1 << (self.schedule.rows - 1).bit_length()
 
     # ---- loops
 
@@ -346,8 +355,28 @@ class UnitEmitter:
             )
         buffer = self.buffers["lhs"]
         rows = Span(m.axis, m.start, height)
+        if kernel.patches is not None:
+            return self._patches(kernel.patches, rows, k)
         self.packer.rows(kernel.lhs, buffer, rows, k, self._lhs_step, self.schedule.lanes)
         return Matrix(buffer, self._lhs_step, 1)
+
+    def _patches(self, patches: Patches, m: Span, k: Span) -> Matrix:
+        inner = patches.k[-1].extent if patches.k else 1
+        depth = self.schedule.k_block
+        is_whole = isinstance(inner, int) and depth is not None and depth % max(inner, 1) == 0
+        packer = PatchPacker(
+            self.packer,
+            self.kernel.lhs,
+            patches,
+            self.schedule.lanes,
+            is_whole or not self.is_split,
+        )
+        buffer = self.buffers["lhs"]
+        if patches.along_k:
+            packer.pack(buffer, m, k, self._lhs_step)
+            return Matrix(buffer, self._lhs_step, 1)
+        packer.pack(buffer, m, k, self._patch_rows)
+        return Matrix(buffer, 1, self._patch_rows)
 
     def _rhs(self, block: Block, k: Span) -> Matrix:
         kernel, schedule = self.kernel, self.schedule

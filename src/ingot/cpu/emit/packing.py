@@ -61,10 +61,10 @@ class Packer:
             start = f.gep(buffer, f.imul(i, row_step), self.cell)
 
             def at(position: Value, mask: Value | None) -> None:
-                value = self._evaluate(operand, k, position, lanes, mask)
+                value = self.evaluate(operand, k, position, lanes, mask)
                 f.store(value, f.gep(start, position, self.cell), self.cell.alignment)
 
-            self._vectors(k.count, lanes, at)
+            self.vectors(k.count, lanes, at)
 
         f.loop(0, m.count, 1, [], row)
 
@@ -107,7 +107,7 @@ class Packer:
             target = f.gep(line, f.imul(first, depth), self.cell)
             for number, mask in enumerate(masks):
                 offset = number * lanes
-                value = self._evaluate(operand, n, f.iadd(first, offset), lanes, mask)
+                value = self.evaluate(operand, n, f.iadd(first, offset), lanes, mask)
                 f.store(value, f.gep(target, offset, self.cell), self.cell.alignment)
 
         left = f.isub(n.count, whole)
@@ -141,7 +141,7 @@ class Packer:
                     # Columns beyond the last repeat it: they are computed and not stored.
                     column = f.imin(f.iadd(offset, number), last)
                     emitter.names[n.axis] = f.iadd(n.start, column)
-                    lines.append(self._evaluate(operand, k, position, lanes, mask))
+                    lines.append(self.evaluate(operand, k, position, lanes, mask))
                 target = f.gep(start, f.iadd(f.imul(position, columns), offset), self.cell)
                 for number, line in enumerate(transpose(f, lines)):
                     f.store(line, f.gep(target, number * columns, self.cell), self.cell.alignment)
@@ -157,7 +157,7 @@ class Packer:
 
         f.loop(0, columns, lanes, [], group)
 
-    def _vectors(self, count: IndexValue, lanes: int, body: object) -> None:
+    def vectors(self, count: IndexValue, lanes: int, body: object) -> None:
         """Run `body(position, mask)` for vectors of `count` positions, the last one masked."""
         f = self.f
         whole = f.imul(f.idiv(count, lanes), lanes)
@@ -170,7 +170,7 @@ class Packer:
 
         f.if_(f.ilt(whole, count), rest)
 
-    def _evaluate(
+    def evaluate(
         self, operand: Expr, along: Span, offset: IndexValue, lanes: int, mask: Value | None
     ) -> Value:
         """Return the operand's elements from `offset` on along an axis, as packed elements."""

@@ -19,6 +19,7 @@ from ingot.passes.simplify.calls import (
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
+from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
@@ -46,6 +47,7 @@ DOTS = FixedPoint(
     (
         DotStrengthReduction(),
         DotCanonicalizer(),
+        ConvolutionCanonicalizer(),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
         ConstantFolding(),

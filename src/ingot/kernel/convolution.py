@@ -1,0 +1,153 @@
+"""Convolutions as implicit matrix products.
+
+In the `ContractionKernel`, m are the result's places (batch and space), n its features, k the
+kernel's places and input features in the order of the kernel's memory, so that the rhs is read
+with fixed strides. The lhs is a masked load that depends on the places behind m and k (`Patches`);
+it is packed block by block, so patches never reach memory. Groups are the batch axis.
+
+Convolutions with few features per group (depthwise ones) are loops instead (`is_product`).
+
+Needs the convolution canonicalizer's form: output features last in kernel and result.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.frames import ONE
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.instruction import Instruction
+from ingot.kernel.collapse import Renamer
+from ingot.kernel.contraction import contraction_sum, epilogue_stores
+from ingot.kernel.convolution_index import (
+    Form,
+    Places,
+    accumulation_type,
+    joins_last,
+    lhs_value,
+)
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
+from ingot.kernel.loops import buffers_of, frames_of
+from ingot.kernel.parts import indices_in, merged, positions, runs_of, zeros
+from ingot.kernel.place import Place
+from ingot.kernel.pull import puller_of
+from ingot.kernel.puller import Puller
+from ingot.kernel.window import symbol
+from ingot.support.diagnostics import InternalError
+
+MIN_FEATURES = 4
+"""Output features per group below which a matrix product would waste its vectors."""
+
+BATCH, M, N, K = "@g", "@m", "@n", "@k"
+
+
+def find_convolution(fused: Computation) -> Instruction | None:
+    """Return the convolution of a fused computation, or None."""
+    return next((i for i in fused.instructions if i.opcode == "convolution"), None)
+
+
+def is_product(convolution: Instruction) -> bool:
+    """Whether the convolution runs as a matrix product."""
+    features = Form.of(convolution).group_features
+    return not isinstance(features, int) or features >= MIN_FEATURES
+
+
+def build_convolution_kernel(fused: Computation) -> ContractionKernel:
+    """Return the contraction kernel of a fused computation with a convolution.
+
+    Raises:
+        InternalError: the epilogue reads the convolution out of place.
+    """
+    convolution = find_convolution(fused)
+    assert convolution is not None, "build_convolution_kernel is for computations with one"
+    frames = frames_of(fused)
+    frame = frames.frames.get(convolution)
+    if frame is None:
+        raise InternalError(f"%{convolution.name} is not read element by element in its fusion")
+    form = Form.of(convolution)
+    extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
+    puller = puller_of(fused, extents)
+    accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
+    puller.accumulators[convolution] = contraction_sum(
+        accumulate, convolution.shape.dtype, (BATCH, M, N)
+    )
+    batch, n = Axis(BATCH, form.groups), Axis(N, form.group_features)
+    k_axes = _kernel_axes(convolution, form)
+    m_axes = tuple(
+        Axis(f"@{number}", frames.extents[number])
+        for letter, number in zip(form.output, frame, strict=True)
+        if letter != "f" and number != ONE
+    )
+    group: int | Dim = 0 if form.groups == 1 else Dim.symbol(BATCH)
+    output = dict(zip(form.output, map(symbol, frame), strict=True))
+    kernel = {axis.name[2:]: 0 if axis.extent == 1 else Dim.symbol(axis.name) for axis in k_axes}
+    k_axes = tuple(axis for axis in k_axes if axis.extent != 1)
+    lhs = lhs_value(puller, convolution, output, kernel, group)
+    m, k = (
+        Axis(name, product(a.extent for a in axes)) for name, axes in ((M, m_axes), (K, k_axes))
+    )
+    lhs, patches = _with_patches(lhs, m_axes, k_axes)
+    rhs = _rhs(puller, convolution, form, group * form.group_features + Dim.symbol(N))
+    stores = epilogue_stores(puller, frames, fused)
+    features = {
+        name: group * form.group_features + Dim.symbol(N)
+        for name in (str(item) for item in [output["f"]])
+        if name.startswith("@")
+    }
+    stores = _on_m(stores, m_axes, features)
+    return ContractionKernel(
+        batch, m, n, k, lhs, rhs, accumulate, stores, buffers_of(fused), patches
+    )
+
+
+def _kernel_axes(convolution: Instruction, form: Form) -> tuple[Axis, ...]:
+    """Return the summed axes in the kernel's order, named `@k` and their label."""
+    sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
+    letters = form.rhs.replace("o", "")
+    if joins_last(convolution):
+        last = str(len(form.given.window) - 1)
+        letters = letters.replace(last, "")
+        sizes["i"] = sizes["i"] * sizes[last]
+    return tuple(Axis(f"{K}{letter}", sizes[letter]) for letter in letters)
+
+
+def _rhs(puller: Puller, convolution: Instruction, form: Form, feature: int | Dim) -> Expr:
+    """Return the kernel's element at (k, n): its summed dimensions are one, k counts them."""
+    weights = convolution.operands[1]
+    if form.rhs[-1] != "o":
+        raise InternalError(f"%{convolution.name} is not canonical: {form.rhs}")
+    index: list[int | Dim] = [0] * weights.shape.rank
+    index[-1] = feature
+    if len(index) > 1:
+        index[-2] = Dim.symbol(K)
+    return puller.value(weights, Place(tuple(index)))
+
+
+def _with_patches(
+    lhs: Expr, m_axes: tuple[Axis, ...], k_axes: tuple[Axis, ...]
+) -> tuple[Expr, Patches | None]:
+    """Return the lhs over as few axes as its indices allow; no patches if m and k are enough."""
+    indices = indices_in((lhs,))
+    m_runs, k_runs = runs_of(m_axes, indices), runs_of(k_axes, indices)
+    if len(m_runs) <= 1 and len(k_runs) <= 1:
+        return Renamer({**positions(m_runs, M), **positions(k_runs, K)}, {}).expr(lhs), None
+    lhs = Renamer({**zeros(m_runs), **zeros(k_runs)}, {}).expr(lhs)
+    m, k = (tuple(map(merged, runs)) for runs in (m_runs, k_runs))
+    along_k = not m or (k and _is_dense(lhs, k[-1])) or not _is_dense(lhs, m[-1])
+    return lhs, Patches(m, k, bool(along_k))
+
+
+def _is_dense(lhs: Expr, axis: Axis) -> bool:
+    loads = [item for item in walk((lhs,)) if item.op == "load"]
+    return all(coefficient(item.payload.index, axis.name) == 1 for item in loads)
+
+
+def _on_m(
+    stores: tuple[Store, ...], m_axes: tuple[Axis, ...], features: Places
+) -> tuple[Store, ...]:
+    """Return the stores over m instead of the result's own axes."""
+    exprs = [item for store in stores for item in store.exprs]
+    indices = [*(store.index for store in stores), *indices_in(exprs)]
+    rename = Renamer({**positions(runs_of(m_axes, indices), M), **features}, {})
+    return tuple(rename.store(store) for store in stores)
