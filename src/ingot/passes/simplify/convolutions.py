@@ -1,0 +1,76 @@
+"""The convolution canonicalizer: layouts that kernels read and write in whole vectors.
+
+In memory, output features come last in kernel and result; the input ends in its features, or, for
+a gradient's sum over batch and space, in what the result has next to its features. Other layouts
+get transposes, which other rules may move or cancel. Sums over nothing are zero.
+
+Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionCanonicalizer(Pass):
+    """Transposes the operands and results of convolutions into the form that kernels take."""
+
+    name: ClassVar[str] = "convolution-canonicalizer"
+    ensures: ClassVar[frozenset[str]] = frozenset({"native-convolutions"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the convolutions of every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
+                if not item.control_predecessors:
+                    changed = _canonicalize(item) or changed
+        return changed
+
+
+def _canonicalize(convolution: Instruction) -> bool:
+    computation = convolution.computation
+    build = Builder(computation, convolution.metadata)
+    if 0 in (*convolution.operands[0].shape.dims, *convolution.operands[1].shape.dims):
+        computation.replace(convolution, build.full(0, convolution.shape))
+        return True
+    given: ConvolutionAttributes = convolution.attributes
+    labels = given.labels
+    wanted = _wanted(labels)
+    if wanted == labels:
+        return False
+    lhs, rhs = convolution.operands
+    attributes = replace(given, dim_labels=str(wanted))
+    operands = (_as(build, lhs, labels.lhs, wanted.lhs), _as(build, rhs, labels.rhs, wanted.rhs))
+    made = computation.add(
+        "convolution", operands, attributes, name=convolution.name, metadata=convolution.metadata
+    )
+    computation.replace(convolution, _as(build, made, wanted.output, labels.output))
+    return True
+
+
+def _wanted(labels: ConvolutionLabels) -> ConvolutionLabels:
+    """Return the labels of the form that kernels take."""
+    digits = "".join(str(number) for number in range(len(labels.lhs) - 2))
+    output = labels.output if labels.output[-1] == "f" else f"b{digits}f"
+    rhs = labels.rhs if labels.rhs[-1] == "o" else f"{digits}io"
+    lhs = labels.lhs
+    dense_along_batch = lhs[-1] == "b" and output[-2:] == "bf"
+    if lhs[-1] != "f" and not dense_along_batch:
+        lhs = f"b{digits}f"
+    return ConvolutionLabels(lhs, rhs, output)
+
+
+def _as(build: Builder, value: Instruction, labels: str, wanted: str) -> Instruction:
+    """Return a value with its dimensions in the order of other labels."""
+    if labels == wanted:
+        return value
+    return build.transpose(value, dimensions=tuple(labels.index(letter) for letter in wanted))
