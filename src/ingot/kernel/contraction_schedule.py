@@ -38,6 +38,9 @@ MAX_DEPTH = 1024
 MAX_PACKED_ROWS = 512
 """Rows that one packed block serves: enough to make packing cheap."""
 
+MAX_PACKED_VECTORS = 4
+"""Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
+
 FEW_UNITS = 16
 MAX_COLUMNS = 1024
 TILE_BYTES = 96 * 1024
@@ -109,8 +112,11 @@ def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> Contrac
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
         rows, columns = m, _dot_columns(m, vectors)
+    elif rhs != "direct":
+        columns = min(columns, MAX_PACKED_VECTORS * lanes)
     store_direct = (masks or rhs == "dots") and stores_sums(kernel)
-    n_block = _column_block(m, n, (rows, columns), bits, rhs, depth or k)
+    padded = -(-(depth or k) // lanes) * lanes
+    n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
     m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
     if not store_direct and not is_split(kernel, depth):
         n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))

@@ -1,0 +1,60 @@
+"""What the schedule of contractions promises: blocks that fit, units enough to share."""
+
+import pytest
+from tests.cpu.contraction.test_contraction import product
+
+from ingot.hlo.dim import evaluate
+from ingot.kernel.contraction import build_contraction_kernel
+from ingot.kernel.contraction_schedule import PACK_BYTES, TILE_BYTES, schedule_contraction
+from ingot.kernel.schedule import Vectors
+
+WIDE, NARROW = Vectors(512, 32), Vectors(128, 16)
+EXTENTS = [1, 10, 64, 129, 1000, 4096, 50257]
+
+
+def schedule(dims, transposed=(False, False), vectors=WIDE, name="f32"):
+    return schedule_contraction(build_contraction_kernel(product(dims, transposed, name)), vectors)
+
+
+def test_small_products_are_one_chunk():
+    assert schedule((None, 64, 64, 64)).chunks == 1
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (False, True)], ids=str)
+@pytest.mark.parametrize("size", [128, 256, 512, 1024, 2048])
+def test_large_products_can_be_shared(size, transposed):
+    assert schedule((None, size, size, size), transposed).chunks >= 4
+
+
+def test_small_products_of_a_batch_share_chunks():
+    made = schedule((1000, 8, 8, 8))
+    assert made.units == 1000
+    assert 1 < made.chunks < 100
+
+
+@pytest.mark.parametrize("vectors", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("m", [1, 64, 4096])
+def test_blocks_fit(m, name, vectors):
+    size = 8 if name == "f64" else 4
+    for n in EXTENTS:
+        for k in EXTENTS:
+            made = schedule((None, m, n, k), vectors=vectors, name=name)
+            depth = k if made.k_block is None else made.k_block
+            sums = made.rows * -(-made.columns // made.lanes)
+            assert sums + made.columns // made.lanes + 1 <= vectors.registers or made.rows == 1
+            assert made.n_block % made.columns == 0
+            assert made.m_block % made.rows == 0
+            if made.rhs in ("packed", "transposed"):
+                padded = -(-depth // made.lanes) * made.lanes
+                assert made.n_block * padded * size <= PACK_BYTES
+            if not made.store_direct:
+                height = made.m_block if k > depth else made.rows
+                assert height * made.n_block * size <= TILE_BYTES * 2
+
+
+def test_symbolic_chunks_follow_the_sizes():
+    made = schedule(("?b", "?m", 768, 768))
+    chunks = [evaluate(made.chunks, {"b": b, "m": m}) for b, m in [(1, 1), (1, 4096), (8, 4096)]]
+    assert chunks[0] < chunks[1] < chunks[2]
+    assert evaluate(made.chunks, {"b": 1, "m": 0}) == 0
