@@ -12,6 +12,7 @@ from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
@@ -54,7 +55,7 @@ class SizePlan:
 def parameter_leaves(module: Module) -> list[tuple[str, Shape]]:
     """Return (name, shape) of every flattened entry parameter."""
     return [
-        (".".join((parameter.name, *map(str, path))), shape)
+        (".".join((parameter.metadata.op_name or parameter.name, *map(str, path))), shape)
         for parameter in module.entry.parameters
         for path, shape in parameter.shape.leaves()
     ]
@@ -72,6 +73,11 @@ def plan_sizes(module: Module) -> SizePlan:
         for place, size in enumerate(shape.dims):
             if isinstance(size, Dim) and size.is_symbol and size.text not in bindings:
                 bindings[size.text] = Binding(size.text, number, place)
+    reasons = [
+        _reason(parameter)
+        for parameter in module.entry.parameters
+        for _ in parameter.shape.leaves()
+    ]
     constraints: list[Constraint] = []
     for number, (name, shape) in enumerate(leaves):
         for place, size in enumerate(shape.dims):
@@ -80,10 +86,22 @@ def plan_sizes(module: Module) -> SizePlan:
             bound = bindings.get(size.text)
             if bound is not None and (bound.parameter, bound.place) == (number, place):
                 continue
-            message = f"dimension {place} of '{name}' must be {_explain(size, bindings, leaves)}"
+            message = (
+                f"dimension {place} of '{name}' must be {_explain(size, bindings, leaves)}"
+                f"{reasons[number]}; pass arguments whose sizes agree"
+            )
             constraints.append(Constraint(number, place, size, message))
             _require_bound(size, bindings, name, shape)
     return SizePlan(tuple(bindings.values()), tuple(constraints))
+
+
+def _reason(parameter: Instruction) -> str:
+    """Return which op decided the sizes of a parameter, where the front end knows it."""
+    origin = parameter.metadata
+    if not origin.op_type:
+        return ""
+    place = f" at {origin.location}" if origin.location is not None else ""
+    return f", as {origin.op_type}{place} needs it"
 
 
 def _explain(size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:

@@ -37,7 +37,8 @@ def lower(captured: CapturedFunction, binding: Binding, name: str) -> LoweredFun
     while True:
         try:
             module = _attempt(Program(captured, binding, equalities), name)
-        except SizeLearnedError:
+        except SizeLearnedError as learned:
+            equalities.reasons[learned.symbol] = learned.node
             continue
         return LoweredFunction(captured, binding, module)
 
@@ -49,6 +50,7 @@ def _attempt(program: Program, name: str) -> Module:
     for number, item in enumerate(binding.parameters):
         shape = _parameter_shape(program, item.input)
         parameters[item.input] = frame.builder.parameter(number, shape)
+        parameters[item.input].metadata = program.input_metadata(item.input)
     _bind_sizes(frame, parameters)
     inputs: list[Value] = []
     for index, item in enumerate(captured.inputs):

@@ -17,6 +17,7 @@ from ingot.frontends.tensorflow.lowering import rules
 from ingot.frontends.tensorflow.lowering.fold import fold
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.op import Op, located
+from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.instruction import Metadata
 from ingot.support.diagnostics import UnsupportedError, VerifyError
@@ -43,6 +44,9 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
         made = fold(op)
         if made is None:
             made = rules.find(node)(op)
+    except SizeLearnedError as learned:
+        learned.node = learned.node or node
+        raise
     except VerifyError as error:
         found = error.diagnostic
         raise located(

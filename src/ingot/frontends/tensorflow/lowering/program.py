@@ -16,6 +16,10 @@ from ingot.hlo.builder import scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Metadata
+
+_LARGEST_RANK = 254
+"""TensorFlow's."""
 
 
 @dataclass(slots=True)
@@ -39,7 +43,21 @@ class Program:
     def input_dims(self, index: int, shape: tuple[int | None, ...]) -> Sizes:
         """Return the dimensions of input `index`; each unknown one is a symbol of its own."""
         named = (
-            Dim.symbol(f"n{index}" if axis == 0 else f"n{index}_{axis}") if size is None else size
+            Dim.symbol(_symbol(index, axis)) if size is None else size
             for axis, size in enumerate(shape)
         )
         return self.equalities.simplify(tuple(named))
+
+    def input_metadata(self, index: int) -> Metadata:
+        """Return the input's name, with the op and the user's line that decided its sizes."""
+        name, reasons = self.captured.inputs[index].name, self.equalities.reasons
+        deciding = (reasons.get(_symbol(index, axis)) for axis in range(_LARGEST_RANK))
+        node = next((node for node in deciding if node is not None), None)
+        if node is None or node.location is None:
+            return Metadata("" if node is None else node.op, name)
+        return Metadata(node.op, name, node.location.file, node.location.line)
+
+
+def _symbol(index: int, axis: int) -> str:
+    """Return what an unknown size of input `index` is called."""
+    return f"n{index}_{axis}" if axis else f"n{index}"

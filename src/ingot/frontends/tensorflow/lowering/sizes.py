@@ -13,20 +13,36 @@ from __future__ import annotations
 
 from math import gcd
 
+from ingot.frontends.tensorflow.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 
 
 class SizeLearnedError(Exception):
-    """Two sizes were found to be one: start again."""
+    """Two sizes were found to be one: start again.
+
+    Attributes:
+        symbol: the size that another one replaces.
+        node: the op that needs them equal; the walk over the graph fills it in.
+    """
+
+    def __init__(self, symbol: str) -> None:
+        super().__init__(symbol)
+        self.symbol = symbol
+        self.node: CapturedNode | None = None
 
 
 class Equalities:
-    """What is known of the symbols: each solved one and what it is."""
+    """What is known of the symbols: each solved one and what it is.
+
+    Attributes:
+        reasons: the op that made a symbol another size.
+    """
 
     def __init__(self) -> None:
         self._solved: dict[str, Size] = {}
+        self.reasons: dict[str, CapturedNode | None] = {}
 
     def __len__(self) -> int:
         return len(self._solved)
@@ -57,7 +73,7 @@ class Equalities:
         for known, value in self._solved.items():
             self._solved[known] = dim_math.substitute(value, replaced)
         self._solved[name] = size
-        raise SizeLearnedError
+        raise SizeLearnedError(name)
 
 
 def _solve(difference: Dim) -> tuple[str, Size] | None:
