@@ -1,0 +1,284 @@
+"""Loops and branches that depend on data, nested, and gradients through them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.frontends.tensorflow.programs.beside import check
+
+
+def numbers(*dims, seed=0):
+    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
+
+
+def test_loops_of_unknown_length():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def collatz(n):
+            steps = 0
+            while n != 1:
+                n = n // 2 if n % 2 == 0 else 3 * n + 1
+                steps += 1
+            return steps
+
+        @tf.function(jit_compile=jit)
+        def newton(x):
+            guess = x
+            for _ in tf.range(50):
+                better = 0.5 * (guess + x / guess)
+                if tf.reduce_max(tf.abs(better - guess)) < 1e-6:
+                    break
+                guess = better
+            return guess
+
+        return [collatz(tf.constant(n)) for n in (1, 7, 27)], newton(tf.constant([2.0, 9.0]))
+
+    check(program)
+
+
+def test_branches_and_cases():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, which):
+            y = tf.switch_case(
+                which, [lambda: x, lambda: x * 2.0, lambda: tf.reverse(x, [0])], default=lambda: -x
+            )
+            z = tf.case([(which > 1, lambda: y + 1.0), (which > 0, lambda: y - 1.0)], lambda: y)
+            if tf.reduce_sum(x) > 0.0:
+                return y, z
+            return z, y
+
+        x = tf.constant([1.0, 2.0, 3.0])
+        return [f(x * s, tf.constant(n)) for n in (-1, 0, 1, 2, 7) for s in (1.0, -1.0)]
+
+    check(program)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_through_branches(inside):
+    def program(jit):
+        w = tf.Variable([1.0, -2.0])
+
+        def value(x):
+            return tf.cond(
+                tf.reduce_sum(x) > 0.0,
+                lambda: tf.reduce_sum(tf.exp(x * w)),
+                lambda: tf.reduce_sum(w**2 * x),
+            )
+
+        f = tf.function(value, jit_compile=jit if not inside else None)
+
+        def gradients(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            return y, tape.gradient(y, [x, w])
+
+        if inside:
+            gradients = tf.function(gradients, jit_compile=jit)
+        return [gradients(tf.constant(x)) for x in ([1.0, 2.0], [-1.0, -2.0])]
+
+    check(program)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_through_a_loop_of_known_length(inside):
+    def program(jit):
+        w = tf.Variable(numbers(3, 3) * 0.5)
+
+        def value(x):
+            return tf.while_loop(
+                lambda n, h: n < 4,
+                lambda n, h: (n + 1, tf.nn.tanh(h @ w)),
+                [0, x],
+                maximum_iterations=4,
+            )[1]
+
+        f = tf.function(value, jit_compile=jit if not inside else None)
+
+        def gradients(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(f(x))
+            return y, tape.gradient(y, [x, w])
+
+        if inside:
+            gradients = tf.function(gradients, jit_compile=jit)
+        return gradients(tf.constant(numbers(2, 3)))
+
+    check(program)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_through_a_loop_of_unknown_length(inside):
+    def program(jit):
+        def value(x):
+            steps = 0
+            while tf.reduce_sum(x * x) < 100.0:
+                x = x * 1.5 + tf.sin(x)
+                steps += 1
+            return tf.reduce_sum(x), steps
+
+        f = tf.function(value, jit_compile=jit if not inside else None)
+
+        def gradients(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y, steps = f(x)
+            return y, steps, tape.gradient(y, x)
+
+        if inside:
+            gradients = tf.function(gradients, jit_compile=jit)
+        return [gradients(tf.constant(x)) for x in ([1.0, 2.0], [0.1, 0.2], [20.0, 1.0])]
+
+    check(program)
+
+
+def test_nested_loops_and_branches_with_gradients():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                total = tf.zeros([])
+                for row in tf.range(3):
+                    part = x[row]
+                    for column in tf.range(row + 1):
+                        if column % 2 == 0:
+                            part = part * 1.1
+                        else:
+                            part = tf.sin(part)
+                    total += tf.reduce_sum(part)
+            return total, tape.gradient(total, x)
+
+        return f(tf.constant(numbers(3, 2)))
+
+    check(program)
+
+
+def test_tensor_arrays():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def powers(x):
+            array = tf.TensorArray(tf.float32, size=5, element_shape=x.shape)
+            for n in tf.range(5):
+                array = array.write(n, x ** tf.cast(n, tf.float32))
+            return array.stack(), array.read(2), array.size()
+
+        @tf.function(jit_compile=jit)
+        def running(x):
+            source = tf.TensorArray(tf.float32, size=x.shape[0]).unstack(x)
+            result = tf.TensorArray(tf.float32, size=x.shape[0], element_shape=[])
+            total = tf.zeros([])
+            for n in tf.range(x.shape[0]):
+                total += tf.reduce_sum(source.read(n))
+                result = result.write(n, total)
+            return result.stack()
+
+        @tf.function(jit_compile=jit)
+        def with_gradient(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                array = tf.TensorArray(tf.float32, size=3, element_shape=[2])
+                h = x
+                for n in tf.range(3):
+                    h = tf.tanh(h) * 1.5
+                    array = array.write(n, h)
+                y = tf.reduce_sum(array.stack() * tf.constant([[1.0], [2.0], [3.0]]))
+            return y, tape.gradient(y, x)
+
+        x = tf.constant(numbers(4, 2))
+        return powers(x), running(x), with_gradient(x[0])
+
+    check(program)
+
+
+def test_scan_map_and_fold():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            sums = tf.scan(lambda total, row: total + row, x)
+            mapped = tf.map_fn(lambda row: tf.reduce_sum(row) * row, x)
+            folded = tf.foldl(lambda total, row: total * 0.5 + row, x)
+            vectorized = tf.vectorized_map(lambda row: tf.reduce_max(row) - row, x)
+            return sums, mapped, folded, vectorized
+
+        @tf.function(jit_compile=jit)
+        def gradient(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(tf.scan(lambda total, row: tf.tanh(total + row), x))
+            return tape.gradient(y, x)
+
+        x = tf.constant(numbers(5, 3))
+        return f(x), gradient(x)
+
+    check(program)
+
+
+def test_a_loop_over_an_open_size():
+    def program(jit):
+        @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([None, 2], tf.float32)])
+        def f(x):
+            total = tf.zeros([2])
+            for n in tf.range(tf.shape(x)[0]):
+                total = total * 0.9 + x[n]
+            rows = tf.zeros([2])
+            for row in x:
+                rows += row
+            return total, rows
+
+        return [f(numbers(n, 2)) for n in (1, 2, 5)]
+
+    check(program)
+
+
+def test_a_loop_carries_many_types():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            n, flag, big, half = 0, tf.constant(True), tf.constant(1, tf.int64), tf.cast(x, tf.float16)
+            while flag:
+                big = big * 3
+                half = half * tf.constant(0.5, tf.float16)
+                n += 1
+                flag = n < 5 and tf.reduce_any(half > 0.01)
+            return n, flag, big, half
+
+        return f(tf.constant([1.0, 2.0]))
+
+    check(program, rtol=1e-3)
+
+
+def test_continue_break_and_return():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            total = tf.constant(0.0)
+            for n in tf.range(10):
+                if x[n] < 0.0:
+                    continue
+                if total > 3.0:
+                    break
+                total += x[n]
+            if total > 100.0:
+                return -1.0
+            return total
+
+        return [f(tf.constant(numbers(10, seed=s))) for s in range(4)]
+
+    check(program)
+
+
+def test_short_circuits_and_asserts():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, n):
+            tf.debugging.assert_greater(n, 0)
+            if n > 0 and x[0] / tf.cast(n, tf.float32) > 0.1 or x[1] > 5.0:
+                return x * 2.0
+            return x
+
+        return f(tf.constant([1.0, 2.0]), tf.constant(2)), f(tf.constant([1.0, 9.0]), tf.constant(99))
+
+    check(program)

@@ -1,0 +1,296 @@
+"""What a `tf.function` may take, give, call and hold, compiled beside plain TensorFlow."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.frontends.tensorflow.programs.beside import check, compilations_of
+
+
+def numbers(*dims, seed=0):
+    return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def test_structures_in_and_out():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(tree, *, scale, more=None):
+            pair = tree["pair"]
+            assert more is None
+            return {
+                "sum": pair.first + pair.second * scale,
+                "list": [tree["x"], None, (tree["x"] * 2.0,)],
+                "pair": Pair(pair.second, None),
+                "none": None,
+                "number": 3,
+            }
+
+        x = tf.constant(numbers(3, 4))
+        made = f({"x": x, "pair": Pair(x + 1.0, x - 1.0)}, scale=tf.constant(2.0))
+        assert made["none"] is None
+        assert made["list"][1] is None
+        assert made["pair"].second is None
+        return made["sum"], made["list"][0], made["list"][2][0], made["pair"].first, made["number"]
+
+    check(program)
+
+
+def test_no_inputs_and_no_outputs():
+    def program(jit):
+        counter = tf.Variable(1.0)
+
+        @tf.function(jit_compile=jit)
+        def constant():
+            return tf.range(10) * 2
+
+        @tf.function(jit_compile=jit)
+        def nothing():
+            counter.assign_add(2.0)
+
+        assert nothing() is None
+        assert nothing() is None
+        return constant(), counter.read_value()
+
+    check(program)
+
+
+def test_python_runs_only_when_traced(compiled):
+    seen = []
+
+    @tf.function(jit_compile=True)
+    def f(x, power):
+        seen.append(power)
+        return x**power
+
+    x = tf.constant([2.0, 3.0])
+    for power in (2, 2, 3, 2):
+        np.testing.assert_allclose(f(x, power), np.array([2.0, 3.0]) ** power)
+    assert seen == [2, 3]
+    f(tf.constant([1.0, 2.0, 3.0]), 2)
+    assert len(seen) == 3
+    assert f.experimental_get_tracing_count() == len(compiled) == 3
+
+
+def test_python_numbers_arrays_and_keyword_arguments():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, y=2.0, *rest, flag=True, **options):
+            total = x * y + tf.add_n([tf.cast(item, tf.float32) for item in rest] or [x])
+            if flag:
+                total += options["bias"]
+            return total
+
+        x = numbers(5)
+        return f(x, bias=1.0), f(x, 3.0, x, 2 * x, flag=False), f(y=x, x=x, bias=x)
+
+    check(program)
+
+
+def test_functions_that_call_functions():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def inner(x):
+            return tf.nn.tanh(x) * 2.0
+
+        @tf.function
+        def plain(x):
+            return inner(x) + 1.0
+
+        @tf.function(jit_compile=jit)
+        def outer(x):
+            return plain(inner(x)) * inner(x + 1.0)
+
+        @tf.function
+        def not_compiled(x):
+            return outer(x) + tf.strings.to_number(tf.strings.as_string(1.5))
+
+        x = tf.constant(numbers(4, 3))
+        return plain(x), outer(x), not_compiled(x)
+
+    check(program)
+
+
+def test_called_from_a_dataset_and_from_a_loop():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            return x * x + 1.0
+
+        data = tf.data.Dataset.range(6).map(lambda n: f(tf.cast(n, tf.float32)))
+        batched = data.batch(2).map(lambda x: f(x), num_parallel_calls=2)
+
+        @tf.function
+        def loop(x):
+            for _ in tf.range(3):
+                x = tf.ensure_shape(f(x) / 4.0, [3])
+            return x
+
+        eager = tf.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, f(x) / 4.0), [0, 1.0])
+        return [list(data), list(batched), loop(tf.constant(numbers(3))), eager]
+
+    check(program)
+
+
+def test_methods_and_partial_functions():
+    import functools
+
+    def program(jit):
+        class Layer(tf.Module):
+            def __init__(self, factor):
+                super().__init__()
+                self.factor = tf.Variable(factor)
+
+            @tf.function(jit_compile=jit)
+            def __call__(self, x):
+                return x * self.factor
+
+        x = tf.constant(numbers(3))
+        half, double = Layer(0.5), Layer(2.0)
+        partial = tf.function(functools.partial(tf.einsum, "i,j->ij"), jit_compile=jit)
+        return half(x), double(x), double(half(x)), partial(x, x)
+
+    check(program)
+
+
+def test_concrete_functions():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, y):
+            return x + y, x - y
+
+        concrete = f.get_concrete_function(
+            tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([3], tf.float32)
+        )
+        y = tf.constant(numbers(3))
+        return [concrete(tf.constant(numbers(n, 3)), y) for n in (1, 2, 5)]
+
+    check(program)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "int64", "uint8"])
+def test_element_types(dtype):
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, y):
+            return x + y, x * y, x - y, tf.maximum(x, y), tf.reduce_sum(x), x < y, tf.cast(x, "float32")
+
+        x = tf.cast(tf.constant(numbers(3, 5) * 4), dtype)
+        return f(x, x[::-1])
+
+    check(program, rtol=1e-2 if "16" in dtype else 1e-6)
+
+
+def test_bool_and_complex():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, flags):
+            z = tf.complex(x, x * 2.0)
+            return tf.math.real(z * z), tf.math.imag(z * tf.math.conj(z)), ~flags & (x > 0.0)
+
+        x = tf.constant(numbers(6))
+        return f(x, x > 0.5)
+
+    check(program)
+
+
+def test_empty_arrays_and_scalars():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            return x * 2.0, tf.reduce_sum(x), tf.reduce_max(x, axis=-1) if x.shape.rank else x
+
+        @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([None], tf.float32)])
+        def g(x):
+            return tf.reduce_sum(x), tf.concat([x, [1.0]], 0), tf.size(x)
+
+        shapes = [(0, 3), (), (2, 0, 4)[:2]]
+        return [f(tf.zeros(shape)) for shape in shapes[:2]], [g(tf.zeros([n])) for n in (0, 1, 2)]
+
+    check(program)
+
+
+def test_an_open_signature_is_compiled_once(compiled):
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None, None, 4], tf.float32)])
+    def f(x):
+        return tf.nn.softmax(tf.matmul(x, x, transpose_b=True)), tf.shape(x), tf.reshape(x, [-1, 2])
+
+    for dims in [(1, 1, 4), (2, 3, 4), (3, 1, 4), (5, 7, 4), (1, 9, 4)]:
+        x = numbers(*dims)
+        scores, shape, pairs = f(x)
+        np.testing.assert_allclose(scores, tf.nn.softmax(x @ x.transpose(0, 2, 1)), rtol=1e-4)
+        np.testing.assert_array_equal(shape, dims)
+        np.testing.assert_array_equal(pairs, x.reshape(-1, 2))
+    assert len(compiled) == 1
+
+
+def test_reduce_retracing_is_compiled_once_more(compiled):
+    @tf.function(jit_compile=True, reduce_retracing=True)
+    def f(x):
+        return tf.reduce_sum(x * x)
+
+    for size in range(1, 9):
+        assert float(f(tf.ones([size]))) == size
+    # The first shape, and then the open one.
+    assert len(compiled) == f.experimental_get_tracing_count() == 2
+
+
+def test_an_unknown_rank_is_compiled_once_for_each_rank(compiled):
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec(None, tf.float32)])
+    def f(x):
+        return x * 2.0 + 1.0
+
+    for dims in [(), (3,), (2, 3), (4, 1), (5,)]:
+        x = numbers(*dims)
+        np.testing.assert_allclose(f(x), x * 2.0 + 1.0, rtol=1e-6)
+    assert len(compiled) == 3
+
+
+def test_the_compiler_ir_can_be_seen():
+    @tf.function(jit_compile=True)
+    def f(x):
+        return tf.reduce_sum(tf.exp(x))
+
+    x = tf.ones([4])
+    assert f.experimental_get_compiler_ir(x)(stage="hlo").startswith("HloModule")
+    assert "exponential" in f.experimental_get_compiler_ir(x)(stage="optimized_hlo")
+    assert compilations_of("f")
+
+
+def test_saved_and_loaded(tmp_path):
+    def program(jit):
+        class Model(tf.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = tf.Variable(numbers(4, 2))
+                self.steps = tf.Variable(0, dtype=tf.int64)
+
+            @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([None, 4], tf.float32)])
+            def __call__(self, x):
+                self.steps.assign_add(1)
+                return tf.nn.relu(x @ self.weight)
+
+        model = Model()
+        x = tf.constant(numbers(3, 4))
+        before = model(x)
+        folder = str(tmp_path / str(jit))
+        tf.saved_model.save(model, folder)
+        loaded = tf.saved_model.load(folder)
+        return before, loaded(x), loaded(x[:1]), loaded.steps, model.steps
+
+    check(program)
+
+
+def test_ragged_and_composite_inputs():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(ragged):
+            return tf.reduce_sum(ragged.flat_values), ragged.with_flat_values(ragged.values * 2.0)
+
+        return f(tf.ragged.constant([[1.0, 2.0], [], [3.0]]))
+
+    check(program)

@@ -1,0 +1,165 @@
+"""Variables in compiled functions: created, read, written, shared, in TensorFlow's order."""
+
+import numpy as np
+import tensorflow as tf
+
+from tests.frontends.tensorflow.programs.beside import check
+
+
+def test_reads_and_writes_in_order():
+    def program(jit):
+        v = tf.Variable([1.0, 2.0])
+
+        @tf.function(jit_compile=jit)
+        def f(x):
+            before = v.read_value()
+            v.assign(x)
+            middle = v + 0.0
+            v.assign_add(x)
+            v.assign_sub([1.0, 1.0])
+            after = v * 1.0
+            v.assign(v * 2.0)
+            return before, middle, after
+
+        x = tf.constant([5.0, 7.0])
+        return f(x), v.read_value(), f(x), v.read_value()
+
+    check(program)
+
+
+def test_created_at_the_first_call():
+    def program(jit):
+        class Counter(tf.Module):
+            total = None
+
+            @tf.function(jit_compile=jit)
+            def add(self, x):
+                if self.total is None:
+                    self.total = tf.Variable(tf.zeros_like(x) + 10.0)
+                return self.total.assign_add(x)
+
+        counter = Counter()
+        x = tf.constant([1.0, 2.0])
+        return counter.add(x), counter.add(x), counter.add(x), counter.total
+
+    check(program)
+
+
+def test_shared_by_functions():
+    def program(jit):
+        v = tf.Variable(1.0)
+
+        @tf.function(jit_compile=jit)
+        def double():
+            v.assign(v * 2.0)
+
+        @tf.function(jit_compile=jit)
+        def add(x):
+            return v.assign_add(x)
+
+        @tf.function
+        def both(x):
+            double()
+            first = add(x)
+            double()
+            return first, v.read_value()
+
+        double()
+        values = [add(3.0), both(1.0), both(1.0)]
+        v.assign(100.0)
+        return values, add(1.0), both(2.0)
+
+    check(program)
+
+
+def test_values_read_before_a_write_stay():
+    def program(jit):
+        v = tf.Variable(np.arange(1000, dtype=np.float32))
+
+        @tf.function(jit_compile=jit)
+        def f():
+            v.assign_add(tf.ones([1000]))
+
+        old = v.read_value()
+        view = v.numpy()
+        f()
+        return old, view, v.read_value()
+
+    check(program)
+
+
+def test_indexed_updates():
+    def program(jit):
+        v = tf.Variable(tf.zeros([5, 2]))
+
+        @tf.function(jit_compile=jit)
+        def f(indices, rows):
+            v.scatter_nd_add(indices[:, None], rows)
+            v[1].assign(rows[0])
+            return tf.gather(v, indices), v[2:4]
+
+        @tf.function(jit_compile=jit)
+        def sparse(indices, rows):
+            v.scatter_add(tf.IndexedSlices(rows, indices))
+            v.scatter_update(tf.IndexedSlices(rows[:1], indices[:1]))
+            return v.sparse_read(indices)
+
+        rows = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        indices = tf.constant([4, 2, 4])
+        return f(indices, rows), sparse(indices, rows), v.read_value()
+
+    check(program)
+
+
+def test_written_in_branches_and_loops():
+    def program(jit):
+        v = tf.Variable(1.0)
+        steps = tf.Variable(0)
+
+        @tf.function(jit_compile=jit)
+        def f(x):
+            if x > 0.0:
+                v.assign_add(x)
+            else:
+                steps.assign(100)
+            while v < 50.0:
+                v.assign(v * 2.0)
+                steps.assign_add(1)
+            return v + 1.0
+
+        return [(f(tf.constant(x)), v.read_value(), steps.read_value()) for x in (3.0, -1.0, 2.0)]
+
+    check(program)
+
+
+def test_many_element_types():
+    def program(jit):
+        variables = [
+            tf.Variable(tf.cast([0, 1, 2], dtype))
+            for dtype in ("float16", "bfloat16", "float64", "int32", "int64", "uint8", "bool")
+        ]
+
+        @tf.function(jit_compile=jit)
+        def f():
+            for v in variables:
+                v.assign(v[::-1] if v.dtype == tf.bool else v + v)
+
+        f()
+        f()
+        return [v.read_value() for v in variables]
+
+    check(program)
+
+
+def test_a_variable_that_is_only_written():
+    def program(jit):
+        v = tf.Variable(tf.zeros([3]))
+
+        @tf.function(jit_compile=jit)
+        def f(x):
+            v.assign(x * 2.0)
+
+        f(tf.constant([1.0, 2.0, 3.0]))
+        return v.read_value()
+
+    check(program)
