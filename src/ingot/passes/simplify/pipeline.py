@@ -11,6 +11,7 @@ from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
+from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
 from ingot.passes.simplify.calls import (
     CallInliner,
@@ -40,7 +41,9 @@ FIXED_POINT = FixedPoint(
     ),
 )
 
-EXPANSION = Pipeline("expansion", (ComparisonExpander(), RngBitGeneratorExpander()))
+EXPANSION = Pipeline(
+    "expansion", (ComparisonExpander(), RngBitGeneratorExpander(), SelectAndScatterExpander())
+)
 
 DOTS = FixedPoint(
     "dot-simplification",

@@ -1,0 +1,102 @@
+"""Convolutions on the CPU: random windows, layouts, groups and types against the evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
+
+LAYOUTS = (
+    ("b01f", "01io", "b01f"),
+    ("bf01", "oi01", "bf01"),
+    ("f01b", "i01o", "01bf"),
+    ("b01f", "01oi", "b01f"),
+    ("01bf", "io01", "f01b"),
+)
+TOLERANCE = {"f32": 2e-5, "f64": 1e-13, "bf16": 2e-2, "f16": 2e-3, "s32": 0}
+
+
+def _choose(rng: np.random.Generator, *values: int) -> int:
+    return int(rng.choice(values))
+
+
+def _window(rng: np.random.Generator, size: int) -> WindowDimension:
+    taps = _choose(rng, 1, 2, 3, 4)
+    one = WindowDimension(
+        taps,
+        _choose(rng, 1, 1, 2, 3),
+        _choose(rng, -1, 0, 0, 1, 2, 3),
+        _choose(rng, -1, 0, 1, 2),
+        _choose(rng, 1, 1, 1, 2, 3),
+        _choose(rng, 1, 1, 1, 2),
+        bool(rng.integers(3) == 0),
+    )
+    fits = one.count(size)
+    return one if isinstance(fits, int) and fits > 0 else WindowDimension(1)
+
+
+def _sizes(labels: str, sizes: dict[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[letter] for letter in labels)
+
+
+def _random(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+    values = (
+        rng.integers(-4, 5, shape.dims) if shape.dtype.is_integer else rng.normal(size=shape.dims)
+    )
+    return np.asarray(values).astype(shape.dtype.numpy)
+
+
+def _case(seed: int, element: str = "f32", wide: bool = False) -> tuple[Module, list[np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    lhs, rhs, output = LAYOUTS[seed % len(LAYOUTS)]
+    groups = _choose(rng, 1, 1, 2, 3)
+    by_batch = bool(rng.integers(2))
+    inputs = _choose(rng, 17, 40) if wide else _choose(rng, 1, 2, 3, 5, 8, 16)
+    features = groups * (_choose(rng, 24, 37) if wide else _choose(rng, 1, 2, 4, 5, 16))
+    batch = _choose(rng, 1, 2, 3)
+    sizes = {"b": batch * (groups if by_batch else 1), "f": inputs * (1 if by_batch else groups)}
+    sizes |= {"0": _choose(rng, 1, 5, 9), "1": _choose(rng, 3, 6, 20)}
+    window = tuple(_window(rng, sizes[letter]) for letter in "01")
+    taps = {"i": inputs, "o": features, "0": window[0].size, "1": window[1].size}
+    build = Builder("main")
+    x = build.parameter(0, Shape.array(element, _sizes(lhs, sizes)))
+    k = build.parameter(1, Shape.array(element, _sizes(rhs, taps)))
+    root = build.convolution(
+        x,
+        k,
+        window=window,
+        dim_labels=f"{lhs}_{rhs}->{output}",
+        feature_group_count=1 if by_batch else groups,
+        batch_group_count=groups if by_batch else 1,
+    )
+    module = Module.of("convolution", build.build(root))
+    return module, [_random(rng, x.shape), _random(rng, k.shape)]
+
+
+def _check(module: Module, inputs: list[np.ndarray], tolerance: float) -> None:
+    wanted = np.asarray(evaluate(module, inputs)).astype(np.float64)
+    found = np.asarray(ingot.compile(module)(*inputs)).astype(np.float64)
+    scale = max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
+    np.testing.assert_allclose(found, wanted, atol=tolerance * scale, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_small(seed: int) -> None:
+    _check(*_case(seed), TOLERANCE["f32"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wide(seed: int) -> None:
+    _check(*_case(seed, wide=True), TOLERANCE["f32"])
+
+
+@pytest.mark.parametrize("element", ["f64", "bf16", "f16", "s32"])
+@pytest.mark.parametrize("seed", [0, 2])
+def test_types(seed: int, element: str) -> None:
+    _check(*_case(seed, element), TOLERANCE[element])
