@@ -8,18 +8,19 @@ import pytest
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object, link_object
 from ingot.llvm.target import TargetSpec, host_levels
-from ingot.llvm.types import F32, I1, I8, I32, I64, PTR, VOID, struct, vector
+from ingot.llvm.types import F32, I1, I8, I16, I32, I64, PTR, VOID, Type, struct, vector
 from ingot.support.diagnostics import InternalError
 
 V = vector(F32, 16)
 
 
 def run(emit, *arrays: np.ndarray, level: str | None = None) -> None:
-    module = ModuleBuilder("test")
+    target = TargetSpec.host(level)
+    module = ModuleBuilder("test", vector_bits=target.vector_bits)
     f = module.function("f", VOID, [(f"p{i}", PTR) for i in range(len(arrays))])
     emit(f, *f.params)
     f.ret()
-    library = link_object([compile_object(module.text(), TargetSpec.host(level))])
+    library = link_object([compile_object(module.text(), target)])
     function = library.function("f", None, *[ctypes.c_void_p] * len(arrays))
     function(*[item.ctypes.data for item in arrays])
 
@@ -47,6 +48,23 @@ def test_masked_access_leaves_the_rest_alone(count: int, level: str) -> None:
     run(emit, x, out, seen, level=level)
     np.testing.assert_array_equal(out, [*x[:count], *[-1] * (16 - count)])
     np.testing.assert_array_equal(seen, [*x[:count], *[0] * (16 - count)])
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize(("narrow", "wide"), [(I8, I32), (I16, I32), (I32, I64)])
+def test_a_masked_store_of_one_truncated_lane_writes_that_lane_alone(
+    narrow: Type, wide: Type, level: str
+) -> None:
+    # LLVM 22 stores the wide integer when it knows that the mask has one lane.
+    x = np.arange(1, 9, dtype=f"i{wide.bytes}")
+    out = np.full(8, -1, f"i{narrow.bytes}")
+
+    def emit(f, p, q):
+        value = f.trunc(f.load(vector(wide, 8), p), vector(narrow, 8))
+        f.masked_store(value, q, f.const(vector(I1, 8), [lane == 2 for lane in range(8)]))
+
+    run(emit, x, out, level=level)
+    np.testing.assert_array_equal(out, [-1, -1, 3, -1, -1, -1, -1, -1])
 
 
 @pytest.mark.parametrize("level", host_levels())

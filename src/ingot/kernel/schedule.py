@@ -10,6 +10,7 @@ axis (lanes are independent points), whichever the kernel's loads walk with stri
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from ingot.hlo.opdef import Trait, find
 from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.tiles import SIDE_TILES, tile_axis
 
 CHUNK_WORK = 400_000
 """Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
@@ -61,6 +63,8 @@ class LoopSchedule:
         grain: units per chunk.
         chunks: number of chunks.
         split: how a large reduction of few units is cut, or None.
+        tile: the grid axis that makes square tiles with the vector axis (`kernel.tiles`), or None;
+            it is cut into blocks as the vector axis is.
     """
 
     vector_axis: Axis | None
@@ -70,6 +74,7 @@ class LoopSchedule:
     grain: int | Dim
     chunks: int | Dim
     split: Split | None = None
+    tile: Axis | None = None
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -85,21 +90,27 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         lanes = 1
     weights = sum(_pass_work(item) for item in kernel.passes) if kernel.passes else 1
     block = lanes
+    tile = None
     if axis is not None:
         has_inner = any(item.axes for item in kernel.passes)
         per_element = _unit_work(kernel)
         if not has_inner and isinstance(per_element, int):
             block = max(lanes, CHUNK_WORK // max(per_element, 1) // lanes * lanes)
+        side = vectors.lanes(32, 1)
+        tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 else None
+        if tile is not None:
+            per_pass, block = (side,) * len(kernel.passes), SIDE_TILES * side
+    blocked = [item for item in (axis, tile) if item is not None]
     units = dim.product(
-        _ceil(item.extent, block) if item == axis else item.extent for item in kernel.grid
+        _ceil(item.extent, block) if item in blocked else item.extent for item in kernel.grid
     )
-    work = _unit_work(kernel) * (_block_work(axis, block) if axis is not None else 1)
+    work = _unit_work(kernel) * math.prod(_block_work(item, block) for item in blocked)
     grain = 1 if not work else dim.maximum(dim.floordiv(CHUNK_WORK, dim.maximum(work, 1)), 1)
     if kernel.serial:
         grain = units
     split = _split(kernel, units, weights)
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
-    return LoopSchedule(axis, per_pass, block, units, grain, chunks, split)
+    return LoopSchedule(axis, per_pass, block, units, grain, chunks, split, tile)
 
 
 def _lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:

@@ -135,12 +135,29 @@ class Memory(Arithmetic):
                     align or type.alignment,
                 )
             return
+        value, mask = self._widened(value, mask)
+        type = value.type
         declared = self.module.declare(
             f"llvm.masked.store.{type.suffix}.{pointer.type.suffix}",
             VOID,
             [type, pointer.type, mask.type],
         )
         self._call_aligned(declared.text, VOID, [value, pointer, mask], 1, align or type.alignment)
+
+    def _widened(self, value: Value, mask: Value) -> tuple[Value, Value]:
+        """Return what a masked store stores, filled up to a whole register.
+
+        LLVM 22 miscompiles a masked store of truncated integers whose mask is known to have one
+        lane: it stores the wide integer. With a whole register it does not store truncated.
+        """
+        type, bits = value.type, self.module.vector_bits
+        lanes = bits // type.element.bits
+        if bits == 0 or type.element.is_float or type.lanes >= lanes:
+            return value, mask
+        places = [lane if lane < type.lanes else -1 for lane in range(lanes)]
+        off = [min(lane, type.lanes) for lane in range(lanes)]
+        wide_mask = self.shuffle(mask, const(mask.type, False), off)
+        return self.shuffle(value, undef(type), places), wide_mask
 
     def _piece_lanes(self, type: Type) -> int:
         """Return the lanes of one register.

@@ -63,25 +63,30 @@ class LoopEmitter:
         if vector_axis is None:
             body()
         else:
-            self._vector_block(vector_axis, self.emitter.names[vector_axis.name], body)
+            self._vector_block(vector_axis, body)
         self.emitter.close_scope()
         return []
 
     def _unit_axes(self) -> list[Axis]:
-        """Return the axes that units count, the blocks of the vector axis last."""
-        vector_axis, block = self.schedule.vector_axis, self.schedule.block
-        axes = [axis for axis in self.kernel.grid if axis != vector_axis]
-        if vector_axis is not None:
-            blocks = dim.floordiv(vector_axis.extent + block - 1, block)
-            axes.append(Axis(vector_axis.name, blocks))
-        return axes
+        """Return the axes that units count, the axes that are cut into blocks last."""
+        cut, block = self._cut_axes(), self.schedule.block
+        axes = [axis for axis in self.kernel.grid if axis not in cut]
+        return axes + [Axis(a.name, dim.floordiv(a.extent + block - 1, block)) for a in cut]
 
-    def _vector_block(self, axis: Axis, block: IndexValue, body: Callable[[], None]) -> None:
+    def _cut_axes(self) -> list[Axis]:
+        vector_axis = self.schedule.vector_axis
+        return [vector_axis] if vector_axis is not None else []
+
+    def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
+        """Return the first point of the current block of a cut axis, and the one after its last."""
+        f = self.f
+        low = f.imul(self.emitter.names[axis.name], self.schedule.block)
+        return low, f.imin(f.iadd(low, self.schedule.block), self.emitter.index(axis.extent))
+
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
-        f, lanes = self.f, self.schedule.lanes[0]
-        extent = self.emitter.index(axis.extent)
-        low = f.imul(block, self.schedule.block)
-        high = f.imin(f.iadd(low, self.schedule.block), extent)
+        lanes = self.schedule.lanes[0]
+        low, high = self._block_bounds(axis)
         changing = frozenset((axis.name,))
         self._prepare(self.kernel.passes, changing | self._pass_axes())
         whole = divides(lanes, axis.extent, self.schedule.block)
@@ -113,8 +118,7 @@ class LoopEmitter:
         `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
         """
         f = self.f
-        rounded = f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
-        whole = high if only_whole else rounded
+        whole = high if only_whole else self._rounded(low, high, lanes)
 
         def full(position: Value, values: list[Value]) -> list[Value]:
             return self._at(name, position, Lanes(name, lanes), values, body)
@@ -131,6 +135,11 @@ class LoopEmitter:
             return self._at(name, whole, Lanes(name, lanes, mask), values, body)
 
         return f.if_(f.ilt(whole, high), tail, otherwise=values)
+
+    def _rounded(self, low: IndexValue, high: IndexValue, lanes: int) -> IndexValue:
+        """Return `high` less what is no whole block of lanes from `low` on."""
+        f = self.f
+        return f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
 
     def _at(
         self, name: str, position: IndexValue, lanes: Lanes, values: list[Value], body: Block
