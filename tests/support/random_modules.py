@@ -75,9 +75,7 @@ def random_symbolic_module(seed: int, *, steps: int = 12) -> Module:
     return maker.module(steps)
 
 
-def random_inputs(
-    module: Module, seed: int, sizes: Mapping[str, int] | None = None
-) -> list[Array]:
+def random_inputs(module: Module, seed: int, sizes: Mapping[str, int] | None = None) -> list[Array]:
     """Return inputs for the entry's parameters: moderate numbers, exact in every float type.
 
     `sizes` are the values of symbolic sizes.
@@ -98,6 +96,10 @@ def _random_array(generator: np.random.Generator, shape: Shape) -> Array:
     if shape.dtype.is_integer:
         return generator.integers(-9, 10, dims).astype(storage)
     return (generator.integers(-32, 33, dims) / 8).astype(storage)
+
+
+def _may_be_negative(element: DType) -> bool:
+    return element.is_float or (element.is_integer and element.is_signed)
 
 
 def _too_large(dims: Sequence[int | Dim]) -> bool:
@@ -214,7 +216,7 @@ class Maker:
     def _compare(self) -> Instruction:
         # On floats only where no rounding error can come before: on parameters and constants.
         exact = ("parameter", "constant")
-        first = self._any(lambda shape: shape.dtype is not F32)
+        first = self._any(lambda shape: not shape.dtype.is_float)
         if not self.smooth:
             first = self._any()
         elif self.choose.random() < 0.5:
@@ -232,13 +234,14 @@ class Maker:
 
     def _clamp(self) -> Instruction:
         operand = self._any(lambda shape: shape.dtype is not PRED)
-        bounds = [self.builder.constant(v, operand.shape.dtype) for v in (-3, 4)]
+        low = -3 if _may_be_negative(operand.shape.dtype) else 1
+        bounds = [self.builder.constant(v, operand.shape.dtype) for v in (low, 4)]
         return self.builder.clamp(bounds[0], operand, bounds[1])
 
     def _convert(self) -> Instruction:
         target = self.choose.choice((F32, PRED, S32))
         # A float to an integer or pred would show rounding errors.
-        operand = self._any(lambda s: target is F32 or s.dtype is not F32 or not self.smooth)
+        operand = self._any(lambda s: target is F32 or not s.dtype.is_float or not self.smooth)
         return self.builder.emit("convert", operand, shape=operand.shape.with_dtype(target))
 
     def _constant(self) -> Instruction:
@@ -338,7 +341,7 @@ class Maker:
         element = operand.shape.dtype
         names = ("and", "or") if element is PRED else ("add", "maximum", "minimum")
         name = self.choose.choice(names)
-        lowest = -100 if element.is_signed else 0
+        lowest = -100 if _may_be_negative(element) else 0
         starts = {"and": True, "or": False, "add": 0, "maximum": lowest, "minimum": 100}
         count = self.choose.randint(1, operand.shape.rank)
         places = tuple(sorted(self.choose.sample(range(operand.shape.rank), count)))
@@ -347,6 +350,8 @@ class Maker:
         return self.builder.reduce(operand, start, dimensions=places, to_apply=reducer)
 
     def _dot(self) -> Instruction:
+        if F32 not in self.elements:
+            return self._binary()
         lhs = self._any(lambda shape: shape.dtype is F32 and shape.rank > 0)
         columns = self.choose.choice(self.sizes)
         if _too_large((*lhs.shape.dims, columns)):
