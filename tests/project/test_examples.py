@@ -16,6 +16,7 @@ EXPECTED = {
     "fused_reduce": r"reduce_sum\(x \+ y \* z\) over 1048576 numbers: 785975\.",
     "training_step": r"held-out accuracy: (0\.9[1-9]|1\.0)",
     "keras_mlp": r"accuracy: (0\.9[1-9]|1\.0).*\n.*predict agrees with evaluate: True",
+    "keras_cnn": r"training loss.*\nheld-out loss: 0\.\d+, accuracy: (0\.9[1-9]|1\.0)",
     "control_flow": r"eigenvalue 4\.7320\d after 14 steps\n.*\(0\.6000, 0\.8000\)\n.*\(3\.0000, 4",
     "shapes": r"batch 1000: rows sum to 1000\.\d+, both ways agree: True",
     "errors": r"a string op: InvalidArgumentError(.|\n)*shapes that do not fit: InvalidArgument",
