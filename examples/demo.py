@@ -66,16 +66,17 @@ def run(console: Console) -> None:
 
 def report(console: Console, measured: dict[str, Measured], facts: dict[str, Facts]) -> None:
     """Print the tables, then one kernel on its way through the compiler."""
-    show.section(console, "What was compiled", show.compiled(facts))
+    show.section(console, "What was compiled", show.subjects(), show.compiled(facts))
     show.section(console, "How fast it is", show.times(measured), show.compile_times(measured))
     show.section(console, "What it computes", show.qualities(measured), EXPLANATION)
     step = facts["training_step"]
-    show.section(console, "The kernels of the training step", show.kernels(step.kernels))
-    show.section(console, "Why they are what they are", show.reasons(step))
+    show.section(console, "The kernels of training_step", show.kernels(step.kernels))
+    show.section(console, "The decisions that made them", show.reasons(step))
     one = facts["fused_reduce"]
-    show.section(console, "One kernel: HLO after fusion", one.texts["hlo"].strip())
-    show.section(console, "The decisions that made it", *one.decisions)
-    show.section(console, "The same as kernel IR", one.texts["kernel"].strip())
+    hlo = show.without_metadata(one.texts["hlo"])
+    show.section(console, "fused_reduce: HLO after fusion (without its metadata)", hlo)
+    show.section(console, "The decisions that made it one kernel", *one.decisions)
+    show.section(console, "The same kernel as kernel IR", one.texts["kernel"].strip())
     loop = show.hot_loop(one.texts["llvm_optimized"])
     show.section(console, "Its inner loop as LLVM IR", loop)
 

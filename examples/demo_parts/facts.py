@@ -32,7 +32,7 @@ def of(concrete: Any) -> Facts:
     return Facts(
         sum(operation.type not in _CALLS for operation in operations),
         sum(map(_bytes_moved, operations)),
-        sum(len(computation) for computation in ingot.parse_hlo(text).computations),
+        sum(map(len, ingot.parse_hlo(text).computations.values())),
         tuple(map(_kernel, executable.kernels)),
         tuple(_copies(executable.as_text("hlo"))),
         executable.fusion_log,

@@ -106,4 +106,5 @@ class Facts:
 
     def reasons(self) -> list[tuple[str, int]]:
         """Return the decisions without the names, with how often each was taken."""
-        return Counter(re.sub(r"%\S+ ", "", text) for text in self.decisions).most_common()
+        decisions = (re.sub(r"^%\S+ (.*fused) into \S+:", r"\1:", text) for text in self.decisions)
+        return Counter(decisions).most_common()

@@ -22,11 +22,11 @@ from ingot.support.text import format_bytes, format_seconds
 
 WIDTH = 110
 SUBJECTS = {
-    "fused_reduce": "reduce_sum(x + y * z), 1 Mi numbers",
-    "training_step": "training step: 2 dense layers, Adam",
-    "keras_mlp": "Keras MLP: dropout, Adam, metrics",
+    "fused_reduce": "reduce_sum(x + y * z) over 1048576 numbers",
+    "training_step": "a tf.function: 2 dense layers, cross-entropy, tape, Adam; digits, batch 100",
+    "keras_mlp": "a Keras model: 3 dense layers, dropout, Adam, metrics; one step of fit, batch 64",
 }
-_DECISION = re.compile(r"^(?P<edge>.*?fused into \S+): (?P<reason>.*)$")
+_METADATA = re.compile(r", (?:metadata|entry_computation_layout)=\{.*\}$", re.MULTILINE)
 
 
 def make_console() -> Console:
@@ -50,11 +50,24 @@ def machine() -> str:
     )
 
 
+def subjects() -> Table:
+    """Return what the programs are."""
+    made = Table(box=None, show_header=False, pad_edge=False)
+    for name, text in SUBJECTS.items():
+        made.add_row(f"[bold]{name}[/bold]", escape(text))
+    return made
+
+
+def without_metadata(hlo: str) -> str:
+    """Return HLO text without what makes its lines long."""
+    return _METADATA.sub("", hlo.strip())
+
+
 def table(*columns: str, rows: Iterable[Iterable[str]]) -> Table:
     """Return a table: names at the left, numbers at the right."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, justify="right" if number else "left", overflow="fold")
+        made.add_column(column, justify="right" if number else "left", no_wrap=not number)
     for row in rows:
         made.add_row(*row)
     return made
@@ -64,26 +77,35 @@ def compiled(facts: dict[str, Facts]) -> Table:
     """Return the table of what went in and what came out."""
     rows = [
         (
-            SUBJECTS[name],
+            name,
             str(fact.ops),
             str(fact.instructions),
-            f"{len(fact.kernels)}" + (f" + {len(fact.copies)} copies" if fact.copies else ""),
-            f"{format_bytes(fact.bytes_read)} / {format_bytes(fact.bytes_written)}",
-            f"{format_bytes(fact.unfused_bytes)}",
-            f"{fact.unfused_bytes / (fact.bytes_read + fact.bytes_written):.1f}x less",
+            str(len(fact.kernels)),
+            str(len(fact.copies)),
             f"{fact.flops:,}",
+            format_bytes(fact.bytes_read),
+            format_bytes(fact.bytes_written),
+            format_bytes(fact.unfused_bytes),
+            f"{fact.unfused_bytes / (fact.bytes_read + fact.bytes_written):.1f}",
         )
         for name, fact in facts.items()
     ]
-    columns = ("", "TF ops in", "HLO instructions", "kernels out", "read / written per step")
-    return table(*columns, "op by op", "moved", "operations", rows=rows)
+    columns = (
+        "",
+        "TensorFlow\nops in",
+        "HLO\ninstructions",
+        "kernels\nout",
+        "operations\nper step",
+    )
+    moved = ("bytes\nread", "bytes\nwritten", "moved\nop by op", "times\nless")
+    return table(*columns, *moved, rows=rows)
 
 
 def times(measured: dict[str, Measured]) -> Table:
     """Return the table of the time per step."""
     rows = [
         (
-            SUBJECTS[name],
+            name,
             format_seconds(median(item.steps["Ingot"])),
             _time_and_ratio(item, "TensorFlow"),
             _time_and_ratio(item, "XLA"),
@@ -104,7 +126,7 @@ def compile_times(measured: dict[str, Measured]) -> Table:
     """Return the table of what compiling takes."""
     rows = [
         (
-            SUBJECTS[name],
+            name,
             format_seconds(item.compile_seconds("Ingot")),
             format_seconds(item.compile_seconds("XLA")),
             f"{item.compile_seconds('XLA') / item.compile_seconds('Ingot'):.1f} x Ingot's",
@@ -145,6 +167,7 @@ def kernels(rows: tuple[Kernel, ...]) -> Table:
     """Return the table of a program's kernels."""
     made = table("kernel", "read", "written", rows=())
     made.columns[0].ratio = 1
+    made.columns[0].no_wrap = False
     for kernel in rows:
         text = f"[bold]{kernel.kind[1:]}[/bold] {escape(_opcodes(kernel.opcodes))}"
         if kernel.lines:
