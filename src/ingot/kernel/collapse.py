@@ -21,7 +21,10 @@ Substitution = Mapping[str, "int | Dim"]
 
 
 def collapse(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with as few axes as its indices allow."""
+    """Return the kernel with as few axes as its indices allow, named in order.
+
+    Kernels that become the same loops are then equal, whatever the rank they came from.
+    """
     changed = True
     while changed:
         changed = False
@@ -31,7 +34,23 @@ def collapse(kernel: LoopKernel) -> LoopKernel:
                 kernel = _merge(kernel, *pair)
                 changed = True
                 break
-    return kernel
+    return _named_in_order(kernel)
+
+
+def _named_in_order(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with its axes named @0, @1, @2 …, the grid's first."""
+    every = [*kernel.grid, *(axis for item in kernel.passes for axis in item.axes)]
+    old_names = dict.fromkeys(axis.name for axis in every)
+    names = {old: f"@{number}" for number, old in enumerate(old_names)}
+    if all(old == new for old, new in names.items()):
+        return kernel
+
+    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(Axis(names[axis.name], axis.extent) for axis in old)
+
+    rename = Renamer({old: Dim.symbol(new) for old, new in names.items()}, names)
+    passes = tuple(replace(rename.sweep(item), axes=axes(item.axes)) for item in kernel.passes)
+    return replace(kernel, grid=axes(kernel.grid), passes=passes)
 
 
 def indices_of(kernel: LoopKernel) -> list[int | Dim]:

@@ -54,17 +54,38 @@ class Puller:
         Raises:
             UnsupportedError: the opcode cannot be part of a kernel (a fusion bug).
         """
-        key = (instruction, place)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._pull(instruction, place)
-            self._memo[key] = found
-        return found
+        # Chains of elementwise ops may be longer than Python's recursion goes deep.
+        stack = [(instruction, place)]
+        while stack:
+            item, where = stack[-1]
+            pending = [key for key in self._plain_operands(item, where) if key not in self._memo]
+            if pending:
+                stack.extend(pending)
+                continue
+            stack.pop()
+            if (item, where) not in self._memo:
+                self._memo[item, where] = self._pull(item, where)
+        return self._memo[instruction, place]
 
     def operand(self, user: Instruction, number: int, place: Place) -> Expr:
         """Return operand `number` of `user` at `place` (scalars at their only place)."""
+        return self.value(*self._operand_key(user, number, place))
+
+    def _operand_key(
+        self, user: Instruction, number: int, place: Place
+    ) -> tuple[Instruction, Place]:
         operand = user.operands[number]
-        return self.value(operand, place.at(()) if not operand.shape.dims else place)
+        return operand, (place.at(()) if not operand.shape.dims else place)
+
+    def _plain_operands(
+        self, instruction: Instruction, place: Place
+    ) -> list[tuple[Instruction, Place]]:
+        """Return what an elementwise op reads, and where; rules pull their operands themselves."""
+        known = (instruction, place) in self._memo or instruction in self.accumulators
+        if known or instruction.opcode in self.rules or not instruction.has(Trait.ELEMENTWISE):
+            return []
+        numbers = range(len(instruction.operands))
+        return [self._operand_key(instruction, number, place) for number in numbers]
 
     def _pull(self, instruction: Instruction, place: Place) -> Expr:
         if instruction in self.accumulators:

@@ -1,0 +1,51 @@
+"""Fused computations from HLO text, for the kernel tests."""
+
+from __future__ import annotations
+
+from ingot.formats.hlo_text import parse
+from ingot.hlo.computation import Computation
+
+REDUCERS = """
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+max { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+"""
+
+SOFTMAX = """p = f32[?n,64] parameter(0)
+  low = f32[] constant(-inf)
+  m = f32[?n] reduce(p, low), dimensions={1}, to_apply=max
+  mb = f32[?n,64] broadcast(m), dimensions={0}
+  s = f32[?n,64] subtract(p, mb)
+  e = f32[?n,64] exponential(s)
+  zero = f32[] constant(0)
+  t = f32[?n] reduce(e, zero), dimensions={1}, to_apply=add
+  tb = f32[?n,64] broadcast(t), dimensions={0}
+  ROOT d = f32[?n,64] divide(e, tb)"""
+
+FLAT = """x = f32[{dims}] parameter(0)
+  y = f32[{dims}] parameter(1)
+  m = f32[{dims}] multiply(x, y)
+  ROOT r = f32[{dims}] tanh(m)"""
+
+SUM = """x = f32[{dims}] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(x, zero), dimensions={{{all}}}, to_apply=add"""
+
+
+def fused(body: str) -> Computation:
+    """Return the entry computation of a module with this body."""
+    return parse(f"HloModule m\n{REDUCERS}\nENTRY e {{ {body} }}").entry
+
+
+def flat(*dims: int | str) -> Computation:
+    """Return tanh(x * y) over `dims`."""
+    return fused(FLAT.format(dims=",".join(map(str, dims))))
+
+
+def whole_sum(*dims: int | str) -> Computation:
+    """Return the sum of everything."""
+    places = ",".join(str(place) for place in range(len(dims)))
+    return fused(SUM.format(dims=",".join(map(str, dims)), all=places))

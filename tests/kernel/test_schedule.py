@@ -1,0 +1,98 @@
+"""Schedules of loop kernels: units cover the grid, chunks the units, parts a reduced axis."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
+
+from ingot.hlo.dim import Dim, evaluate
+from ingot.kernel.collapse import collapse
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.schedule import LoopSchedule, Vectors, schedule_loops
+
+AVX512, AVX2, PLAIN = Vectors(512, 32), Vectors(256, 16), Vectors(128, 16)
+
+
+def _scheduled(fused_computation, vectors=AVX512) -> tuple[LoopKernel, LoopSchedule]:
+    kernel = collapse(build_loop_kernel(fused_computation))
+    return kernel, schedule_loops(kernel, vectors)
+
+
+def _number(value, **sizes) -> int:
+    return evaluate(value, sizes)
+
+
+def _check_covers(kernel: LoopKernel, schedule: LoopSchedule, **sizes: int) -> None:
+    units = _number(schedule.units, **sizes)
+    grain, chunks = _number(schedule.grain, **sizes), _number(schedule.chunks, **sizes)
+    assert grain >= 1
+    assert (chunks - 1) * grain < units <= chunks * grain or units == chunks == 0
+    blocked = {schedule.vector_axis, schedule.tile}
+    wanted = math.prod(
+        -(-_number(axis.extent, **sizes) // schedule.block)
+        if axis in blocked
+        else _number(axis.extent, **sizes)
+        for axis in kernel.grid
+    )
+    assert units == wanted
+
+
+@pytest.mark.parametrize("vectors", [AVX512, AVX2, PLAIN])
+@given(dims=st.lists(st.integers(0, 3000), min_size=1, max_size=3))
+def test_chunks_cover_the_units(vectors: Vectors, dims: list[int]) -> None:
+    _check_covers(*_scheduled(flat(*dims), vectors))
+
+
+@given(size=st.integers(0, 10**7))
+def test_chunks_cover_symbolic_units(size: int) -> None:
+    _check_covers(*_scheduled(flat("?n", 5)), n=size)
+    _check_covers(*_scheduled(fused(SOFTMAX)), n=size)
+
+
+@given(size=st.integers(0, 10**8))
+def test_parts_of_a_split_reduction_cover_the_axis(size: int) -> None:
+    _, schedule = _scheduled(whole_sum("?n"))
+    assert schedule.split is not None
+    length, count = (_number(v, n=size) for v in (schedule.split.length, schedule.split.count))
+    assert 1 <= count <= 257
+    assert length * count >= size
+    assert (count - 1) * length < max(size, 1)
+
+
+@pytest.mark.parametrize(("size", "splits"), [(1000, False), (200_000_000, True)])
+def test_only_large_reductions_are_split(size: int, splits: bool) -> None:
+    _, schedule = _scheduled(whole_sum(size))
+    assert (schedule.split is not None) == splits
+
+
+def test_small_kernels_are_one_chunk_and_large_ones_many() -> None:
+    assert _scheduled(flat(1000))[1].chunks == 1
+    assert _number(_scheduled(flat(50_000_000))[1].chunks) > 8
+
+
+@pytest.mark.parametrize("vectors", [AVX512, AVX2, PLAIN])
+def test_lanes_fill_registers(vectors: Vectors) -> None:
+    _, schedule = _scheduled(flat(10_000), vectors)
+    (lanes,) = set(schedule.lanes)
+    assert lanes % vectors.lanes(32, 1) == 0
+
+
+def test_rows_are_reduced_across_lanes_and_columns_along_the_grid() -> None:
+    row = """p = f32[512,256] parameter(0)
+      zero = f32[] constant(0)
+      ROOT r = f32[512] reduce(p, zero), dimensions={1}, to_apply=add"""
+    assert _scheduled(fused(row))[1].vector_axis is None
+    column = row.replace("[512] reduce", "[256] reduce").replace("={1}", "={0}")
+    kernel, schedule = _scheduled(fused(column))
+    assert schedule.vector_axis in kernel.grid
+
+
+def test_sizes_are_symbols_to_the_end() -> None:
+    _, schedule = _scheduled(flat("?n"))
+    assert isinstance(schedule.units, Dim)
+    assert isinstance(schedule.chunks, Dim)
