@@ -26,6 +26,9 @@ CHUNK_WORK = 400_000
 """Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
 
 EXPENSIVE_WEIGHT = 12
+GATHER_PENALTY = 4
+"""A gathered load costs as much as this many loads in one piece gain."""
+
 MAX_SPLITS = 256
 LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 """Combiners with an identity: lanes may start from it and be folded at the end."""
@@ -144,10 +147,10 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
     inner = [item for item in kernel.passes if item.axes]
     if not inner:
         return _best_store_axis(kernel)
-    along_pass = sum(_unit_strides(item.exprs, item.axes[-1].name) for item in inner)
+    along_pass = sum(_walk_score(item.exprs, item.axes[-1].name) for item in inner)
     along_grid = Counter(
         {
-            axis: sum(_unit_strides(item.exprs, axis.name) for item in inner)
+            axis: sum(_walk_score(item.exprs, axis.name) for item in inner)
             for axis in kernel.grid
             if axis.extent != 1
         }
@@ -171,12 +174,11 @@ def _best_store_axis(kernel: LoopKernel) -> Axis:
     return max(reversed(kernel.grid), key=lambda axis: scores[axis])
 
 
-def _unit_strides(exprs: tuple[Expr, ...], name: str) -> int:
-    return sum(
-        1
-        for item in walk(exprs)
-        if item.op == "load" and coefficient(item.payload.index, name) == 1
-    )
+def _walk_score(exprs: tuple[Expr, ...], name: str) -> int:
+    """Return how well lanes along `name` read memory: in one piece, the same element, or gathered."""
+    steps = [coefficient(item.payload.index, name) for item in walk(exprs) if item.op == "load"]
+    gathered = sum(1 for step in steps if step not in (0, 1))
+    return sum(1 for step in steps if step == 1) - GATHER_PENALTY * gathered
 
 
 def _is_column_reduction(kernel: LoopKernel) -> bool:
