@@ -70,8 +70,8 @@ def _trial(
         properties=set(context.properties),
         log=[],
         timings=[],
-        notes=[],
         settled={},
+        remarks=[],
     )
     run_passes(step, copy, trial)
     return copy, trial
