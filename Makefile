@@ -52,6 +52,7 @@ bench: $(BENCH)
 docs: $(DEV)
 	$(BIN)/python tools/make_docs.py
 	$(BIN)/python tools/doc_examples.py
+	$(BIN)/python tools/fusion_picture.py
 
 format: $(DEV)
 	$(BIN)/ruff format .
