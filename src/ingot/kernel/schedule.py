@@ -91,7 +91,6 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     else:
         per_pass = tuple(_pass_lanes(kernel, item, vectors) for item in kernel.passes)
         lanes = 1
-    weights = sum(_pass_work(item) for item in kernel.passes) if kernel.passes else 1
     block = lanes
     tile = None
     if axis is not None:
@@ -107,11 +106,12 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     units = dim.product(
         _ceil(item.extent, block) if item in blocked else item.extent for item in kernel.grid
     )
-    work = _unit_work(kernel) * math.prod(_block_work(item, block) for item in blocked)
+    points = math.prod(_block_work(item, block) for item in blocked)
+    work = _unit_work(kernel) * points
     grain = 1 if not work else dim.maximum(dim.floordiv(CHUNK_WORK, dim.maximum(work, 1)), 1)
     if kernel.serial:
         grain = units
-    split = _split(kernel, units, weights)
+    split = _split(kernel, units, points)
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     return LoopSchedule(axis, per_pass, block, units, grain, chunks, split, tile)
 
@@ -248,13 +248,12 @@ def _unit_work(kernel: LoopKernel) -> int | Dim:
     return total
 
 
-def _split(kernel: LoopKernel, units: int | Dim, weights: int | Dim) -> Split | None:
-    """Cut a reduction when there are too few units to share it out.
+def _split(kernel: LoopKernel, units: int | Dim, points: int) -> Split | None:
+    """Cut a reduction when there are too few units, of `points` grid points each, to share it out.
 
     Only kernels whose first pass is the only one with axes: then the parts are combined and the
     rest runs once.
     """
-    del weights
     if kernel.serial or not kernel.passes or not isinstance(units, int) or units >= 16:
         return None
     first, *rest = kernel.passes
@@ -263,7 +262,7 @@ def _split(kernel: LoopKernel, units: int | Dim, weights: int | Dim) -> Split | 
     if not _folds_lanes(first):
         return None
     outer = first.axes[0].extent
-    per_step = _pass_work(first)
+    per_step = _pass_work(first) * points
     if isinstance(per_step, int) and isinstance(outer, int):
         if per_step * units < 2 * CHUNK_WORK or outer < 2:
             return None
@@ -274,7 +273,7 @@ def _split(kernel: LoopKernel, units: int | Dim, weights: int | Dim) -> Split | 
     if isinstance(outer, int):
         return None
     inner = dim.product(axis.extent for axis in first.axes[1:])
-    step_work = dim.maximum(inner * _weight(first.exprs) * units, 1)
+    step_work = dim.maximum(inner * _weight(first.exprs) * units * points, 1)
     by_work = dim.maximum(dim.floordiv(CHUNK_WORK, step_work), 1)
     length = dim.maximum(by_work, _ceil(outer, MAX_SPLITS))
     if len(first.axes) == 1:
