@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop import emit_loop_kernel
+from ingot.cpu.emit.sort import emit_sort_kernel
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.collapse import collapse
@@ -22,10 +23,11 @@ from ingot.kernel.contraction_schedule import schedule_contraction
 from ingot.kernel.convolution import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.expr import walk
 from ingot.kernel.fingerprint import fingerprint, kernel_text
-from ingot.kernel.ir import ContractionKernel, Kernel
+from ingot.kernel.ir import ContractionKernel, Kernel, SortKernel
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
+from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
@@ -93,6 +95,8 @@ def lower_fusion(fused: Computation) -> Kernel:
     """Return the kernel of a fused computation."""
     if fused.root.opcode in UPDATES:
         return build_update_kernel(fused)
+    if fused.root.opcode == "sort":
+        return build_sort_kernel(fused)
     if find_dot(fused) is not None:
         return build_contraction_kernel(fused)
     convolution = find_convolution(fused)
@@ -211,4 +215,6 @@ def emit_kernel(
     if isinstance(kernel, ContractionKernel):
         schedule = schedule_contraction(kernel, vectors)
         return emit_contraction_kernel(module, name, kernel, schedule, target)
+    if isinstance(kernel, SortKernel):
+        return emit_sort_kernel(module, name, kernel, schedule_sort(kernel), target)
     return emit_loop_kernel(module, name, kernel, schedule_loops(kernel, vectors), target.has_fma)

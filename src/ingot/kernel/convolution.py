@@ -36,7 +36,7 @@ from ingot.kernel.puller import Puller
 from ingot.kernel.window import symbol
 from ingot.support.diagnostics import InternalError
 
-MIN_FEATURES = 4
+MIN_FEATURES = 2
 """Output features per group below which a matrix product would waste its vectors."""
 
 BATCH, M, N, K = "@g", "@m", "@n", "@k"

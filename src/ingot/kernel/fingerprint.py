@@ -10,7 +10,7 @@ import hashlib
 
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel.expr import Access, Expr, Scalar, walk
-from ingot.kernel.ir import Axis, ContractionKernel, Kernel, LoopKernel, Pass, Store
+from ingot.kernel.ir import Axis, ContractionKernel, Kernel, LoopKernel, Pass, SortKernel, Store
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -18,6 +18,8 @@ def kernel_text(kernel: Kernel) -> str:
     writer = _Writer()
     if isinstance(kernel, LoopKernel):
         return writer.loop(kernel)
+    if isinstance(kernel, SortKernel):
+        return writer.sort(kernel)
     return writer.contraction(kernel)
 
 
@@ -53,6 +55,13 @@ class _Writer:
         self.lines.append(f"  rhs = {self._expr(kernel.rhs, '  ')}")
         for store in kernel.stores:
             self._store(store, "  ")
+        return "\n".join(self.lines) + "\n"
+
+    def sort(self, kernel: SortKernel) -> str:
+        extents = f"{kernel.outer} x {kernel.length} x {kernel.inner}"
+        self.lines.append(f"sort kernel of {kernel.operands} as [{extents}] along the second")
+        self._buffers(kernel)
+        self.lines.append(f"  left comes first if {self._expr(kernel.comparator, '  ')}")
         return "\n".join(self.lines) + "\n"
 
     def _buffers(self, kernel: Kernel) -> None:

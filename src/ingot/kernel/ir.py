@@ -206,7 +206,42 @@ class ContractionKernel:
         return kernel_symbols(exprs, axes, [store.index for store in self.stores])
 
 
-Kernel = LoopKernel | ContractionKernel
+@dataclass(frozen=True)
+class SortKernel:
+    """Rows sorted together, stably: element (outer, position, inner) of every operand.
+
+    Attributes:
+        outer, length, inner: extents; a row is `length` elements, `inner` apart.
+        comparator: whether the left elements come before the right ones; arguments are left and
+            right of operand 0, then of operand 1 …
+        buffers: arguments; results stand last, in the order of the operands.
+        operands: buffer number of each operand.
+    """
+
+    outer: int | Dim
+    length: int | Dim
+    inner: int | Dim
+    comparator: Expr
+    buffers: tuple[Buffer, ...]
+    operands: tuple[int, ...]
+
+    @property
+    def elements(self) -> tuple[DType, ...]:
+        """Element type of each operand."""
+        return tuple(self.buffers[number].dtype for number in self.operands)
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression."""
+        return (self.comparator,)
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        return kernel_symbols((), [], [self.outer, self.length, self.inner])
+
+
+Kernel = LoopKernel | ContractionKernel | SortKernel
 
 
 def kernel_symbols(

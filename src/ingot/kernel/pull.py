@@ -52,7 +52,7 @@ def combiner_exprs(
         if instruction.opcode == "constant":
             given: ConstantAttributes = instruction.attributes
             found = ex.constant(given.literal.scalar)
-        elif instruction.has(Trait.ELEMENTWISE):
+        elif instruction.has(Trait.ELEMENTWISE) or instruction.opcode == "bitcast-convert":
             args = tuple(visit(operand) for operand in instruction.operands)
             found = ex.make(
                 instruction.opcode, instruction.shape.dtype, args, instruction.attributes

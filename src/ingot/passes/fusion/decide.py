@@ -160,7 +160,7 @@ def _materialize(
 def _new_group(root: Instruction) -> Group:
     group = Group([root])
     frames = group.frames
-    if root.opcode in IN_PLACE:
+    if root.opcode in IN_PLACE or root.opcode == "sort":
         group.kind = GroupKind.IN_PLACE
         frames.frames[root] = None
     elif root.shape.is_tuple:

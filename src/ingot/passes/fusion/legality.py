@@ -34,9 +34,7 @@ _SHAPING = frozenset(
 IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 REDUCTIONS = frozenset({"reduce", "reduce-window"})
 CONTRACTIONS = {
-    "dot": frozenset(
-        {"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"}
-    ),
+    "dot": frozenset({"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"}),
     "convolution": frozenset({"convert", "copy"}),
 }
 """Contractions, and what each of them does to its operands on the way in."""
@@ -48,7 +46,7 @@ _MASKING = frozenset({"pad", "concatenate"})
 def is_fusible(instruction: Instruction) -> bool:
     """Whether an instruction can be computed inside a kernel."""
     opcode = instruction.opcode
-    if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter"):
+    if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter", "sort"):
         return False
     if opcode == "constant":
         given: ConstantAttributes = instruction.attributes
@@ -58,6 +56,7 @@ def is_fusible(instruction: Instruction) -> bool:
         or opcode in IN_PLACE
         or opcode in REDUCTIONS
         or opcode in CONTRACTIONS
+        or opcode == "sort"
         or instruction.has(Trait.ELEMENTWISE)
     )
 
@@ -68,6 +67,8 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     In-place ops update their first operands where they lie. Contractions read each operand element
     many times, so only what moves or casts elements is done on the way in.
     """
+    if user.opcode == "sort":
+        return True
     if user.opcode in CONTRACTIONS:
         return producer.opcode not in CONTRACTIONS[user.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
@@ -82,6 +83,8 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return "its result is a tuple"
     if len(group.members) >= MAX_MEMBERS:
         return f"the kernel already has {MAX_MEMBERS} instructions"
+    if producer.opcode == "sort":
+        return "a sort is a kernel of its own"
     if producer.opcode in IN_PLACE:
         return "it updates its operand in place"
     frame = group.frames.frames.get(producer)
@@ -155,8 +158,8 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
 
 def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot be a further result of `group`; empty if it can."""
-    if group.kind is GroupKind.IN_PLACE:
-        return "an in-place kernel has one result"
+    if group.kind is GroupKind.IN_PLACE or producer.opcode == "sort":
+        return "an in-place kernel has one result, and so has a sort"
     frame = group.frame_without_ones(producer)
     if frame is None:
         return "it is read at other places than it is computed at"

@@ -12,6 +12,7 @@ from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
+from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
 from ingot.passes.simplify.calls import (
     CallInliner,
@@ -42,7 +43,8 @@ FIXED_POINT = FixedPoint(
 )
 
 EXPANSION = Pipeline(
-    "expansion", (ComparisonExpander(), RngBitGeneratorExpander(), SelectAndScatterExpander())
+    "expansion",
+    (TopKExpander(), ComparisonExpander(), RngBitGeneratorExpander(), SelectAndScatterExpander()),
 )
 
 DOTS = FixedPoint(

@@ -1,0 +1,61 @@
+"""`topk` as a stable sort of values with their indices, cut off after k.
+
+Source: the meaning is the evaluator's:
+floats in total order, equal elements by index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.indexing import TopKAttributes
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class TopKExpander(Pass):
+    """Rewrites `topk` into `sort` and slices."""
+
+    name: ClassVar[str] = "topk-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in [i for i in computation.instructions if i.opcode == "topk"]:
+                computation.replace(item, _sorted(item, module))
+                changed = True
+        return changed
+
+
+def _sorted(topk: Instruction, module: Module) -> Instruction:
+    given: TopKAttributes = topk.attributes
+    (operand,) = topk.operands
+    build = Builder(topk.computation, topk.metadata)
+    dims = operand.shape.dims
+    last = len(dims) - 1
+    indices = build.iota(shape=Shape.array(S32, dims), iota_dimension=last)
+    ordered = build.sort(
+        operand,
+        indices,
+        dimensions=(last,),
+        is_stable=True,
+        to_apply=module.take(_comparator(operand.shape, given.largest)),
+    )
+    cut = tuple((0, given.k if place == last else size, 1) for place, size in enumerate(dims))
+    return build.tuple(*(build.slice(build.element_of(ordered, n), slice=cut) for n in (0, 1)))
+
+
+def _comparator(operand: Shape, largest: bool) -> Computation:
+    b = Builder("comes_first")
+    scalar, index = Shape.array(operand.dtype, ()), Shape.array(S32, ())
+    left, right, *_ = (b.parameter(n, s) for n, s in enumerate((scalar, scalar, index, index)))
+    kind = "TOTALORDER" if operand.dtype.is_float else ""
+    return b.build(b.compare(left, right, direction="GT" if largest else "LT", type=kind))
