@@ -100,7 +100,7 @@ def _joint_stores(
         for number, update in enumerate(updates)
     ]
     arguments += updates
-    replacements = {
+    replacements: dict[Expr, Expr] = {
         item: arguments[item.payload] for item in walk(combiner.results) if item.op == "argument"
     }
     return tuple(
