@@ -66,7 +66,8 @@ def run(console: Console) -> None:
 
 def report(console: Console, measured: dict[str, Measured], facts: dict[str, Facts]) -> None:
     """Print the tables, then one kernel on its way through the compiler."""
-    show.section(console, "What was compiled", show.subjects(), show.compiled(facts))
+    what = (show.subjects(), show.compiled(facts), show.moved(facts))
+    show.section(console, "What was compiled", *what)
     show.section(console, "How fast it is", show.times(measured), show.compile_times(measured))
     show.section(console, "What it computes", show.qualities(measured), EXPLANATION)
     step = facts["training_step"]

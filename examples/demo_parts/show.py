@@ -83,22 +83,27 @@ def compiled(facts: dict[str, Facts]) -> Table:
             str(len(fact.kernels)),
             str(len(fact.copies)),
             f"{fact.flops:,}",
-            format_bytes(fact.bytes_read),
-            format_bytes(fact.bytes_written),
-            format_bytes(fact.unfused_bytes),
-            f"{fact.unfused_bytes / (fact.bytes_read + fact.bytes_written):.1f}",
         )
         for name, fact in facts.items()
     ]
-    columns = (
-        "",
-        "TensorFlow\nops in",
-        "HLO\ninstructions",
-        "kernels\nout",
-        "operations\nper step",
-    )
-    moved = ("bytes\nread", "bytes\nwritten", "moved\nop by op", "times\nless")
-    return table(*columns, *moved, rows=rows)
+    columns = ("", "TensorFlow ops in", "HLO instructions", "kernels out", "copies out")
+    return table(*columns, "operations per step", rows=rows)
+
+
+def moved(facts: dict[str, Facts]) -> Table:
+    """Return the table of the bytes that go through memory."""
+    rows = [
+        (
+            name,
+            format_bytes(fact.bytes_read),
+            format_bytes(fact.bytes_written),
+            format_bytes(fact.unfused_bytes),
+            f"{fact.unfused_bytes / (fact.bytes_read + fact.bytes_written):.1f} x Ingot's",
+        )
+        for name, fact in facts.items()
+    ]
+    columns = ("moved per step", "read", "written", "read and written op by op", "")
+    return table(*columns, rows=rows)
 
 
 def times(measured: dict[str, Measured]) -> Table:
