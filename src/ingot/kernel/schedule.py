@@ -118,9 +118,9 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
 
 def _lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
     """Whether two lanes may combine into one element, where one of both would be lost."""
+    results = {number for number, buffer in enumerate(kernel.buffers) if buffer.is_output}
     reads_back = kernel.serial and any(
-        node.op == "load" and kernel.buffers[node.payload.buffer].is_output
-        for node in walk(kernel.exprs)
+        node.op == "load" and node.payload.buffer in results for node in walk(kernel.exprs)
     )
     return any(
         (reads_back or store.combiner is not None) and coefficient(store.index, axis.name) != 1
