@@ -17,7 +17,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import Diagnostic, UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,16 @@ class SizePlan:
 def parameter_leaves(module: Module) -> list[tuple[str, Shape]]:
     """Return (name, shape) of every flattened entry parameter."""
     return [
-        (".".join((parameter.metadata.op_name or parameter.name, *map(str, path))), shape)
+        (".".join((_name_of(parameter), *map(str, path))), shape)
         for parameter in module.entry.parameters
         for path, shape in parameter.shape.leaves()
     ]
+
+
+def _name_of(parameter: Instruction) -> str:
+    """Return what messages call a parameter; one with an op type names the op in its metadata."""
+    origin = parameter.metadata
+    return parameter.name if origin.op_type else origin.op_name or parameter.name
 
 
 def plan_sizes(module: Module) -> SizePlan:
@@ -73,10 +79,8 @@ def plan_sizes(module: Module) -> SizePlan:
         for place, size in enumerate(shape.dims):
             if isinstance(size, Dim) and size.is_symbol and size.text not in bindings:
                 bindings[size.text] = Binding(size.text, number, place)
-    reasons = [
-        _reason(parameter)
-        for parameter in module.entry.parameters
-        for _ in parameter.shape.leaves()
+    parameters = [
+        parameter for parameter in module.entry.parameters for _ in parameter.shape.leaves()
     ]
     constraints: list[Constraint] = []
     for number, (name, shape) in enumerate(leaves):
@@ -86,22 +90,25 @@ def plan_sizes(module: Module) -> SizePlan:
             bound = bindings.get(size.text)
             if bound is not None and (bound.parameter, bound.place) == (number, place):
                 continue
-            message = (
-                f"dimension {place} of '{name}' must be {_explain(size, bindings, leaves)}"
-                f"{reasons[number]}; pass arguments whose sizes agree"
-            )
-            constraints.append(Constraint(number, place, size, message))
+            wanted = _explain(size, bindings, leaves)
+            message = f"dimension {place} of '{name}' must be {wanted}"
+            refusal = _refusal(message, parameters[number])
+            constraints.append(Constraint(number, place, size, refusal))
             _require_bound(size, bindings, name, shape)
     return SizePlan(tuple(bindings.values()), tuple(constraints))
 
 
-def _reason(parameter: Instruction) -> str:
-    """Return which op decided the sizes of a parameter, where the front end knows it."""
+def _refusal(message: str, parameter: Instruction) -> str:
+    """Return the text of a constraint, with the op that demands it where the front end knows."""
     origin = parameter.metadata
-    if not origin.op_type:
-        return ""
-    place = f" at {origin.location}" if origin.location is not None else ""
-    return f", as {origin.op_type}{place} needs it"
+    found = Diagnostic(
+        message,
+        op_type=origin.op_type,
+        op_name=origin.op_name if origin.op_type else "",
+        location=origin.location,
+        hint="pass arguments whose sizes agree",
+    )
+    return found.render_facts()
 
 
 def _explain(size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:

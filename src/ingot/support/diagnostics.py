@@ -64,7 +64,11 @@ class Diagnostic:
 
     def render(self) -> str:
         """Return the diagnostic as the text that users see."""
-        lines = [f"error[{self.code}]: {self.message}"]
+        return f"error[{self.code}]: {self.render_facts()}"
+
+    def render_facts(self) -> str:
+        """Return the text without its headline: the message, then a line for each fact."""
+        lines = [self.message]
         if self.span is not None:
             lines.extend(self.span.lines())
         if self.instruction:

@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
+from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.modules import errors
-from ingot.support.diagnostics import IngotError, InternalError, ResourceError
+from ingot.runtime.execute import FIRST_CONSTRAINT
+from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 
-HEADLINE = "Ingot cannot compile"
+CANNOT_COMPILE = "Ingot cannot compile"
+CANNOT_RUN = "Ingot cannot run"
+
+_MOST_INPUTS = 8
+"""Inputs whose shapes a message shows."""
 
 _TRACED_NAME = re.compile(r"__(?:inference|forward|inference___backward)_(.+)_\d+")
 _OWN_NODES = frozenset({"launch"})
@@ -40,13 +47,29 @@ def function_text(name: str) -> str:
 def status_of(error: BaseException, function: str) -> tuple[int, str]:
     """Return TensorFlow's status code and the text for an error of `function`."""
     if isinstance(error, IngotError):
-        text = f"{HEADLINE} {function_text(function)}:\n{error.diagnostic.render()}"
+        headline = CANNOT_RUN if isinstance(error, ExecutionError) else CANNOT_COMPILE
+        text = f"{headline} {function_text(function)}:\n{error.diagnostic.render()}"
         return _code(error), text
     lines = "".join(traceback.format_exception(error))
     return (
         capi.INTERNAL,
         f"Ingot failed on {function_text(function)}. This is a bug in Ingot.\n{lines}",
     )
+
+
+def run_error(info: ProgramInfo, code: int, sizes: Sequence[Sequence[int]]) -> ExecutionError:
+    """Return the error for what a compiled program returned on inputs of these sizes."""
+    given = [
+        f"{param.name or f'input {number}'} is {param.dtype}[{','.join(map(str, dims))}]"
+        for number, (param, dims) in enumerate(zip(info.params, sizes, strict=True))
+        if None in param.dims
+    ]
+    more = f" and {len(given) - _MOST_INPUTS} more" if len(given) > _MOST_INPUTS else ""
+    notes = (", ".join(given[:_MOST_INPUTS]) + more,) if given else ()
+    if code <= FIRST_CONSTRAINT:
+        message = info.constraints[FIRST_CONSTRAINT - code]
+        return ExecutionError(message, code="INGOT0504", notes=notes)
+    return ExecutionError(info.run_errors[code - 1], code="INGOT0505", notes=notes)
 
 
 def _code(error: IngotError) -> int:
@@ -73,7 +96,7 @@ def keep_own_text(interpolate: Any) -> Any:
     """
 
     def interpolated(scope: Any, message: str, node_names: Any, debug_info: Any) -> str:
-        if HEADLINE in message or _OWN_NODES.issuperset(node_names):
+        if CANNOT_COMPILE in message or CANNOT_RUN in message or _OWN_NODES.issuperset(node_names):
             return without_wrapper(message.strip())
         return str(interpolate(scope, message, node_names, debug_info))
 

@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.errors import function_text, status_of
-from ingot.frontends.tensorflow.launch_records import LAUNCH, VARIABLE, VARIANT
+from ingot.frontends.tensorflow.errors import run_error, status_of
+from ingot.frontends.tensorflow.launch_records import FAILED, LAUNCH, MISS, VARIABLE, VARIANT
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -193,15 +193,28 @@ class Launch:
                 return report
         return None
 
+    def explain(self, variant: int, dims: Any, code: int) -> tuple[int, str]:
+        """Return (status code, text) for the program of a variant that refused its inputs.
+
+        Args:
+            variant: address of the native record.
+            dims: the sizes of each input.
+            code: what the program returned.
+        """
+        ranks, found = next(
+            (ranks, item)
+            for ranks, item in self._variants.items()
+            if ctypes.addressof(item.record) == variant
+        )
+        sizes = _input_sizes(ranks, dims, self.record.num_inputs)
+        return status_of(run_error(found.compiled.program.info, code, sizes), self.name)
+
     def _publish(self, ranks: Ranks, compiled: Compiled) -> None:
         record: Any = VARIANT.structure()
         variant = _Variant(compiled, record)
         program = compiled.program
         record.program = program.record_address
         record.ranks = _array(variant, ctypes.c_int64, ranks)
-        info = program.info
-        record.constraints = _texts(variant, self.name, info.constraints)
-        record.run_errors = _texts(variant, self.name, info.run_errors)
         record.next = self.record.variants
         self._variants[ranks] = variant
         # An aligned 8-byte store is one instruction, and x86 and the interpreter's own locks keep
@@ -219,14 +232,6 @@ def _array(variant: _Variant, item: Any, values: Sequence[int]) -> int:
     return ctypes.addressof(array)
 
 
-def _texts(variant: _Variant, name: str, texts: Sequence[str]) -> int:
-    buffers = [
-        ctypes.create_string_buffer(f"In {function_text(name)}: {text}".encode()) for text in texts
-    ]
-    variant.kept.append(buffers)
-    return _array(variant, ctypes.c_uint64, [ctypes.addressof(item) for item in buffers])
-
-
 def _input_sizes(ranks: Any, dims: Any, count: int) -> Sizes:
     return tuple(tuple(dims[index][axis] for axis in range(ranks[index])) for index in range(count))
 
@@ -239,13 +244,25 @@ def _on_miss(identifier: int, ranks: Any, dims: Any, status: int) -> None:
         capi.function("TF_SetStatus")(status, code, text.encode())
 
 
+def _on_failure(identifier: int, variant: int, dims: Any, code: int, status: int) -> None:
+    kind, text = _launches[identifier].explain(variant, dims, code)
+    capi.function("TF_SetStatus")(status, kind, text.encode())
+
+
 _pointer: Any = ctypes.POINTER
 _INTEGERS: Any = _pointer(ctypes.c_int64)
 _ROWS: Any = _pointer(_INTEGERS)
-_MISS_TYPE: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64, _INTEGERS, _ROWS, ctypes.c_void_p)
-_miss_trampoline: Any = _MISS_TYPE(_on_miss)
+_ADDRESS = ctypes.c_void_p
+_NUMBER = ctypes.c_int64
+_TRAMPOLINES: dict[str, Any] = {
+    MISS: ctypes.CFUNCTYPE(None, _NUMBER, _INTEGERS, _ROWS, _ADDRESS)(_on_miss),
+    FAILED: ctypes.CFUNCTYPE(None, _NUMBER, _ADDRESS, _ROWS, _NUMBER, _ADDRESS)(_on_failure),
+}
 
 
-def miss_address() -> int:
-    """Return the address of the trampoline that machine code calls on a miss."""
-    return ctypes.cast(_miss_trampoline, ctypes.c_void_p).value or 0
+def trampoline_addresses() -> dict[str, int]:
+    """Return the addresses of the functions of Python that machine code calls."""
+    return {
+        name: ctypes.cast(function, ctypes.c_void_p).value or 0
+        for name, function in _TRAMPOLINES.items()
+    }

@@ -4,7 +4,8 @@ Emitted once per process through `ingot.llvm`, over the records of `launch_recor
 of the op reads the inputs' sizes and pointers through TensorFlow's C API, picks the variant that
 was compiled for their ranks, asks the program for the output sizes, allocates the outputs and runs
 the program. No Python and no GIL, except when no variant fits: then `miss` calls the Python
-trampoline, which compiles one or sets the status.
+trampoline, which compiles one or sets the status, and when the program refuses: then `failed` calls
+the one that explains why.
 
 Invariant: every TF_Tensor and TF_Status that a launch makes is deleted on every way out.
 Source: TensorFlow's `tensorflow/c/kernels.h`; statuses are those of `runtime.records.c_header`.
@@ -16,13 +17,15 @@ from collections.abc import Callable
 
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch_records import (
+    FAILED,
     FOREIGN,
     LAUNCH,
     MISS,
-    OUT_OF_MEMORY,
+    OUT_OF_MEMORY_TEXT,
     PROCESS,
     RUNTIME_FUNCTIONS,
     TF_FUNCTIONS,
+    TRAMPOLINES,
     VARIABLE,
     VARIANT,
 )
@@ -30,7 +33,7 @@ from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS, emit_ru
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.execute import emit_stack_array
+from ingot.runtime.execute import OUT_OF_MEMORY, emit_stack_array
 from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
 
 Choice = Callable[[Value], Value]
@@ -43,7 +46,7 @@ class LaunchEmitter:
         """Start; `with_variables`: launches may take handles of variables."""
         self.module = ModuleBuilder("ingot_tensorflow_launch")
         self._with_variables = with_variables
-        table = {**TF_FUNCTIONS, **RUNTIME_FUNCTIONS, MISS: (VOID, (I64, PTR, PTR, PTR))}
+        table = {**TF_FUNCTIONS, **RUNTIME_FUNCTIONS, **TRAMPOLINES}
         if with_variables:
             table.update(VARIABLE_FUNCTIONS)
         self._functions: dict[str, FunctionRef] = {
@@ -161,29 +164,29 @@ class LaunchEmitter:
         f.if_(f.icmp("eq", bad, f.const(I64, 0)), lambda: f.ret(variant), likely=True)
 
     def _emit_report(self) -> FunctionRef:
-        """`void (variant, code, status)`: set the text for a failed prepare or execute."""
+        """`void (variant, dims, code, identifier, status)`: say why prepare or execute failed."""
         f = self.module.function(
             "ingot_launch_report",
             VOID,
-            [("variant", PTR), ("code", I32), ("status", PTR)],
+            [
+                ("variant", PTR),
+                ("dims", PTR),
+                ("code", I32),
+                ("identifier", I64),
+                ("status", PTR),
+            ],
             linkage="internal",
         )
-        variant, code, status = f.params
+        variant, dims, code, identifier, status = f.params
 
-        def set_status(kind: int, text: Value) -> None:
-            self.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
+        def out_of_memory() -> None:
+            text = self.message("memory", OUT_OF_MEMORY_TEXT)
+            self.call(f, "TF_SetStatus", status, f.const(I32, capi.RESOURCE_EXHAUSTED), text)
             f.ret()
 
-        def from_table(field: str, index: Value) -> None:
-            table = VARIANT.load(f, variant, field)
-            text = f.load(PTR, f.gep(table, f.sext(index, I64), PTR))
-            set_status(capi.INVALID_ARGUMENT, text)
-
-        positive = f.icmp("sgt", code, f.const(I32, 0))
-        f.if_(positive, lambda: from_table("run_errors", f.sub(code, f.const(I32, 1))))
-        violated = f.icmp("sle", code, f.const(I32, -2))
-        f.if_(violated, lambda: from_table("constraints", f.sub(f.const(I32, -2), code)))
-        set_status(capi.RESOURCE_EXHAUSTED, self.message("memory", OUT_OF_MEMORY))
+        f.if_(f.icmp("eq", code, f.const(I32, OUT_OF_MEMORY)), out_of_memory)
+        self.call(f, FAILED, identifier, variant, dims, f.sext(code, I64), status)
+        f.ret()
         return f.reference
 
     def _emit_run(self, report: FunctionRef) -> FunctionRef:
@@ -201,7 +204,8 @@ class LaunchEmitter:
 
         def check(code: Value) -> None:
             def fail() -> None:
-                f.call(report, [variant, code, status])
+                identifier = LAUNCH.load(f, record, "identifier")
+                f.call(report, [variant, dims, code, identifier, status])
                 f.ret()
 
             f.if_(f.icmp("ne", code, f.const(I32, 0)), fail, likely=False)

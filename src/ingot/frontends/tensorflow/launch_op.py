@@ -14,10 +14,9 @@ import secrets
 import threading
 
 from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.launch import miss_address
+from ingot.frontends.tensorflow.launch import trampoline_addresses
 from ingot.frontends.tensorflow.launch_code import LaunchEmitter
 from ingot.frontends.tensorflow.launch_records import (
-    MISS,
     PROCESS,
     RUNTIME_FUNCTIONS,
     TF_FUNCTIONS,
@@ -58,7 +57,7 @@ def _build() -> Library:
         **capi.imports(TF_FUNCTIONS),
         **(capi.imports(VARIABLE_FUNCTIONS) if with_variables else {}),
         **{name: runtime.address(name) for name in RUNTIME_FUNCTIONS},
-        MISS: miss_address(),
+        **trampoline_addresses(),
         PROCESS: ctypes.addressof(_process_mark),
     }
     library = link_object([compile_object(text, TargetSpec.host())], addresses)

@@ -37,11 +37,9 @@ VARIANT = Record(
     Field("program", "ptr", note="IngotProgram"),
     Field("ranks", "ptr", note="int64_t[num_inputs]: the ranks it was compiled for"),
     Field("next", "ptr"),
-    Field("constraints", "ptr", note="char*[]: text per shape constraint"),
-    Field("run_errors", "ptr", note="char*[]: text per run error"),
 )
 
-OUT_OF_MEMORY = "Ingot: there is not enough memory for the temporary buffers of this function."
+OUT_OF_MEMORY_TEXT = "Ingot: there is not enough memory for the temporary buffers of this function."
 FOREIGN = (
     "Ingot: this graph was compiled in another process. Save models with tf.saved_model.save or "
     "model.save, which store the original functions."
@@ -72,7 +70,14 @@ RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
 """The runtime's entries, as `runtime.records.c_header` declares them."""
 
 MISS = "ingot_launch_miss"
-"""Trampoline to Python: void(i64 identifier, i64* ranks, i64** dims, TF_Status*)."""
+FAILED = "ingot_launch_failed"
+
+TRAMPOLINES: dict[str, tuple[Type, tuple[Type, ...]]] = {
+    MISS: (VOID, (I64, PTR, PTR, PTR)),
+    FAILED: (VOID, (I64, PTR, PTR, I64, PTR)),
+}
+"""Functions of Python: `miss(identifier, i64* ranks, i64** dims, TF_Status*)` and
+`failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)`."""
 
 PROCESS = "ingot_process"
 """An i64 that marks the ops of this process: what they hold are addresses."""

@@ -237,7 +237,12 @@ def test_a_loop_carries_many_types():
     def program(jit):
         @tf.function(jit_compile=jit)
         def f(x):
-            n, flag, big, half = 0, tf.constant(True), tf.constant(1, tf.int64), tf.cast(x, tf.float16)
+            n, flag, big, half = (
+                0,
+                tf.constant(True),
+                tf.constant(1, tf.int64),
+                tf.cast(x, tf.float16),
+            )
             while flag:
                 big = big * 3
                 half = half * tf.constant(0.5, tf.float16)
@@ -279,6 +284,8 @@ def test_short_circuits_and_asserts():
                 return x * 2.0
             return x
 
-        return f(tf.constant([1.0, 2.0]), tf.constant(2)), f(tf.constant([1.0, 9.0]), tf.constant(99))
+        return f(tf.constant([1.0, 2.0]), tf.constant(2)), f(
+            tf.constant([1.0, 9.0]), tf.constant(99)
+        )
 
     check(program)

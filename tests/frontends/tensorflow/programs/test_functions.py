@@ -177,7 +177,15 @@ def test_element_types(dtype):
     def program(jit):
         @tf.function(jit_compile=jit)
         def f(x, y):
-            return x + y, x * y, x - y, tf.maximum(x, y), tf.reduce_sum(x), x < y, tf.cast(x, "float32")
+            return (
+                x + y,
+                x * y,
+                x - y,
+                tf.maximum(x, y),
+                tf.reduce_sum(x),
+                x < y,
+                tf.cast(x, "float32"),
+            )
 
         x = tf.cast(tf.constant(numbers(3, 5) * 4), dtype)
         return f(x, x[::-1])

@@ -49,7 +49,9 @@ def _attempt(program: Program, name: str) -> Module:
     parameters: dict[int, Instruction] = {}
     for number, item in enumerate(binding.parameters):
         shape = _parameter_shape(program, item.input)
-        parameters[item.input] = frame.builder.parameter(number, shape)
+        parameters[item.input] = frame.builder.parameter(
+            number, shape, program.input_name(item.input)
+        )
         parameters[item.input].metadata = program.input_metadata(item.input)
     _bind_sizes(frame, parameters)
     inputs: list[Value] = []

@@ -17,9 +17,9 @@ from ingot.frontends.tensorflow.lowering import rules
 from ingot.frontends.tensorflow.lowering.fold import fold
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.op import Op, located
+from ingot.frontends.tensorflow.lowering.program import metadata_of
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.instruction import Metadata
 from ingot.support.diagnostics import UnsupportedError, VerifyError
 
 
@@ -38,7 +38,7 @@ def run(function: CapturedFunction, frame: Frame, inputs: Sequence[Value]) -> li
 
 def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
     """Return the outputs of one node; errors say which node it was."""
-    scope.frame.builder.metadata = _metadata(node)
+    scope.frame.builder.metadata = metadata_of(node)
     try:
         op = Op(node, scope)
         made = fold(op)
@@ -55,10 +55,3 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
     except UnsupportedError as error:
         raise located(node, error) from error
     return made if isinstance(made, tuple) else (made,)
-
-
-def _metadata(node: CapturedNode) -> Metadata:
-    place = node.location
-    if place is None:
-        return Metadata(node.op, node.name)
-    return Metadata(node.op, node.name, place.file, place.line)

@@ -6,10 +6,11 @@ small scalar computations (reducers) that many instructions call.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.captured import CapturedFunction
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering.sizes import Equalities
 from ingot.frontends.tensorflow.lowering.values import Sizes
 from ingot.hlo.builder import scalar_computation
@@ -48,14 +49,26 @@ class Program:
         )
         return self.equalities.simplify(tuple(named))
 
+    def input_name(self, index: int) -> str:
+        """Return the name of the user's argument, as HLO may call its parameter."""
+        return re.sub(r"[^A-Za-z0-9_.]", "_", self.captured.inputs[index].name)
+
     def input_metadata(self, index: int) -> Metadata:
-        """Return the input's name, with the op and the user's line that decided its sizes."""
-        name, reasons = self.captured.inputs[index].name, self.equalities.reasons
+        """Return the op and the user's line that decided the sizes of an input, if any did."""
+        reasons = self.equalities.reasons
         deciding = (reasons.get(_symbol(index, axis)) for axis in range(_LARGEST_RANK))
         node = next((node for node in deciding if node is not None), None)
-        if node is None or node.location is None:
-            return Metadata("" if node is None else node.op, name)
-        return Metadata(node.op, name, node.location.file, node.location.line)
+        if node is None:
+            return Metadata(op_name=self.captured.inputs[index].name)
+        return metadata_of(node)
+
+
+def metadata_of(node: CapturedNode) -> Metadata:
+    """Return what HLO instructions say of the node that they come from."""
+    place = node.location
+    if place is None:
+        return Metadata(node.op, node.name)
+    return Metadata(node.op, node.name, place.file, place.line)
 
 
 def _symbol(index: int, axis: int) -> str:
