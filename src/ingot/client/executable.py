@@ -50,8 +50,8 @@ class Executable:
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Run the program on flattened arguments; see `Program.__call__` for what may be passed.
 
-        Returns one array, or a tuple when the module's result is one. `executable.call` is the same
-        without `donate`, as a built-in function of machine code.
+        Returns the leaves of the module's result: one as it is, several as a tuple.
+        `executable.call` is the same without `donate`, as a built-in function of machine code.
 
         Raises:
             ExecutionError: an argument does not fit.

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
 
 
@@ -84,10 +85,18 @@ def _verify_aliases(module: Module) -> None:
     for alias in module.aliases:
         if alias.parameter >= len(module.entry.parameters):
             raise VerifyError(f"alias of parameter {alias.parameter}, which does not exist")
-        given = module.entry.parameters[alias.parameter].shape.at(alias.path)
-        result = module.result_shape.at(alias.output)
+        given = _leaf(module.entry.parameters[alias.parameter].shape, alias.path, "parameter")
+        result = _leaf(module.result_shape, alias.output, "output")
         if not given.compatible(result):
             raise VerifyError(f"output {alias.output} is {result}, aliased parameter is {given}")
+
+
+def _leaf(shape: Shape, path: tuple[int, ...], what: str) -> Shape:
+    """Return the shape at `path`, which an alias names."""
+    try:
+        return shape.at(path)
+    except IndexError:
+        raise VerifyError(f"alias of {what} {path}, which {shape} does not have") from None
 
 
 def _error(

@@ -1,0 +1,244 @@
+"""`Executable`: texts of every stage, kernel rows, DLPack, errors, donation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.client.executable import Executable
+from ingot.formats.hlo_text import parse
+from ingot.hlo.dim import Dim, evaluate
+from ingot.hlo.module import Alias
+from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
+
+AXPY = """HloModule axpy
+ENTRY e {
+  a = f32[] parameter(0)
+  x = f32[?n] parameter(1)
+  y = f32[?n] parameter(2)
+  ab = f32[?n] broadcast(a), dimensions={}
+  ax = f32[?n] multiply(ab, x)
+  ROOT r = f32[?n] add(ax, y)
+}"""
+
+DENSE = """HloModule dense
+ENTRY e {
+  x = f32[32,64] parameter(0)
+  w = f32[64,16] parameter(1)
+  d = f32[32,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = f32[32,16] tanh(d)
+}"""
+
+SUM = """HloModule sum
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[?n,8] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[?n] reduce(x, zero), dimensions={1}, to_apply=add
+}"""
+
+STAGES = {
+    "hlo_before": "ROOT %r",
+    "hlo": "fusion(",
+    "kernel": "loop kernel over",
+    "llvm": "define",
+    "llvm_optimized": "target triple",
+    "assembly": "ret",
+    "buffers": "",
+}
+
+
+@pytest.fixture(scope="module")
+def axpy() -> Executable:
+    return ingot.compile(parse(AXPY))
+
+
+def _arrays(size: int) -> tuple[Any, Any]:
+    return np.arange(size, dtype=np.float32), np.ones(size, np.float32)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_has_a_text(axpy: Executable, stage: str) -> None:
+    assert set(axpy.stages()) == set(STAGES)
+    text = axpy.as_text(stage)
+    assert text.strip()
+    assert STAGES[stage] in text
+
+
+def test_the_text_before_the_passes_reads_back(axpy: Executable) -> None:
+    x, y = _arrays(5)
+    again = ingot.compile(parse(axpy.as_text("hlo_before")))
+    assert again(2.0, x, y).tobytes() == axpy(2.0, x, y).tobytes()
+
+
+def test_a_stage_that_does_not_exist_names_those_that_do(axpy: Executable) -> None:
+    with pytest.raises(ExecutionError, match="no stage 'ptx'") as caught:
+        axpy.as_text("ptx")
+    assert "assembly" in caught.value.diagnostic.hint
+
+
+@pytest.mark.parametrize("size", [0, 1, 17, 100_000])
+def test_one_compilation_runs_at_every_size(axpy: Executable, size: int) -> None:
+    x, y = _arrays(size)
+    np.testing.assert_array_equal(axpy(2.0, x, y), 2 * x + y)
+    np.testing.assert_array_equal(axpy.call(2.0, x, y), 2 * x + y)
+    assert axpy.program.output_shapes(2.0, x, y) == ((size,),)
+
+
+def test_kernel_rows_count_bytes_and_operations(axpy: Executable) -> None:
+    (row,) = axpy.kernels
+    sizes = {"n": 10}
+    assert (row.kind, set(row.opcodes)) == ("kLoop", {"broadcast", "multiply", "add"})
+    assert evaluate(row.bytes_read, sizes) == 4 + 40 + 40
+    assert evaluate(row.bytes_written, sizes) == 40
+    assert evaluate(row.flops, sizes) == 20
+    assert isinstance(row.flops, Dim)
+
+
+def test_kernel_rows_of_contractions_and_reductions() -> None:
+    (row,) = ingot.compile(parse(DENSE)).kernels
+    assert row.flops == 2 * 32 * 64 * 16 + 32 * 16
+    assert row.bytes_read == 4 * (32 * 64 + 64 * 16)
+    assert row.bytes_written == 4 * 32 * 16
+    (row,) = ingot.compile(parse(SUM)).kernels
+    assert evaluate(row.flops, {"n": 3}) == 24
+    assert evaluate(row.bytes_written, {"n": 3}) == 12
+
+
+def test_rows_carry_the_users_lines() -> None:
+    text = AXPY.replace(
+        "multiply(ab, x)",
+        'multiply(ab, x), metadata={op_name="m" source_file="model.py" source_line=7}',
+    )
+    (row,) = ingot.compile(parse(text)).kernels
+    assert row.lines == ("model.py:7",)
+
+
+def test_fusion_log_rewrites_and_timer_tell_what_happened(axpy: Executable) -> None:
+    assert any("%ax fused into %r" in line for line in axpy.fusion_log)
+    phases = axpy.timer.report()
+    assert "host program" in str(phases)
+    executable = ingot.compile(parse(AXPY.replace("add(ax, y)", "add(y, ax)")))
+    assert isinstance(executable.rewrites, tuple)
+
+
+def test_equal_kernels_are_compiled_once() -> None:
+    first, second = (ingot.compile(parse(AXPY)) for _ in range(2))
+    names = [[row.name for row in executable.kernels] for executable in (first, second)]
+    assert names[0] == names[1]
+    code = [e._compiled.kernels.compiled[names[0][0]] for e in (first, second)]
+    assert code[0] is code[1]
+
+
+class ThroughDLPack:
+    """An array that is known by the DLPack protocol only."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def test_arguments_come_through_dlpack(axpy: Executable) -> None:
+    x, y = _arrays(9)
+    np.testing.assert_array_equal(axpy(2.0, ThroughDLPack(x), y), 2 * x + y)
+
+
+def test_arguments_may_be_strided_lists_and_numbers(axpy: Executable) -> None:
+    x = np.arange(20, dtype=np.float32)[::2]
+    np.testing.assert_array_equal(axpy(1, x, [0.0] * 10), x)
+
+
+def test_results_are_the_callers_own(axpy: Executable) -> None:
+    x, y = _arrays(8)
+    first = axpy(1.0, x, y)
+    kept = first.copy()
+    axpy(5.0, x, y)
+    np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((1.0, np.ones(3, np.float32)), "takes 3 arguments"),
+        ((1.0, np.ones(3, np.float64), np.ones(3, np.float32)), "f32"),
+        ((1.0, np.ones((3, 1), np.float32), np.ones(3, np.float32)), "f32"),
+        ((1.0, np.ones(3, np.float32), np.ones(4, np.float32)), "dimension 0 of 'y' must be"),
+        ((1.0, object(), np.ones(4, np.float32)), "cannot read"),
+    ],
+)
+def test_arguments_that_do_not_fit(axpy: Executable, arguments: Any, words: str) -> None:
+    with pytest.raises(ExecutionError, match=words):
+        axpy(*arguments)
+
+
+def test_unsupported_ops_are_named_with_the_users_line() -> None:
+    text = """HloModule m
+    ENTRY e { p = f32[4] parameter(0)
+      ROOT c = f32[4] custom-call(p), custom_call_target="f",
+        metadata={op_type="MyOp" op_name="net/my_op" source_file="model.py" source_line=7}
+    }"""
+    with pytest.raises(UnsupportedError, match="custom-call") as caught:
+        ingot.compile(parse(text))
+    assert caught.value.diagnostic.code == "INGOT0330"
+    assert "model.py:7" in str(caught.value)
+
+
+def test_invalid_modules_are_refused_before_anything_else() -> None:
+    module = parse(AXPY)
+    module.aliases = (Alias((3,), 0, (), "may-alias"),)
+    with pytest.raises(VerifyError, match=r"alias of output \(3,\)"):
+        ingot.compile(module)
+
+
+def test_compiling_leaves_the_module_alone() -> None:
+    module = parse(AXPY)
+    before = len(list(module.entry.instructions))
+    ingot.compile(module)
+    assert len(list(module.entry.instructions)) == before
+    assert module.entry.root.opcode == "add"
+
+
+DONATING = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY e {
+  state = f32[?n] parameter(0)
+  delta = f32[?n] parameter(1)
+  new = f32[?n] add(state, delta)
+  twice = f32[?n] add(new, new)
+  ROOT t = (f32[?n], f32[?n]) tuple(new, twice)
+}"""
+
+
+def test_donated_arguments_become_results() -> None:
+    executable = ingot.compile(parse(DONATING))
+    state, delta = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    address = state.ctypes.data
+    new, twice = executable(state, delta, donate=(0,))
+    assert new.ctypes.data == address
+    np.testing.assert_array_equal(new, np.arange(1, 1001, dtype=np.float32))
+    np.testing.assert_array_equal(twice, 2 * new)
+
+
+def test_without_donation_the_argument_stays_as_it_is() -> None:
+    executable = ingot.compile(parse(DONATING))
+    state, delta = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    new, _ = executable(state, delta)
+    np.testing.assert_array_equal(state, np.arange(1000, dtype=np.float32))
+    np.testing.assert_array_equal(new, state + 1)
+
+
+def test_one_leaf_is_returned_as_it_is() -> None:
+    text = AXPY.replace("ROOT r", "r").replace(
+        "add(ax, y)\n}", "add(ax, y)\n ROOT t = (f32[?n]) tuple(r) }"
+    )
+    x, y = _arrays(4)
+    np.testing.assert_array_equal(ingot.compile(parse(text))(1.0, x, y), x + y)

@@ -1,0 +1,201 @@
+"""Reasons that fusion gives, each from a program that calls for it; results, cycles, updates."""
+
+from __future__ import annotations
+
+import pytest
+from tests.passes.fusion.programs import fuse, kernels_of
+
+from ingot.passes.fusion import legality
+
+ROWS = """x = f32[64,128] parameter(0)
+  zero = f32[] constant(0)
+  """
+
+NOT_FUSED = {
+    "it updates its operand in place": """x = f32[8] parameter(0)
+      u = f32[2] parameter(1)
+      i = s32[] parameter(2)
+      d = f32[8] dynamic-update-slice(x, u, i)
+      ROOT n = f32[8] negate(d)""",
+    "a gather under a pad or concatenate would read for every element": """t = f32[9] parameter(0)
+      i = s32[4] parameter(1)
+      g = f32[4] gather(t, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+        index_vector_dim=1, slice_sizes={1}
+      ROOT c = f32[8] concatenate(g, g), dimensions={0}""",
+    "a kOutput kernel holds no reduction": """x = f32[8,4] parameter(0)
+      w = f32[4,8] parameter(1)
+      zero = f32[] constant(0)
+      s = f32[8] reduce(x, zero), dimensions={1}, to_apply=add
+      d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      sb = f32[8,8] broadcast(s), dimensions={0}
+      ROOT a = f32[8,8] add(d, sb)""",
+    "it is read at other places than it is computed at": ROWS + """
+      s = f32[128] reduce(x, zero), dimensions={0}, to_apply=add
+      r = f32[128] reverse(s), dimensions={0}
+      ROOT a = f32[128] add(s, r)""",
+    "it varies along other axes than the reductions already there": ROWS + """
+      s = f32[128] reduce(x, zero), dimensions={0}, to_apply=add
+      sb = f32[64,128] broadcast(s), dimensions={1}
+      m = f32[64,128] multiply(x, sb)
+      ROOT r = f32[64] reduce(m, zero), dimensions={1}, to_apply=add""",
+    "it reduces outer axes: rows of its consumer could not be finished in turn": ROWS + """
+      s = f32[128] reduce(x, zero), dimensions={0}, to_apply=add
+      sb = f32[64,128] broadcast(s), dimensions={1}
+      ROOT m = f32[64,128] multiply(x, sb)""",
+    "only 4 rows: too few to share between threads": """x = f32[4,100000] parameter(0)
+      zero = f32[] constant(0)
+      s = f32[4] reduce(x, zero), dimensions={1}, to_apply=add
+      sb = f32[4,100000] broadcast(s), dimensions={0}
+      ROOT m = f32[4,100000] multiply(x, sb)""",
+    "a kInput kernel holds no further contraction": """x = f32[8,4] parameter(0)
+      w = f32[4,8] parameter(1)
+      zero = f32[] constant(0)
+      d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT s = f32[8] reduce(d, zero), dimensions={1}, to_apply=add""",
+    "the epilogue does not read the product element by element": """x = f32[8,4] parameter(0)
+      w = f32[4,8] parameter(1)
+      d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT r = f32[8,8] reverse(d), dimensions={0}""",
+    "expensive, and read at other places than it is computed at": """x = f32[8] parameter(0)
+      e = f32[8] exponential(x)
+      r = f32[8] reverse(e), dimensions={0}
+      ROOT a = f32[8] add(e, r)""",
+    "expensive, and would be recomputed for every row": """x = f32[64] parameter(0)
+      y = f32[32,64] parameter(1)
+      e = f32[64] exponential(x)
+      eb = f32[32,64] broadcast(e), dimensions={1}
+      ROOT a = f32[32,64] add(y, eb)""",
+    "writing it only moves elements": """x = f32[8] parameter(0)
+      r = f32[8] reverse(x), dimensions={0}
+      n = f32[8] negate(r)
+      ROOT t = (f32[8], f32[8]) tuple(n, r)""",
+    "a kernel with a variadic reduction has no further results": """x = f32[8,8] parameter(0)
+      e = f32[8,8] exponential(x)
+      i = s32[8,8] iota(), iota_dimension=1
+      low = f32[] constant(-inf)
+      none = s32[] constant(0)
+      a = (f32[8], s32[8]) reduce(e, i, low, none), dimensions={1}, to_apply=argmax
+      v = f32[8] get-tuple-element(a), index=0
+      w = s32[8] get-tuple-element(a), index=1
+      ROOT t = (f32[8,8], f32[8], s32[8]) tuple(e, v, w)""",
+    "it is better computed where the product is made": """x = f32[8,4] parameter(0)
+      w = f32[4,8] parameter(1)
+      d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      e = f32[8,8] exponential(d)
+      n = f32[8,8] negate(e)
+      s = f32[8,8] tanh(n)
+      ROOT t = (f32[8,8], f32[8,8]) tuple(e, s)""",
+    "its shape is not that of the kernel's results": """x = f32[8] parameter(0)
+      e = f32[8] exponential(x)
+      eb = f32[8,64] broadcast(e), dimensions={0}
+      n = f32[8,64] negate(eb)
+      ROOT t = (f32[8], f32[8,64]) tuple(e, n)""",
+    "an in-place kernel has one result": """x = f32[8] parameter(0)
+      u = f32[2] parameter(1)
+      i = s32[] parameter(2)
+      e = f32[2] exponential(u)
+      d = f32[8] dynamic-update-slice(x, e, i)
+      ROOT t = (f32[8], f32[2]) tuple(d, e)""",
+    "the kernel would wait for itself": """x = f32[16] parameter(0)
+      i = s32[] parameter(1)
+      e = f32[16] exponential(x)
+      d = f32[16] dynamic-update-slice(x, e, i)
+      s = f32[16] sine(d)
+      ROOT a = f32[16] add(e, s)""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", NOT_FUSED)
+def test_the_reason_is_given(reason: str) -> None:
+    given = fuse(NOT_FUSED[reason]).reasons(fused=False)
+    assert any(item.startswith(reason) for item in given)
+
+
+@pytest.mark.parametrize("reason", NOT_FUSED)
+def test_what_is_not_fused_runs_all_the_same(reason: str) -> None:
+    assert kernels_of(NOT_FUSED[reason])
+
+
+def test_full_kernels_take_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legality, "MAX_MEMBERS", 2)
+    text = """x = f32[8] parameter(0)
+      a = f32[8] sine(x)
+      b = f32[8] cosine(a)
+      ROOT c = f32[8] tanh(b)"""
+    fused = fuse(text)
+    assert fused.reasons(fused=False) == {"the kernel already has 2 instructions"}
+    assert len(fused.kernels) == 2
+
+
+def test_cheap_values_are_recomputed_and_dear_ones_are_not() -> None:
+    text = """x = f32[64,128] parameter(0)
+      b = f32[64,128] OP(x)
+      zero = f32[] constant(0)
+      r = f32[64] reduce(b, zero), dimensions={1}, to_apply=add
+      s = f32[128] reduce(b, zero), dimensions={0}, to_apply=add
+      ROOT t = (f32[64], f32[128]) tuple(r, s)"""
+    cheap, dear = (fuse(text.replace("OP", op)) for op in ("negate", "tanh"))
+    (reason,) = cheap.reasons(fused=True)
+    assert reason == "cheap: recomputed in 2 kernels instead of a trip through memory"
+    assert len(cheap.kernels) == 2
+    computed = [i.opcode for kernel in dear.kernels for i in kernel.attributes.calls.post_order()]
+    assert computed.count("tanh") == 1
+
+
+def test_several_results_of_one_kernel() -> None:
+    text = """x = f32[100] parameter(0)
+      e = f32[100] exponential(x)
+      n = f32[100] negate(e)
+      ROOT t = (f32[100], f32[100]) tuple(e, n)"""
+    fused = fuse(text)
+    (kernel,) = fused.kernels
+    assert len(kernel.shape.elements) == 2
+    assert fused.reasons(fused=True) == {"computed there anyway: an extra result"}
+    assert len(kernels_of(text)) == 1
+
+
+def test_a_row_sum_is_an_extra_result_of_what_uses_it() -> None:
+    text = """x = f32[64,128] parameter(0)
+      zero = f32[] constant(0)
+      s = f32[64] reduce(x, zero), dimensions={1}, to_apply=add
+      sb = f32[64,128] broadcast(s), dimensions={0}
+      d = f32[64,128] divide(x, sb)
+      ROOT t = (f32[64,128], f32[64]) tuple(d, s)"""
+    assert len(kernels_of(text)) == 1
+
+
+def test_a_diamond_through_a_kernel_of_another_kind_makes_no_cycle() -> None:
+    """e feeds d and a; a feeds on d: e and a in one kernel would wait for d, which waits for e."""
+    fused = fuse(NOT_FUSED["the kernel would wait for itself"])
+    home = {name: kernel for kernel in fused.kernels for name in _names(kernel)}
+    assert home["e"] is not home["a"]
+    assert len(fused.kernels) == 3
+
+
+def _names(kernel) -> list[str]:
+    inside = kernel.attributes.calls.post_order()
+    return [i.name.split(".")[0] for i in inside if i.opcode != "parameter"]
+
+
+def test_an_update_in_place_computes_its_update_on_the_way() -> None:
+    text = """x = f32[8,4] parameter(0)
+      u = f32[2,4] parameter(1)
+      i = s32[] parameter(2)
+      z = s32[] constant(0)
+      e = f32[2,4] exponential(u)
+      ROOT d = f32[8,4] dynamic-update-slice(x, e, i, z)"""
+    fused = fuse(text)
+    (kernel,) = fused.kernels
+    assert kernel.attributes.kind == "kCustom"
+    assert {"exponential", "dynamic-update-slice"} <= set(kernels_of(text)[0])
+
+
+def test_nothing_fusible_stays_outside() -> None:
+    for body in NOT_FUSED.values():
+        assert fuse(body).outside == set()
+
+
+def test_reshapes_of_parameters_are_free() -> None:
+    text = """x = f32[8,4] parameter(0)
+      ROOT r = f32[32] reshape(x)"""
+    assert fuse(text).kernels == []
