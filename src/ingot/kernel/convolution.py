@@ -12,6 +12,8 @@ Needs the convolution canonicalizer's form: output features last in kernel and r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ingot.analysis.frames import ONE
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
@@ -23,6 +25,7 @@ from ingot.kernel.convolution_index import (
     Places,
     accumulation_type,
     joins_last,
+    joins_last_of_result,
     lhs_value,
 )
 from ingot.kernel.expr import Expr, walk
@@ -33,7 +36,6 @@ from ingot.kernel.parts import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.place import Place
 from ingot.kernel.pull import puller_of
 from ingot.kernel.puller import Puller
-from ingot.kernel.window import symbol
 from ingot.support.diagnostics import InternalError
 
 MIN_FEATURES = 2
@@ -72,44 +74,64 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
     puller.accumulators[convolution] = contraction_sum(
         accumulate, convolution.shape.dtype, (BATCH, M, N)
     )
-    batch, n = Axis(BATCH, form.groups), Axis(N, form.group_features)
-    k_axes = _kernel_axes(convolution, form)
-    m_axes = tuple(
-        Axis(f"@{number}", frames.extents[number])
-        for letter, number in zip(form.output, frame, strict=True)
-        if letter != "f" and number != ONE
-    )
     group: int | Dim = 0 if form.groups == 1 else Dim.symbol(BATCH)
-    output = dict(zip(form.output, map(symbol, frame), strict=True))
-    kernel = {axis.name[2:]: 0 if axis.extent == 1 else Dim.symbol(axis.name) for axis in k_axes}
-    k_axes = tuple(axis for axis in k_axes if axis.extent != 1)
-    lhs = lhs_value(puller, convolution, output, kernel, group)
-    m, k = (
-        Axis(name, product(a.extent for a in axes)) for name, axes in ((M, m_axes), (K, k_axes))
-    )
+    feature = group * form.group_features + Dim.symbol(N)
+    rows, columns = _result_axes(convolution, form), _kernel_axes(convolution, form)
+    lhs = lhs_value(puller, convolution, _places(rows), _places(columns), group)
+    m_axes, k_axes = _proper(rows), _proper(columns)
     lhs, patches = _with_patches(lhs, m_axes, k_axes)
-    rhs = _rhs(puller, convolution, form, group * form.group_features + Dim.symbol(N))
-    stores = epilogue_stores(puller, frames, fused)
-    features = {
-        name: group * form.group_features + Dim.symbol(N)
-        for name in (str(item) for item in [output["f"]])
-        if name.startswith("@")
-    }
-    stores = _on_m(stores, m_axes, features)
+    rhs = _rhs(puller, convolution, form, feature)
+    own = tuple(
+        Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
+    )
+    places = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
+    names = {own[form.output.index("f")].name: feature}
+    stores = _on_m(epilogue_stores(puller, frames, fused), _proper(places), names)
     return ContractionKernel(
-        batch, m, n, k, lhs, rhs, accumulate, stores, buffers_of(fused), patches
+        Axis(BATCH, form.groups),
+        Axis(M, product(axis.extent for axis in m_axes)),
+        Axis(N, form.group_features),
+        Axis(K, product(axis.extent for axis in k_axes)),
+        lhs,
+        rhs,
+        accumulate,
+        stores,
+        buffers_of(fused),
+        patches,
     )
 
 
-def _kernel_axes(convolution: Instruction, form: Form) -> tuple[Axis, ...]:
-    """Return the summed axes in the kernel's order, named `@k` and their label."""
+def _places(axes: Mapping[str, Axis]) -> Places:
+    """Return the index along each axis, by label."""
+    return {label: 0 if axis.extent == 1 else Dim.symbol(axis.name) for label, axis in axes.items()}
+
+
+def _proper(axes: Mapping[str, Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
+    """Return the axes that are longer than 1."""
+    every = axes.values() if isinstance(axes, Mapping) else axes
+    return tuple(axis for axis in every if axis.extent != 1)
+
+
+def _result_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
+    """Return the axes behind m by label, in the result's order."""
+    sizes = dict(zip(form.output, convolution.shape.dims, strict=True))
+    letters = form.output.replace("f", "")
+    if joins_last_of_result(convolution):
+        last = str(len(form.given.window) - 1)
+        letters = letters.replace(last, "")
+        sizes["b"] = sizes["b"] * sizes[last]
+    return {letter: Axis(f"{M}{letter}", sizes[letter]) for letter in letters}
+
+
+def _kernel_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
+    """Return the summed axes by label, in the kernel's order."""
     sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
     letters = form.rhs.replace("o", "")
     if joins_last(convolution):
         last = str(len(form.given.window) - 1)
         letters = letters.replace(last, "")
         sizes["i"] = sizes["i"] * sizes[last]
-    return tuple(Axis(f"{K}{letter}", sizes[letter]) for letter in letters)
+    return {letter: Axis(f"{K}{letter}", sizes[letter]) for letter in letters}
 
 
 def _rhs(puller: Puller, convolution: Instruction, form: Form, feature: int | Dim) -> Expr:

@@ -77,6 +77,19 @@ def joins_last(convolution: Instruction) -> bool:
     return dense and form.lhs.endswith(last + "f") and last + "i" in form.rhs
 
 
+def joins_last_of_result(convolution: Instruction) -> bool:
+    """Whether the result's last spatial place and its batch are walked as one (`joins_last`).
+
+    This is the gradient for a kernel, whose result has input features in place of the batch.
+    """
+    form = Form.of(convolution)
+    if not form.given.window or form.groups > 1:
+        return False
+    one, last = form.given.window[-1], str(len(form.given.window) - 1)
+    dense = one.stride == 1 and one.base_dilation == 1
+    return dense and form.lhs.endswith(last + "b") and last + "b" in form.output
+
+
 def lhs_value(
     puller: Puller, convolution: Instruction, output: Places, kernel: Places, group: int | Dim
 ) -> Expr:
@@ -85,7 +98,8 @@ def lhs_value(
     Args:
         puller: pulls the operand.
         convolution: the op.
-        output: index per label of the result, without the feature.
+        output: index per label of the result, without the feature; without the last spatial one,
+            `b` counts both (`joins_last_of_result`).
         kernel: index per label of the kernel, without the output feature; without the last spatial
             one, `i` counts both (`joins_last`).
         group: number of the group.
@@ -101,16 +115,19 @@ def lhs_value(
     mask: Expr | None = None
     for number, one in enumerate(form.given.window):
         letter = str(number)
-        if letter in kernel:
-            tap = one.size - 1 - kernel[letter] if one.reversal else kernel[letter]
-            index[letter], inside = taken(output[letter], tap, sizes[letter], one)
+        tap = kernel.get(letter, 0)
+        tap = one.size - 1 - tap if one.reversal else tap
+        position = output.get(letter, 0)
+        if letter in kernel and letter in output:
+            index[letter], inside = taken(position, tap, sizes[letter], one)
         else:
-            # A row is one dimension; its elements are counted by `f` alone.
-            start = output[letter] * one.stride - one.low
-            index[letter], index["f"] = 0, start * sizes["f"] + kernel["i"]
+            # A row is one dimension; its elements are counted by its inner label alone.
+            inner = "b" if letter in kernel else "f"
+            start = position * one.stride + tap * one.window_dilation - one.low
+            index[letter], index[inner] = 0, start * sizes[inner] + index[inner]
+            row = sizes[letter] * sizes[inner]
             is_padded = one.low > 0 or one.high > 0
-            row = sizes[letter] * sizes["f"]
-            inside = within(index["f"], row, Place(())) if is_padded else None
+            inside = within(index[inner], row, Place(())) if is_padded else None
         mask = ex.conjunction(mask, inside)
     return puller.value(operand, Place(tuple(index[letter] for letter in form.lhs), (), mask))
 
