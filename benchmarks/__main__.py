@@ -10,7 +10,7 @@ from benchmarks.compare import Plan, Row, measure, workers
 from benchmarks.engines import ENGINES
 from benchmarks.plot import svg
 from benchmarks.programs import PROGRAMS, Program
-from benchmarks.report import as_text, factor, machine, markdown, sections
+from benchmarks.report import PAIRS, as_text, factor, machine, markdown, sections
 from benchmarks.worker import Worker
 
 HERE = Path(__file__).resolve().parent
@@ -52,8 +52,7 @@ def main() -> int:
             failed += row is None
             if row is not None:
                 rows.append(row)
-                ratios = ", ".join(f"{factor(row.ratio('XLA', n))} at {n}" for n in threads)
-                print(f"{program.name:34} XLA / Ingot: {ratios}", flush=True)
+                print(f"{program.name:34} {summary(row, threads)}", flush=True)
     for title, table in sections(rows, threads):
         print(f"\n{title}\n{as_text(table)}")
     if not (options.quick or options.names or options.no_write or failed):
@@ -61,6 +60,14 @@ def main() -> int:
         (HERE / "results.svg").write_text(svg(rows, threads), encoding="utf-8")
         print(f"\nwritten: {HERE / 'RESULTS.md'}")
     return 1 if failed else 0
+
+
+def summary(row: Row, threads: list[int]) -> str:
+    """Return the ratios of one row, for those who wait."""
+    return "   ".join(
+        f"{theirs} / {ours}: " + ", ".join(factor(row.ratio(ours, theirs, n)) for n in threads)
+        for ours, theirs in PAIRS
+    )
 
 
 def _attempt(program: Program, crew: list[Worker], plan: Plan) -> Row | None:

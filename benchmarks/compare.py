@@ -44,18 +44,18 @@ class Row:
     compilations: dict[Key, Timing] = field(default_factory=dict)
     error: float = 0.0
 
-    def ratio(self, other: str, threads: int) -> float | None:
-        """Return how many times slower `other` runs than Ingot."""
-        return _ratio(self.calls, other, threads)
+    def ratio(self, ours: str, theirs: str, threads: int) -> float | None:
+        """Return how many times slower `theirs` runs than `ours`; None if one was not run."""
+        return _ratio(self.calls, ours, theirs, threads)
 
-    def compile_ratio(self, other: str, threads: int) -> float | None:
-        """Return how many times longer `other` compiles than Ingot."""
-        return _ratio(self.compilations, other, threads)
+    def compile_ratio(self, ours: str, theirs: str, threads: int) -> float | None:
+        """Return how many times longer `theirs` compiles than `ours`."""
+        return _ratio(self.compilations, ours, theirs, threads)
 
 
-def _ratio(timings: dict[Key, Timing], other: str, threads: int) -> float | None:
-    ours, theirs = timings.get(("Ingot", threads)), timings.get((other, threads))
-    return ours.ratio(theirs) if ours is not None and theirs is not None else None
+def _ratio(timings: dict[Key, Timing], ours: str, theirs: str, threads: int) -> float | None:
+    first, second = timings.get((ours, threads)), timings.get((theirs, threads))
+    return first.ratio(second) if first is not None and second is not None else None
 
 
 @contextmanager

@@ -12,9 +12,11 @@ _LEFT, _WIDTH, _BAR, _GAP, _TOP = 250, 420, 9, 8, 40
 _TICKS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64)
 
 
-def svg(rows: list[Row], threads: list[int], peer: str = "XLA") -> str:
-    """Return the plot of `peer`'s time relative to Ingot's."""
-    bars = [[(n, r) for n in threads if (r := row.ratio(peer, n)) is not None] for row in rows]
+def svg(rows: list[Row], threads: list[int], peer: str = "XLA", ours: str = "Ingot") -> str:
+    """Return the plot of `peer`'s time relative to that of `ours`."""
+    bars = [
+        [(n, r) for n in threads if (r := row.ratio(ours, peer, n)) is not None] for row in rows
+    ]
     every = [ratio for group in bars for _, ratio in group] or [1.0]
     low, high = min(0.5, *every), max(2.0, *every) * 1.1
     step = _BAR * len(threads) + _GAP

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.compare import Row
+from benchmarks.compare import Key, Row
 from benchmarks.programs import Timing
 
-PEERS = ("XLA", "TF XLA")
+PAIRS = (("Ingot", "XLA"), ("TF Ingot", "TF XLA"))
+"""What is compared: the same HLO, and the same `tf.function`."""
+
 _PACKAGES = ("ingot", "llvmlite", "jaxlib", "tensorflow", "numpy")
 
 
@@ -39,23 +42,39 @@ def rate(row: Row, seconds: float) -> str:
 
 def run_table(rows: list[Row], threads: int) -> list[list[str]]:
     """Return the cells of the run-time table, heading first."""
-    table = [["program", "Ingot", "rate", "XLA", "TF XLA", "XLA / Ingot", "TF XLA / Ingot"]]
+    table = [["program", *_headings(), "Ingot's rate"]]
     for row in rows:
-        ours = row.calls[("Ingot", threads)].median
-        times = [_time(row.calls.get((peer, threads))) for peer in PEERS]
-        ratios = [factor(row.ratio(peer, threads)) for peer in PEERS]
-        table.append([row.program.name, duration(ours), rate(row, ours), *times, *ratios])
+        cells = _cells(row.calls, row.ratio, threads)
+        ours = row.calls.get(("Ingot", threads))
+        table.append([row.program.name, *cells, rate(row, ours.median) if ours else "-"])
     return table
 
 
 def compile_table(rows: list[Row], threads: int) -> list[list[str]]:
     """Return the cells of the compile-time table, heading first."""
-    table = [["program", "Ingot", "XLA", "TF XLA", "XLA / Ingot", "TF XLA / Ingot"]]
+    table = [["program", *_headings()]]
     for row in rows:
-        times = [_time(row.compilations.get((name, threads))) for name in ("Ingot", *PEERS)]
-        ratios = [factor(row.compile_ratio(peer, threads)) for peer in PEERS]
-        table.append([row.program.name, *times, *ratios])
+        cells = _cells(row.compilations, row.compile_ratio, threads)
+        table.append([row.program.name, *cells])
     return table
+
+
+def _headings() -> list[str]:
+    return [cell for ours, theirs in PAIRS for cell in (ours, theirs, f"{theirs} / {ours}")]
+
+
+def _cells(
+    timings: dict[Key, Timing], ratio: Callable[[str, str, int], float | None], threads: int
+) -> list[str]:
+    return [
+        cell
+        for ours, theirs in PAIRS
+        for cell in (
+            _time(timings.get((ours, threads))),
+            _time(timings.get((theirs, threads))),
+            factor(ratio(ours, theirs, threads)),
+        )
+    ]
 
 
 def _time(timing: Timing | None) -> str:
@@ -122,11 +141,15 @@ def _version(name: str) -> str:
 
 EXPLANATION = """\
 Every program runs in processes of their own, one for each engine and number of threads (set by CPU
-affinity), which take turns. Times are medians; ratios are medians of each round's ratio: above 1
-Ingot is faster, `!` marks where it is not. XLA is jaxlib's, through `jax.jit`; TF XLA is
-TensorFlow's, through `tf.function(jit_compile=True)`. Ingot compiles the very HLO that JAX lowers
-to. Results were checked against XLA's before timing. Compile time: Ingot from the parsed module
-without its cache, XLA from the lowered module, TensorFlow the first call after tracing.
+affinity), which take turns. A time is the median over the turns of the fastest call in each; ratios
+are medians of each turn's ratio: above 1 Ingot is faster, `!` marks where it is not.
+
+- Ingot and XLA: the same HLO, which JAX lowers to. XLA is jaxlib's, called through `jax.jit`; Ingot
+  is called with NumPy arrays. Compile time is from the lowered or parsed module to an executable.
+- TF Ingot and TF XLA: the same `tf.function(jit_compile=True)`, compiled by Ingot after
+  `ingot.tensorflow.enable()` and by TensorFlow's XLA. Compile time is the first call after tracing.
+
+Results were checked against XLA's before timing. No compilation was taken from a cache.
 """
 
 

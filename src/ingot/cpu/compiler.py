@@ -105,7 +105,7 @@ def _link_up(
         emit_sizes(builder, module, plan, info, arena_bytes)
         HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
         text = builder.text()
-        host = compile_object(text, target, opt_level=HOST_OPT_LEVEL)
+        host = compile_object(text, target, opt_level=HOST_OPT_LEVEL, passes=())
     with timer.phase("machine code"):
         kernels.finish()
     artifact = Artifact(
