@@ -8,10 +8,11 @@ from typing import Any
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.cpu.compiler import CpuProgram
 from ingot.formats.hlo_text import print_module
+from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, link_object, optimized_ir
 from ingot.llvm.target import TargetSpec
-from ingot.runtime.program import Program
+from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.timing import PhaseTimer
 
@@ -42,8 +43,13 @@ class Executable:
         self._target = target
         self.timer = timer
         library = link_object([compiled.artifact.host], compiled.kernels.imports())
+        # A loop may run long on little data: other threads of Python must not wait for it.
+        release = 0 if has_loop(compiled.module) else DEFAULT_RELEASE_GIL_BYTES
         self.program = Program.from_library(
-            compiled.artifact.info, library, compiled.artifact.constants
+            compiled.artifact.info,
+            library,
+            compiled.artifact.constants,
+            release_gil_bytes=release,
         )
         self.call: Callable[..., Any] = self.program.call
 
@@ -124,3 +130,8 @@ class Executable:
     def _llvm_modules(self) -> list[str]:
         texts = [kernel.text for kernel in self._compiled.kernels.compiled.values()]
         return [*dict.fromkeys(texts), self._compiled.host_text]
+
+
+def has_loop(module: Module) -> bool:
+    """Whether the program may repeat something an unknown number of times."""
+    return any(i.opcode == "while" for order in module.schedule.values() for i in order)
