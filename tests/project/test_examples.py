@@ -45,10 +45,3 @@ def test_every_example_is_tested():
 def test_examples_are_plain_tensorflow(program):
     text = (EXAMPLES / f"{program}.py").read_text(encoding="utf-8")
     assert not re.search(r"^\s*(import|from) ingot", text, re.MULTILINE)
-
-
-def test_the_code_in_the_readme_runs(capsys):
-    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("[3. 3. 3. 3. 3. 3. 3. 3.]\n")
