@@ -1,0 +1,84 @@
+"""`tests/ops/*.hlo` at the CPU's lower levels, and the table of what the CPU backend does not run.
+
+`tests/ops/test_ops.py` runs the cases at this machine's own level. Here they run without AVX-512
+and without AVX, where LLVM lowers masks, gathers, rounding and conversions differently.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.op_cases import Case, difference, read_cases
+
+import ingot
+from ingot.formats.hlo_text import parse
+from ingot.llvm.target import TargetSpec, host_levels
+from ingot.support.diagnostics import UnsupportedError
+
+OPS = Path(__file__).resolve().parents[1] / "ops"
+CASES = [case for path in sorted(OPS.glob("*.hlo")) for case in read_cases(path)]
+
+UNSUPPORTED = {
+    "complex": "code for complex",
+    "custom-call": "run custom-call",
+    "rng": "run rng",
+    "rng-get-and-update-state": "run rng-get-and-update-state",
+    "add": "element type f8e",
+    "convert": "element type",
+}
+"""What the CPU backend does not run: file of `tests/ops`, and how its error names op or type."""
+
+FAST_SHARE = 6
+"""One case in so many runs at each lower level in the fast suite."""
+
+RUNS = [
+    pytest.param(
+        case,
+        level,
+        id=f"{case.name}-{level}",
+        marks=() if number % FAST_SHARE == place else pytest.mark.slow,
+    )
+    for place, level in enumerate(host_levels()[1:])
+    for number, case in enumerate(CASES)
+]
+
+
+def _stem(case: Case) -> str:
+    return case.name.rsplit("-", 1)[0]
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [np.asarray(value)]
+
+
+@pytest.mark.parametrize(("case", "level"), RUNS)
+def test_as_the_file_says(case: Case, level: str) -> None:
+    try:
+        executable = ingot.compile(parse(case.text), target=TargetSpec.host(level))
+    except UnsupportedError as error:
+        assert UNSUPPORTED[_stem(case)] in error.diagnostic.message
+        return
+    for run in case.runs:
+        outputs = _flat(executable(*run.inputs))
+        assert len(outputs) == len(run.outputs)
+        for number, (got, want) in enumerate(zip(outputs, run.outputs, strict=True)):
+            found = difference(got, want, case.ulps)
+            assert not found, f"{case.name}: output {number} {found}"
+
+
+@pytest.mark.parametrize("stem", UNSUPPORTED)
+def test_what_is_not_run_is_refused_by_name(stem: str) -> None:
+    messages = []
+    for case in CASES:
+        if _stem(case) == stem:
+            try:
+                ingot.compile(parse(case.text))
+            except UnsupportedError as error:
+                assert error.diagnostic.code.startswith("INGOT03")
+                messages.append(error.diagnostic.message)
+    assert any(UNSUPPORTED[stem] in message for message in messages)
