@@ -11,6 +11,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
+from ingot.passes.simplify import convolution_phases
 
 LAYOUTS = (
     ("b01f", "01io", "b01f"),
@@ -94,6 +95,49 @@ def test_small(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_wide(seed: int) -> None:
     _check(*_case(seed, wide=True), TOLERANCE["f32"])
+
+
+@pytest.mark.parametrize("seed", range(40, 64))
+def test_spread_inputs_without_gaps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_phases, "MIN_PRODUCTS", 0)
+    _check(*_case(seed), TOLERANCE["f32"])
+
+
+@pytest.mark.parametrize("labels", ["b01f_01io->b01f", "f01b_i01o->01bf"])
+def test_long_sums(labels: str) -> None:
+    """Sums longer than a block of k, whose segments a block cuts."""
+    build = Builder("main")
+    x = build.parameter(0, "f32[3,12,11,150]")
+    dims = (3, 3, 150, 9) if labels[0] == "b" else (3, 12, 11, 9)
+    k = build.parameter(1, Shape.array("f32", dims))
+    ones = WindowDimension(3, 1, 1, 1)
+    window = (
+        (ones, ones)
+        if labels[0] == "b"
+        else tuple(WindowDimension(size, 1, 1, 1) for size in (12, 11))
+    )
+    root = build.convolution(x, k, window=window, dim_labels=labels)
+    rng = np.random.default_rng(0)
+    inputs = [_random(rng, x.shape), _random(rng, k.shape)]
+    _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE["f32"])
+
+
+def test_epilogue_is_fused_for_any_batch() -> None:
+    """Bias, residual and relu at a symbolic batch: one kernel."""
+    build = Builder("main")
+    x, k = build.parameter(0, "f32[?n,6,5,8]"), build.parameter(1, "f32[3,3,8,8]")
+    bias, other = build.parameter(2, "f32[8]"), build.parameter(3, "f32[?n,6,5,8]")
+    window = (WindowDimension(3, 1, 1, 1),) * 2
+    y = build.convolution(x, k, window=window, dim_labels="b01f_01io->b01f")
+    y = build.add(build.add(y, build.broadcast_to(bias, y.shape.dims)), other)
+    module = Module.of("block", build.build(build.maximum(y, build.full(0.0, y.shape))))
+    executable = ingot.compile(module)
+    assert len(executable.kernels) == 1
+    rng = np.random.default_rng(0)
+    for batch in (1, 4):
+        shapes = ((batch, 6, 5, 8), (3, 3, 8, 8), (8,), (batch, 6, 5, 8))
+        inputs = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        np.testing.assert_allclose(executable(*inputs), evaluate(module, inputs), atol=1e-4)
 
 
 @pytest.mark.parametrize("element", ["f64", "bf16", "f16", "s32"])

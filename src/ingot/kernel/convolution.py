@@ -156,8 +156,8 @@ def _with_patches(
         return Renamer({**positions(m_runs, M), **positions(k_runs, K)}, {}).expr(lhs), None
     lhs = Renamer({**zeros(m_runs), **zeros(k_runs)}, {}).expr(lhs)
     m, k = (tuple(map(merged, runs)) for runs in (m_runs, k_runs))
-    along_k = not m or (k and _is_dense(lhs, k[-1])) or not _is_dense(lhs, m[-1])
-    return lhs, Patches(m, k, bool(along_k))
+    along_k = bool(k) and (not m or _is_dense(lhs, k[-1]) or not _is_dense(lhs, m[-1]))
+    return lhs, Patches(m, k, along_k)
 
 
 def _is_dense(lhs: Expr, axis: Axis) -> bool:

@@ -21,6 +21,7 @@ from ingot.passes.simplify.calls import (
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
+from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
@@ -52,6 +53,7 @@ DOTS = FixedPoint(
     (
         DotStrengthReduction(),
         DotCanonicalizer(),
+        ConvolutionPhases(),
         ConvolutionCanonicalizer(),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),

@@ -1,0 +1,175 @@
+"""Convolutions of spread-out inputs, without the products with gaps.
+
+With `base_dilation` d (the input gradient of a strided convolution), result p along a dimension
+uses only every d-th tap, and which ones depends on p mod d alone. So the result is d dense
+convolutions with parts of the kernel, their results side by side: 1/d of the products.
+
+Source: the idea is sub-pixel convolution (Shi et al., 2016); also oneDNN's strided backward data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.window import WindowDimension
+
+MIN_PRODUCTS = 10_000_000
+"""Products below which one kernel with gaps is better than several without."""
+
+MAX_PHASES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionPhases(Pass):
+    """Cuts convolutions of spread-out inputs into dense ones."""
+
+    name: ClassVar[str] = "convolution-phases"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the convolutions of every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
+                if not item.control_predecessors and _pays(item):
+                    computation.replace(item, _interleaved(item))
+                    changed = True
+        return changed
+
+
+def _pays(convolution: Instruction) -> bool:
+    given: ConvolutionAttributes = convolution.attributes
+    spread = [number for number, one in enumerate(given.window) if one.base_dilation > 1]
+    phases = math.prod(given.window[number].base_dilation for number in spread)
+    if not spread or phases > MAX_PHASES:
+        return False
+    lhs, rhs = convolution.operands
+    sizes = [lhs.shape.dims[given.labels.lhs.index(str(number))] for number in spread]
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        return False
+    simple = all(
+        given.window[number].stride == 1 and given.window[number].window_dilation == 1
+        for number in spread
+    )
+    features = rhs.shape.dims[given.labels.rhs.index("o")]
+    products = _int(convolution.shape.size) * _int(rhs.shape.size) // max(_int(features), 1)
+    is_symbolic = not isinstance(convolution.shape.size, int)
+    return simple and (is_symbolic or products >= MIN_PRODUCTS)
+
+
+def _int(size: object) -> int:
+    return size if isinstance(size, int) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Results r, r + d, … along one dimension: their taps in the kernel, their dense window.
+
+    Attributes:
+        taps: (start, limit, stride) of the kernel's places; empty if start == limit.
+        window: how the dense convolution slides.
+    """
+
+    taps: tuple[int, int, int]
+    window: WindowDimension
+
+
+def _phases(one: WindowDimension, size: int, count: int) -> list[_Phase]:
+    """Return the phases along a dimension of an input of `size`, `count` results each."""
+    if one.base_dilation == 1:
+        return [_Phase((0, one.size, 1), one)]
+    step = one.base_dilation
+    found: list[_Phase] = []
+    for number in range(step):
+        first = (one.low - number) % step
+        taps = len(range(first, one.size, step))
+        low = (one.low - number - first) // step
+        high = count - size - low + taps - 1
+        start = one.size - 1 - first - step * (taps - 1) if one.reversal else first
+        limit = start + step * (taps - 1) + 1 if taps else start
+        window = WindowDimension(taps, low=low, high=high, reversal=one.reversal)
+        found.append(_Phase((start, limit, step), window))
+    return found
+
+
+def _interleaved(convolution: Instruction) -> Instruction:
+    """Return the phases' results, side by side."""
+    build = Builder(convolution.computation, convolution.metadata)
+    given: ConvolutionAttributes = convolution.attributes
+    labels = given.labels
+    dims = convolution.shape.dims
+    per_dimension: list[list[_Phase]] = []
+    counts = list(dims)
+    for number, one in enumerate(given.window):
+        place = labels.output.index(str(number))
+        size = convolution.operands[0].shape.dims[labels.lhs.index(str(number))]
+        if one.base_dilation > 1:
+            counts[place] = -(-_int(dims[place]) // one.base_dilation)
+        per_dimension.append(_phases(one, _int(size), _int(counts[place])))
+    parts = {
+        numbers: _dense(
+            convolution,
+            build,
+            [phases[n] for phases, n in zip(per_dimension, numbers, strict=True)],
+            tuple(counts),
+        )
+        for numbers in product(*(range(len(phases)) for phases in per_dimension))
+    }
+    # The last spatial dimension first: parts along it come to stand next to it.
+    for number in reversed(range(len(per_dimension))):
+        parts = _joined(build, parts, number, labels.output.index(str(number)))
+    (whole,) = parts.values()
+    if whole.shape.dims == dims:
+        return whole
+    return build.slice(whole, slice=tuple((0, size, 1) for size in dims))
+
+
+def _joined(
+    build: Builder,
+    parts: dict[tuple[int, ...], Instruction],
+    number: int,
+    place: int,
+) -> dict[tuple[int, ...], Instruction]:
+    """Return the parts with their last number gone: interleaved along dimension `place`."""
+    rows: dict[tuple[int, ...], list[Instruction]] = {}
+    for numbers, part in parts.items():
+        rows.setdefault(numbers[:number], []).append(part)
+    found: dict[tuple[int, ...], Instruction] = {}
+    for numbers, row in rows.items():
+        if len(row) == 1:
+            found[numbers] = row[0]
+            continue
+        dims = row[0].shape.dims
+        apart = (*dims[: place + 1], 1, *dims[place + 1 :])
+        wide = [build.reshape_to(part, apart) for part in row]
+        together = build.concatenate(*wide, dimensions=(place + 1,))
+        longer = (*dims[:place], dims[place] * len(row), *dims[place + 1 :])
+        found[numbers] = build.reshape_to(together, longer)
+    return found
+
+
+def _dense(
+    convolution: Instruction, build: Builder, phases: list[_Phase], dims: tuple[int | Dim, ...]
+) -> Instruction:
+    """Return the results of one phase along every dimension; zeros where no tap meets them."""
+    lhs, rhs = convolution.operands
+    shape = convolution.shape.with_dims(dims)
+    if any(phase.window.size == 0 for phase in phases):
+        return build.full(0, shape)
+    given: ConvolutionAttributes = convolution.attributes
+    cut = [(0, size, 1) for size in rhs.shape.dims]
+    for number, phase in enumerate(phases):
+        cut[given.labels.rhs.index(str(number))] = phase.taps
+    attributes = replace(given, window=tuple(phase.window for phase in phases))
+    kernel = build.slice(rhs, slice=tuple(cut))
+    return convolution.computation.add(
+        "convolution", (lhs, kernel), attributes, metadata=convolution.metadata
+    )
