@@ -7,6 +7,7 @@ medians, ratios are medians of each round's ratio.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -30,13 +31,13 @@ buffer do not count).
   TensorFlow's XLA draws other random numbers for dropout; Ingot draws TensorFlow's."""
 
 
-def measure(crew: list[Worker], name: str) -> tuple[Measured, Facts]:
+def measure(crew: list[Worker], name: str, rounds: int) -> tuple[Measured, Facts]:
     """Run one program on all engines."""
     measured = Measured(ENGINES)
     for worker in crew:
         measured.first_calls[worker.engine] = worker.ask("load", name)
     facts = crew[0].ask("facts")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for worker in crew:
             measured.steps[worker.engine].append(worker.ask("sample", TURN_SECONDS))
     for worker in crew:
@@ -44,7 +45,7 @@ def measure(crew: list[Worker], name: str) -> tuple[Measured, Facts]:
     return measured, facts
 
 
-def run(console: Console) -> None:
+def run(console: Console, rounds: int) -> None:
     """Measure everything and print it."""
     crew = [Worker(engine) for engine in ENGINES]
     measured: dict[str, Measured] = {}
@@ -57,7 +58,7 @@ def run(console: Console) -> None:
                 worker.answer()
         for name in show.SUBJECTS:
             with console.status(f"running {name}"):
-                measured[name], facts[name] = measure(crew, name)
+                measured[name], facts[name] = measure(crew, name, rounds)
     finally:
         for worker in crew:
             worker.close()
@@ -84,9 +85,12 @@ def report(console: Console, measured: dict[str, Measured], facts: dict[str, Fac
 
 def main() -> int:
     """Run the demo; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of each engine")
+    options = parser.parse_args()
     console = show.make_console()
     console.print(f"Ingot, {show.machine()}\n", soft_wrap=True)
-    run(console)
+    run(console, options.rounds)
     return 0
 
 
