@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.frontends.tensorflow.lowering.error_function import erfc
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import F64, PRED
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 
 OPCODES = {
@@ -80,12 +81,6 @@ def softplus(b: TensorBuilder, x: Instruction) -> Instruction:
 
 def _softsign(b: TensorBuilder, x: Instruction) -> Instruction:
     return b.divide(x, b.binary("add", b.abs(x), 1))
-
-
-def _erfc(b: TensorBuilder, x: Instruction) -> Instruction:
-    """1 - erf(x); in f64 inside, since the difference cancels for large x."""
-    wide = b.convert_to(x, F64)
-    return b.convert_to(b.binary("add", b.negate(b.erf(wide)), 1), x.shape.dtype)
 
 
 def _inverse_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
@@ -167,7 +162,7 @@ RULES: dict[str, Rule] = {
     "CheckNumerics": _check_numerics,
     "Complex": _complex,
     "Conj": _composed(_conjugate),
-    "Erfc": _composed(_erfc),
+    "Erfc": _composed(erfc),
     "Inv": _composed(_reciprocal),
     "InvGrad": _gradient(_inverse_gradient),
     "IsFinite": _opcode("is-finite"),
