@@ -22,13 +22,14 @@ from demo_parts.worker import ENGINES, Worker
 ROUNDS = 15
 TURN_SECONDS = 0.08
 EXPLANATION = """\
-Time per step: medians of turns taken in this order: Ingot, TensorFlow, XLA, Ingot, ...; a ratio is
-the median of the rounds' ratios. First call without tracing: the function is traced beforehand
-(get_concrete_function); what its first call takes, less one step, is compiling. No cache on disk.
-"op by op": every TensorFlow op reads its inputs and writes its outputs (those that only hand on a
-buffer do not count).
-* the first 100 losses, the same seeds, relative to TensorFlow's own not compiled, dropout included.
-  TensorFlow's XLA draws other random numbers for dropout; Ingot draws TensorFlow's."""
+Not compiled: TensorFlow, op by op. "x": times Ingot's. Time per step: medians of turns taken in
+this order: Ingot, TensorFlow, XLA, Ingot, ...; a ratio is the median of the rounds' ratios.
+First call without tracing: the function is traced before (get_concrete_function); what its first
+call takes, less one step, is compiling. No cache on disk.
+Moved op by op: every TensorFlow op reads its inputs and writes its outputs (those that only hand
+on a buffer do not count).
+* The first 100 losses, the same seeds, relative to those of TensorFlow not compiled, dropout
+  included. TensorFlow's XLA draws other random numbers for dropout; Ingot draws TensorFlow's."""
 
 
 def measure(crew: list[Worker], name: str, rounds: int) -> tuple[Measured, Facts]:

@@ -86,7 +86,7 @@ def compiled(facts: dict[str, Facts]) -> Table:
         )
         for name, fact in facts.items()
     ]
-    columns = ("", "TensorFlow ops in", "HLO instructions", "kernels out", "copies out")
+    columns = ("", "TF ops in", "HLO in", "kernels out", "copies out")
     return table(*columns, "operations per step", rows=rows)
 
 
@@ -102,7 +102,7 @@ def moved(facts: dict[str, Facts]) -> Table:
         )
         for name, fact in facts.items()
     ]
-    columns = ("moved per step", "read", "written", "read and written op by op", "")
+    columns = ("moved per step", "read", "written", "op by op", "")
     return table(*columns, rows=rows)
 
 
@@ -117,14 +117,14 @@ def times(measured: dict[str, Measured]) -> Table:
         )
         for name, item in measured.items()
     ]
-    columns = ("time per step", "Ingot", "TensorFlow, not compiled", "TensorFlow's XLA")
+    columns = ("time per step", "Ingot", "not compiled", "TensorFlow's XLA")
     return table(*columns, rows=rows)
 
 
 def _time_and_ratio(item: Measured, engine: str) -> str:
     ratio = item.ratio(engine)
     seconds = format_seconds(median(item.steps[engine]))
-    return f"{seconds}  ({ratio:.2f} x Ingot's)"
+    return f"{seconds}  ({ratio:.2f} x)"
 
 
 def compile_times(measured: dict[str, Measured]) -> Table:
@@ -147,13 +147,13 @@ def qualities(measured: dict[str, Measured]) -> Table:
     rows: list[tuple[str, ...]] = []
     for name, item in measured.items():
         outcomes = item.outcomes
-        what = "accuracy on held-out digits" if outcomes["Ingot"].losses else "relative error"
+        what = "held-out accuracy" if outcomes["Ingot"].losses else "relative error"
         rows.append((f"{name}: {what}", *(_quality(outcomes[e]) for e in item.engines)))
         if outcomes["Ingot"].losses:
             rows.append((f"{name}: losses, 100 steps *", *_differences(item)))
             spent = (format_seconds(outcomes[engine].seconds) for engine in item.engines)
             rows.append((f"{name}: whole training", *spent))
-    return table("", "Ingot", "TensorFlow, not compiled", "TensorFlow's XLA", rows=rows)
+    return table("", "Ingot", "not compiled", "TensorFlow's XLA", rows=rows)
 
 
 def _quality(outcome: Outcome) -> str:
@@ -165,7 +165,7 @@ def _differences(item: Measured) -> Iterable[str]:
     for engine in item.engines:
         pairs = zip(item.outcomes[engine].losses[:100], plain, strict=True)
         worst = max(abs(loss / expected - 1) for loss, expected in pairs)
-        yield "reference" if engine == "TensorFlow" else f"within {worst:.1e}"
+        yield "-" if engine == "TensorFlow" else f"within {worst:.1e}"
 
 
 def kernels(rows: tuple[Kernel, ...]) -> Table:
