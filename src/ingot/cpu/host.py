@@ -13,6 +13,7 @@ from ingot.artifact.abi import ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.kernels import KernelSet
+from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
@@ -82,6 +83,7 @@ class HostProgram:
         self.emitter = ValueEmitter(f, {}, names, fma=True)
         self.pool = f.load(lt.PTR, f.gep(runtime, RUNTIME_POOL), 8)
         self.parallel = f.load(lt.PTR, f.gep(runtime, RUNTIME_PARALLEL), 8)
+        self._run_errors = {item: code for code, item in enumerate(assertions(module), 1)}
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases(info)
         self.env = f.alloca(lt.I64, max(1, self._env_slots()), 64)
@@ -156,6 +158,8 @@ class HostProgram:
             self._conditional(instruction)
         elif opcode == "copy":
             self._copy(instruction)
+        elif instruction in self._run_errors:
+            self._assert(instruction)
         else:
             metadata = instruction.metadata
             raise UnsupportedError(
@@ -224,6 +228,12 @@ class HostProgram:
             return []
 
         f.while_([], test, step)
+
+    def _assert(self, instruction: Instruction) -> None:
+        f = self.f
+        code = f.const(lt.I32, self._run_errors[instruction])
+        holds = self._predicate(instruction.operands[0])
+        f.if_(f.icmp("eq", holds, f.zero(lt.I1)), lambda: f.ret(code), likely=False)
 
     def _predicate(self, instruction: Instruction) -> Value:
         f = self.f

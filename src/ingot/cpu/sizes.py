@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
+from ingot.hlo.assertions import assertion_text, assertions
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -141,8 +142,14 @@ def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
     outputs = tuple(
         OutputInfo(shape.dtype.name, _dims(shape), takeovers.get(path)) for path, shape in leaves
     )
-    messages = tuple(constraint.message for constraint in plan.constraints)
-    return ProgramInfo(symbol, params, outputs, len(plan.bindings), constraints=messages)
+    return ProgramInfo(
+        symbol,
+        params,
+        outputs,
+        len(plan.bindings),
+        constraints=tuple(constraint.message for constraint in plan.constraints),
+        run_errors=tuple(map(assertion_text, assertions(module))),
+    )
 
 
 def _dims(shape: Shape) -> tuple[int | None, ...]:

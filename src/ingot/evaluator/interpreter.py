@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.registry import Context, RunState, Value, rule_of
+from ingot.hlo.assertions import asserts
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -90,9 +91,9 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
 
 
 def _needed(computation: Computation) -> set[Instruction]:
-    """Return what the root depends on: nothing else is evaluated."""
+    """Return what the root and the assertions depend on: nothing else is evaluated."""
     needed: set[Instruction] = set()
-    stack = [computation.root]
+    stack = [computation.root, *filter(asserts, computation.instructions)]
     while stack:
         item = stack.pop()
         if item not in needed:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.assertions import assertion_text, is_assertion
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
-from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.diagnostics import ExecutionError, InternalError, UnsupportedError
 
 
 @evaluates("parameter")
@@ -61,7 +62,11 @@ def after_all(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 
 @evaluates("custom-call")
 def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Only the annotation that changes no value has a meaning here."""
+    """Assertions, and the annotation that changes no value, have a meaning here."""
+    if is_assertion(op):
+        if not operands[0]:
+            raise ExecutionError(assertion_text(op), code="INGOT0505")
+        return ()
     target = op.attributes.custom_call_target
     if target == "Sharding":
         found: Array = operands[0]

@@ -11,7 +11,7 @@ BF16 = tf.bfloat16.as_numpy_dtype
 FLOATS = (np.float32, np.float64, np.float16, BF16)
 NOT_FLOAT = {"Invert", "PopulationCount", "LogicalNot", "Real", "Imag", "ComplexAbs"}
 RAW = tf.raw_ops
-NEED_MORE = {"Bitcast", "Cast", "CheckNumerics", "Complex", "Conj", "Angle"}
+NEED_MORE = {"Bitcast", "Cast", "CheckNumerics", "CheckNumericsV2", "Complex", "Conj", "Angle"}
 UNARY = sorted(
     name for name in unary.RULES if not name.endswith("Grad") and name not in NOT_FLOAT | NEED_MORE
 )

@@ -275,7 +275,7 @@ def test_continue_break_and_return():
     check(program)
 
 
-def test_short_circuits_and_asserts():
+def test_short_circuits():
     def program(jit):
         @tf.function(jit_compile=jit)
         def f(x, n):
@@ -284,8 +284,44 @@ def test_short_circuits_and_asserts():
                 return x * 2.0
             return x
 
-        return f(tf.constant([1.0, 2.0]), tf.constant(2)), f(
-            tf.constant([1.0, 9.0]), tf.constant(99)
-        )
+        return [f(tf.constant([1.0, x]), tf.constant(n)) for x, n in ((2.0, 2), (9.0, 99))]
 
     check(program)
+
+
+def test_assertions_assert():
+    count = tf.Variable(0)
+
+    @tf.function(jit_compile=True)
+    def f(x, n):
+        tf.debugging.assert_greater(n, 0, message="n must be positive")
+        x = tf.debugging.check_numerics(x, "x is broken")
+        for _ in tf.range(n):
+            tf.debugging.Assert(tf.reduce_max(x) < 100.0, ["too large:", x])
+            x = x * 2.0
+        count.assign_add(1)
+        return x
+
+    x = tf.constant([1.0, 2.0])
+    np.testing.assert_array_equal(f(x, tf.constant(3)), [8.0, 16.0])
+    cases = [(x, 0, "n must be positive"), (x, 9, "too large:"), (x / 0.0, 1, "x is broken")]
+    for given, n, text in cases:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=text) as error:
+            f(given, tf.constant(n))
+        assert "test_control_flow.py" in error.value.message
+    assert int(count) == 1
+
+
+def test_an_assertion_in_a_graph_fails_the_graph():
+    @tf.function(jit_compile=True)
+    def inner(x):
+        tf.debugging.assert_less(x, 3.0, message="not less")
+        return x + 1.0
+
+    @tf.function
+    def outer(x):
+        return inner(x) * 2.0
+
+    assert float(outer(tf.constant(1.0))) == 4.0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not less"):
+        outer(tf.constant(5.0))

@@ -17,7 +17,14 @@ from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import TensorList, Value, Variable
+from ingot.frontends.tensorflow.lowering.values import (
+    Known,
+    TensorList,
+    Text,
+    Value,
+    Variable,
+)
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
@@ -66,7 +73,7 @@ class Packing:
 
 def leaves(frame: Frame, value: Value) -> list[Instruction]:
     """Return the instructions that make up a value; none for a handle."""
-    if isinstance(value, Variable):
+    if isinstance(value, Variable | Text):
         return []
     if isinstance(value, TensorList):
         parts = (value.buffer, value.length)
@@ -76,7 +83,7 @@ def leaves(frame: Frame, value: Value) -> list[Instruction]:
 
 def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
     """Return a value like `template` made of the next instructions of `parts`."""
-    if isinstance(template, Variable):
+    if isinstance(template, Variable | Text):
         return template
     if isinstance(template, TensorList):
         buffer = None if template.buffer is None else next(parts)
@@ -265,13 +272,22 @@ def _changed_shape(op: Op, packing: Packing, start: Shape, end: Shape) -> Except
 
 
 def _assert(op: Op) -> tuple[Value, ...]:
-    truth = _known_truth(op)
-    if truth:
-        return ()
-    raise op.error(
-        "the assertion depends on data, and compiled code cannot raise",
-        "check it outside the function with jit_compile=True",
-    )
+    """condition, then what to say: strings, and tensors whose values are not shown."""
+    if not _known_truth(op):
+        said = [_said(value) for value in op.values[1:]]
+        emit_assertion(op.b, _condition(op), "assertion failed: " + " ".join(said))
+    return ()
+
+
+def _said(value: Value) -> str:
+    if isinstance(value, Text):
+        return " ".join(
+            item.decode(errors="replace") if isinstance(item, bytes) else str(item)
+            for item in value.array.ravel()
+        )
+    if isinstance(value, Known):
+        return str(value.array)
+    return "(computed)"
 
 
 RULES: dict[str, Rule] = {

@@ -17,6 +17,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Size,
     Sizes,
     TensorList,
+    Text,
     Value,
     object_array,
     plain_size,
@@ -50,7 +51,10 @@ def _rank(op: Op) -> Value:
 
 
 def _const(op: Op) -> Value:
-    return Known(np.asarray(op.attribute("value")), op.result())
+    value = np.asarray(op.attribute("value"))
+    if op.node.outputs[0].dtype == "string":
+        return Text(value)
+    return Known(value, op.result())
 
 
 def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:

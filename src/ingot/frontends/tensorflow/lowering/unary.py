@@ -12,6 +12,7 @@ from ingot.frontends.tensorflow.lowering.error_function import erfc
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 
@@ -146,10 +147,12 @@ def _complex(op: Op) -> Value:
 
 
 def _check_numerics(op: Op) -> Value:
-    raise op.error(
-        "CheckNumerics stops the program when it meets a NaN, which compiled code cannot do",
-        "check the result outside the function with jit_compile=True",
-    )
+    operand = op.tensor(0)
+    finite = op.b.emit("is-finite", operand)
+    everywhere = op.b.reduced("and", finite, range(op.rank(0)))
+    message = str(op.attribute("message", ""))
+    emit_assertion(op.b, everywhere, f"{message} : Tensor had NaN or Inf values".lstrip(" :"))
+    return operand
 
 
 RULES: dict[str, Rule] = {
@@ -160,6 +163,7 @@ RULES: dict[str, Rule] = {
     "Bitcast": _reinterpret,
     "Cast": _cast,
     "CheckNumerics": _check_numerics,
+    "CheckNumericsV2": _check_numerics,
     "Complex": _complex,
     "Conj": _composed(_conjugate),
     "Erfc": _composed(erfc),

@@ -115,7 +115,14 @@ class TensorList:
     dims: Sizes | None = None
 
 
-Value = Instruction | Known | Variable | TensorList
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """A constant string tensor: what assertions say. No other op takes it."""
+
+    array: Array
+
+
+Value = Instruction | Known | Variable | TensorList | Text
 
 
 def dims_of(value: Value) -> Sizes:
@@ -124,9 +131,13 @@ def dims_of(value: Value) -> Sizes:
         return value.array.shape
     if isinstance(value, Instruction):
         return value.shape.dims
+    if isinstance(value, Text):
+        return value.array.shape
     raise UnsupportedError(f"a {type(value).__name__} is used as a tensor", code="INGOT0311")
 
 
 def dtype_of(value: Value) -> DType:
     """Return the element type of a value."""
+    if isinstance(value, Text):
+        raise UnsupportedError("strings cannot be compiled", code="INGOT0311")
     return value.shape.dtype if isinstance(value, Instruction) else value.element

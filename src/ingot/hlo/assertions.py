@@ -1,0 +1,70 @@
+"""Assertions: a custom call that ends the program when its operand, a `pred[]`, is false.
+
+    check = () custom-call(flag), custom_call_target="ingot.assert",
+            custom_call_has_side_effect=true, backend_config="x must be positive"
+
+Front ends emit it, backends turn it into an early return with a run error, and the evaluator raises
+`ExecutionError`. The text is the instruction's `backend_config`, as JSON writes a string.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import Diagnostic
+
+TARGET = "ingot.assert"
+_TEXT = "backend_config"
+
+
+def emit_assertion(builder: Builder, flag: Instruction, message: str) -> Instruction:
+    """Add an assertion that `flag`, a `pred[]`, is true."""
+    made = builder.emit(
+        "custom-call",
+        flag,
+        shape=Shape.tuple(()),
+        custom_call_target=TARGET,
+        custom_call_has_side_effect=True,
+    )
+    made.extra[_TEXT] = json.dumps(message)
+    return made
+
+
+def is_assertion(instruction: Instruction) -> bool:
+    """Whether an instruction is an assertion."""
+    return (
+        instruction.opcode == "custom-call" and instruction.attributes.custom_call_target == TARGET
+    )
+
+
+def asserts(instruction: Instruction) -> bool:
+    """Whether an instruction is an assertion, or runs one."""
+    return is_assertion(instruction) or any(
+        asserts(inner)
+        for called in instruction.called_computations
+        for inner in called.instructions
+    )
+
+
+def assertions(module: Module) -> list[Instruction]:
+    """Return the module's assertions in a fixed order: that of run errors."""
+    return [
+        instruction
+        for computation in module.post_order()
+        for instruction in computation.instructions
+        if is_assertion(instruction)
+    ]
+
+
+def assertion_text(assertion: Instruction) -> str:
+    """Return what to say when an assertion fails, with the op and line that it comes from."""
+    origin = assertion.metadata
+    message = json.loads(assertion.extra.get(_TEXT, '"an assertion failed"'))
+    found = Diagnostic(
+        message, op_type=origin.op_type, op_name=origin.op_name, location=origin.location
+    )
+    return found.render_facts()
