@@ -57,6 +57,17 @@ def instruction_flops(instruction: Instruction) -> int | Dim:
         given: DotAttributes = instruction.attributes
         contracted = dim.product(lhs.dims[place] for place in given.lhs_contracting_dims)
         return instruction.shape.size * contracted * 2
+    if opcode == "convolution":
+        labels = instruction.attributes.labels.rhs
+        kernel = instruction.operands[1].shape.dims
+        per_element = dim.product(
+            size for label, size in zip(labels, kernel, strict=True) if label != "o"
+        )
+        return instruction.shape.size * per_element * 2
+    if opcode == "reduce-window":
+        windows = instruction.shape.leaves()
+        elements = dim.product(one.size for one in instruction.attributes.window)
+        return next(iter(windows))[1].size * elements
     if opcode == "reduce":
         return instruction.operands[0].shape.size
     if opcode == "scatter":

@@ -70,6 +70,13 @@ ORDER = (
         "algsimp",
         "what the expansion leaves to fold (keys of the rounds, sizes) is folded once",
     ),
+    Order("topk-expander", "comparison-expander", "its comparator asks for the total order"),
+    Order(
+        "select-and-scatter-expander",
+        "map-inliner",
+        "it applies the scatter computation to whole arrays",
+    ),
+    Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
     Order("zero-sized-hlo-elimination", "algsimp", "rules need not think of empty arrays"),
     Order("call-inliner", "algsimp", "rules see one computation at a time"),
     Order("map-inliner", "algsimp", "rules see ops on arrays, not scalar computations"),
