@@ -15,7 +15,7 @@ import numpy as np
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED, S64, DType
+from ingot.hlo.dtype import PRED, S64, U64, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
@@ -74,6 +74,10 @@ def select(mask: Expr, on_true: Expr, on_false: Expr) -> Expr:
 
 def clamp_index(value: Expr, limit: int | Dim) -> Expr:
     """Return `value` (an integer) as s64 held within 0 … limit."""
+    if value.dtype is U64:
+        # Held below the limit first: as s64 the largest would be negative.
+        most = converted(ex.index(limit), U64)
+        value = ex.make("minimum", U64, (value, most), NO_ATTRIBUTES)
     wide = converted(value, S64)
     low = ex.make("maximum", S64, (wide, ex.constant(np.int64(0))), NO_ATTRIBUTES)
     return ex.make("minimum", S64, (low, ex.index(limit)), NO_ATTRIBUTES)
