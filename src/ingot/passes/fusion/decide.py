@@ -24,7 +24,7 @@ from ingot.passes.fusion.legality import (
     why_not,
     why_not_output,
 )
-from ingot.passes.fusion.recompute import is_cheap_to_recompute
+from ingot.passes.fusion.recompute import is_cheap_to_recompute, places_in
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
@@ -115,6 +115,7 @@ def _pull_reason(groups: list[Group]) -> str:
 def _pull(grouping: Grouping, producer: Instruction, groups: list[Group]) -> None:
     grouping.pulled_by.setdefault(producer, []).extend(groups)
     for group in groups:
+        group.places[producer] = places_in(group, producer)
         group.members[producer] = None
         _adopt(group, producer)
 

@@ -35,6 +35,7 @@ class Group:
         kind: what it becomes.
         frames: where each member varies.
         members: roots and pulled instructions.
+        places: where each pulled member is computed, relative to a point (`recompute.places_in`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
     """
@@ -43,6 +44,9 @@ class Group:
     kind: GroupKind = GroupKind.LOOP
     frames: FrameMap = field(default_factory=FrameMap)
     members: dict[Instruction, None] = field(default_factory=dict[Instruction, None])
+    places: dict[Instruction, frozenset[object]] = field(
+        default_factory=dict[Instruction, frozenset[object]]
+    )
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
 

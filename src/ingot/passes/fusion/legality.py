@@ -15,6 +15,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
+from ingot.passes.fusion.recompute import places_in
+
+MAX_PLACES = 4
+"""Places of one point at which a kernel computes the same cheap value again, at most."""
 
 MAX_MEMBERS = 400
 """Instructions per kernel: beyond, compile time grows faster than memory traffic shrinks."""
@@ -96,7 +100,15 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return _why_not_expensive(producer, group, frame)
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
-    return ""
+    return _why_not_places(producer, group)
+
+
+def _why_not_places(producer: Instruction, group: Group) -> str:
+    """A scan by doubling reads each step at two places of the next: 2^n places after n steps."""
+    if producer.opcode in ("constant", "iota", "broadcast"):
+        return ""
+    count = len(places_in(group, producer))
+    return f"it would be computed at {count} places for each point" if count > MAX_PLACES else ""
 
 
 def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) -> str:

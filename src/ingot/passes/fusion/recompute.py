@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
+from ingot.passes.fusion.groups import Group
 
 MAX_RECOMPUTED = 12
 """Operations per element that are cheaper than writing a value and reading it again."""
@@ -51,3 +52,27 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
     return not any(
         user.opcode in ("dot", "tuple", "while", "conditional") for user in operand.users
     )
+
+
+def places_in(group: Group, producer: Instruction) -> frozenset[object]:
+    """Return the places, relative to a point of the kernel, at which it would compute `producer`.
+
+    An elementwise consumer takes it where it is computed itself; any other one somewhere else.
+    """
+    frame = group.frames.frames.get(producer)
+    if frame is not None:
+        return frozenset((frame,))
+    found: set[object] = set()
+    for user in producer.users:
+        if user not in group.members:
+            continue
+        of_user = group.places.get(user, _HERE)
+        if user.has(Trait.ELEMENTWISE):
+            found |= of_user
+            continue
+        reads = [n for n, operand in enumerate(user.operands) if operand is producer]
+        found |= {(user, number, place) for number in reads for place in of_user}
+    return frozenset(found)
+
+
+_HERE: frozenset[object] = frozenset(("here",))
