@@ -175,7 +175,7 @@ def _best_store_axis(kernel: LoopKernel) -> Axis:
 
 
 def _walk_score(exprs: tuple[Expr, ...], name: str) -> int:
-    """Return how well lanes along `name` read memory: in one piece, the same element, or gathered."""
+    """Return how well lanes along `name` read: in one piece, the same element, or gathered."""
     steps = [coefficient(item.payload.index, name) for item in walk(exprs) if item.op == "load"]
     gathered = sum(1 for step in steps if step not in (0, 1))
     return sum(1 for step in steps if step == 1) - GATHER_PENALTY * gathered

@@ -1,7 +1,7 @@
 """Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
 
-The body is `loop_body`'s, in square tiles `tile`'s; reductions in parts are `split`'s. How kernels are
-called is in `kernel_abi`.
+The body is `loop_body`'s, in square tiles `tile`'s; reductions in parts are `split`'s. How kernels
+are called is in `kernel_abi`.
 """
 
 from __future__ import annotations
