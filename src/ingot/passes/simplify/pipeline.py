@@ -11,7 +11,9 @@ from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
+from ingot.passes.expand.scans import ScanExpander
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
+from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
 from ingot.passes.simplify.calls import (
@@ -45,7 +47,13 @@ FIXED_POINT = FixedPoint(
 
 EXPANSION = Pipeline(
     "expansion",
-    (TopKExpander(), ComparisonExpander(), RngBitGeneratorExpander(), SelectAndScatterExpander()),
+    (
+        TopKExpander(),
+        ComparisonExpander(),
+        RngBitGeneratorExpander(),
+        SelectAndScatterExpander(),
+        ScanExpander(),
+    ),
 )
 
 DOTS = FixedPoint(
