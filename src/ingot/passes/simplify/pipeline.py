@@ -48,6 +48,7 @@ FIXED_POINT = FixedPoint(
 EXPANSION = Pipeline(
     "expansion",
     (
+        ShardingRemover(),
         TopKExpander(),
         ComparisonExpander(),
         RngBitGeneratorExpander(),
