@@ -26,6 +26,9 @@ CHUNK_WORK = 400_000
 """Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
 
 EXPENSIVE_WEIGHT = 12
+SHORT_ROW, MANY_ROWS = 12, 64
+"""Rows up to this length are computed side by side, a lane each, where there are so many."""
+
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
@@ -157,12 +160,23 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
     )
     if not along_grid:
         return None
+    if _has_short_rows(kernel, inner):
+        return kernel.grid[-1]
     axis, count = along_grid.most_common(1)[0]
     small = isinstance(axis.extent, int) and axis.extent < 8
     needs_order = any(not _folds_lanes(item) for item in inner)
     if count > along_pass or (needs_order and not small and count == along_pass):
         return axis
     return None
+
+
+def _has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
+    """Whether rows would leave lanes empty, and there are rows enough to fill them instead."""
+    last = kernel.grid[-1].extent
+    rows_fill = not isinstance(last, int) or last >= MANY_ROWS
+    lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
+    short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
+    return rows_fill and short and any(_is_expensive(node) for node in walk(kernel.exprs))
 
 
 def _best_store_axis(kernel: LoopKernel) -> Axis:
