@@ -10,7 +10,7 @@ outside, since TensorFlow hands resources through bodies unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
@@ -37,24 +37,32 @@ class Packing:
 
     Attributes:
         values: the body's inputs, as values outside.
+        fixed: which of them the body knows at compile time: they are in no tuple.
         variables: variables with a value that the body may touch.
         symbols: the program's sizes.
     """
 
     values: list[Value]
+    fixed: frozenset[int]
     variables: list[Variable]
     symbols: list[str]
 
     @staticmethod
-    def of(op: Op, values: list[Value]) -> Packing:
-        """Pack what a body gets from the frame of `op`."""
+    def of(op: Op, values: list[Value], unchanged: Collection[int]) -> Packing:
+        """Pack what a body gets from the frame of `op`; `unchanged`: what it cannot change."""
+        fixed = frozenset(n for n in unchanged if isinstance(values[n], Known))
         handles = dict.fromkeys(value for value in values if isinstance(value, Variable))
         held = [variable for variable in handles if variable in op.frame.state]
-        return Packing(values, held, list(op.frame.sizes))
+        return Packing(values, fixed, held, list(op.frame.sizes))
 
     def pack(self, frame: Frame, values: Sequence[Value]) -> Instruction:
         """Return the tuple of these values (shaped as `self.values`) with `frame`'s state."""
-        parts = [part for value in values for part in leaves(frame, value)]
+        parts = [
+            part
+            for number, value in enumerate(values)
+            if number not in self.fixed
+            for part in leaves(frame, value)
+        ]
         parts.extend(frame.tensor(frame.state[variable]) for variable in self.variables)
         parts.extend(frame.sizes[name] for name in self.symbols)
         return frame.builder.tuple(*parts)
@@ -63,7 +71,10 @@ class Packing:
         """Return the body's inputs out of its parameter; fills the frame's state and sizes."""
         count = len(packed.shape.elements)
         parts = iter([frame.builder.element_of(packed, number) for number in range(count)])
-        values = [rebuilt(value, parts) for value in self.values]
+        values = [
+            value if number in self.fixed else rebuilt(value, parts)
+            for number, value in enumerate(self.values)
+        ]
         for variable in self.variables:
             frame.state[variable] = next(parts)
         for name in self.symbols:
@@ -88,7 +99,7 @@ def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
     if isinstance(template, TensorList):
         buffer = None if template.buffer is None else next(parts)
         length = next(parts) if isinstance(template.length, Instruction) else template.length
-        return TensorList(buffer, length, template.capacity, template.element, template.dims)
+        return replace(template, buffer=buffer, length=length)
     return next(parts)
 
 
@@ -119,7 +130,7 @@ def _trace(op: Op, packing: Packing, callee: CapturedFunction, shape: Shape) -> 
 
 
 def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tuple[Value, ...]:
-    packing = Packing.of(op, op.values[1:])
+    packing = Packing.of(op, op.values[1:], range(len(op.values) - 1))
     operand = packing.pack(op.frame, packing.values)
     traced = [_trace(op, packing, callee, operand.shape) for callee in callees]
     written = _written(op, traced)
@@ -215,11 +226,23 @@ def _while(op: Op) -> tuple[Value, ...]:
         values = learnt
 
 
+def _unchanged(body: CapturedFunction) -> list[int]:
+    """Return the loop variables that the body hands on as they are."""
+    made = {node.name: node for node in body.nodes}
+    found: list[int] = []
+    for number, (item, output) in enumerate(zip(body.inputs, body.outputs, strict=True)):
+        while output.node in made and made[output.node].op == "Identity":
+            output = made[output.node].inputs[0]
+        if output.node == item.name:
+            found.append(number)
+    return found
+
+
 def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value] | None:
-    """Return the loop's values with buffers for the lists whose elements the body showed.
+    """Return the loop's values with what its body showed of lists; None when nothing was learnt.
 
     A TensorArray learns the shape of its elements at the first write, which is in the body; the
-    loop must have the buffer from the start. None when nothing was learnt.
+    loop must have the buffer from the start. A list that the body pops from must count.
     """
     learnt = list(before)
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -227,13 +250,15 @@ def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value
             continue
         if old.buffer is None and new.buffer is not None:
             zeros = op.b.zeros(new.buffer.shape)
-            learnt[number] = replace(old, buffer=zeros, dims=new.dims)
+            learnt[number] = replace(new, buffer=zeros, length=old.length)
+        elif isinstance(new.length, Instruction) and not isinstance(old.length, Instruction):
+            learnt[number] = replace(old, length=op.b.scalar(old.length, S32))
     return learnt if learnt != before else None
 
 
 def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     """Lower the loop; or return better values to start it with."""
-    packing = Packing.of(op, values)
+    packing = Packing.of(op, values, _unchanged(_callee(op, "body")))
     start = packing.pack(op.frame, values)
     condition = _trace(op, packing, _callee(op, "cond"), start.shape)
     test = condition.frame.tensor(condition.outputs[0])

@@ -12,6 +12,7 @@ from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
+from ingot.frontends.tensorflow.lowering.tensor_lists import filled_at_the_end
 from ingot.frontends.tensorflow.lowering.values import (
     Sizes,
     TensorList,
@@ -142,13 +143,14 @@ def _input_value(
 
 def _output(frame: Frame, captured: CapturedFunction, index: int, value: Value) -> Instruction:
     if isinstance(value, TensorList):
-        if value.buffer is None or isinstance(value.length, Instruction):
+        buffer = filled_at_the_end(frame.builder, value)
+        if buffer is None:
             raise UnsupportedError(
                 f"output {index} of '{captured.name}' is a TensorList of unknown size",
                 code="INGOT0311",
                 hint="give the TensorArray a size and an element shape",
             )
-        return value.buffer
+        return buffer
     if isinstance(value, Variable):
         raise UnsupportedError(
             f"output {index} of '{captured.name}' is a variable's handle", code="INGOT0311"

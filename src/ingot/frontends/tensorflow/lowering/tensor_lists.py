@@ -1,18 +1,31 @@
 """TensorLists: the buffers behind TensorArray, and what gradients of loops push and pop.
 
 A list is one array of its elements, `[capacity, *element]`. A reserved list has as many elements as
-it was reserved for; a list that is pushed to counts its elements at run time and needs a bound.
+it was reserved for; a list that is pushed to counts its elements at run time. A list without a
+bound gets one that depends on the size of its elements, and an assertion that holds it.
+
+A list that leaves its owner (to another function, or into a list of lists) leaves as its buffer
+with the elements in the last rows: who pops from the end never sees the rows before them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, TensorList, Value
-from ingot.hlo.dtype import S32
+from ingot.hlo.assertions import emit_assertion
+from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+
+_ROOM_BYTES = 4 << 20
+_LEAST_ROOM, _MOST_ROOM = 128, 1 << 16
+"""Room for a list without a bound: bytes, and elements."""
 
 
 def _element_dims(op: Op, number: int) -> Sizes | None:
@@ -30,23 +43,36 @@ def _with_buffer(op: Op, found: TensorList, dims: Sizes) -> TensorList:
     """Return the list with a buffer of zeros if it has none yet."""
     if found.buffer is not None:
         return found
-    shape = Shape.array(found.element, (found.capacity, *dims))
-    return TensorList(op.b.zeros(shape), found.length, found.capacity, found.element, dims)
+    capacity = _room(found.element, dims) if found.capacity is None else found.capacity
+    shape = Shape.array(found.element, (capacity, *dims))
+    return replace(found, buffer=op.b.zeros(shape), capacity=capacity, dims=dims)
 
 
-def _made(op: Op, capacity: Size, length: Size | Instruction, dims: Sizes | None) -> TensorList:
-    made = TensorList(None, length, capacity, op.element("element_dtype"), dims)
+def _room(element: DType, dims: Sizes) -> int:
+    """Return how many elements a list without a bound gets room for."""
+    size = Shape.array(element, dims).bytes
+    if not isinstance(size, int):
+        return _LEAST_ROOM
+    return min(max(_ROOM_BYTES // max(size, 1), _LEAST_ROOM), _MOST_ROOM)
+
+
+def _made(
+    op: Op, capacity: Size | None, length: Size | Instruction, dims: Sizes | None
+) -> TensorList:
+    kind = op.attribute("element_dtype")
+    if isinstance(kind, TypeName) and kind.name == "variant":
+        # What the inner lists hold is learnt from the first one.
+        return TensorList(None, length, capacity, S32, None, capacity is None, of_lists=True)
+    made = TensorList(None, length, capacity, op.element("element_dtype"), dims, capacity is None)
     return made if dims is None else _with_buffer(op, made, dims)
 
 
 def _empty(op: Op) -> Value:
+    if op.known(1) is None:
+        return _made(op, None, op.b.constant(0, S32), _element_dims(op, 0))
     (capacity,) = op.sizes(1, "bound of the list")
-    if isinstance(capacity, int) and capacity < 0:
-        raise op.error(
-            "the list grows without a bound",
-            "give tf.while_loop maximum_iterations, or the TensorArray a size",
-        )
-    return _made(op, capacity, op.b.constant(0, S32), _element_dims(op, 0))
+    bound = None if isinstance(capacity, int) and capacity < 0 else capacity
+    return _made(op, bound, op.b.constant(0, S32), _element_dims(op, 0))
 
 
 def _reserve(op: Op) -> Value:
@@ -65,13 +91,24 @@ def _starts(op: Op, index: Instruction, rank: int) -> list[Instruction]:
     return [op.b.convert_to(index, S32), *([zero] * rank)]
 
 
-def _write(op: Op, found: TensorList, index: Instruction, item: Instruction) -> Instruction:
+def _write(op: Op, found: TensorList, index: Instruction, item: Instruction) -> TensorList:
     filled = _with_buffer(op, found, item.shape.dims)
     assert filled.buffer is not None
     row = op.b.reshape_to(item, (1, *item.shape.dims))
-    return op.b.emit(
-        "dynamic-update-slice", filled.buffer, row, *_starts(op, index, item.shape.rank)
-    )
+    starts = _starts(op, index, item.shape.rank)
+    buffer = op.b.emit("dynamic-update-slice", filled.buffer, row, *starts)
+    return replace(filled, buffer=buffer, dims=item.shape.dims)
+
+
+def filled_at_the_end(builder: TensorBuilder, found: TensorList) -> Instruction | None:
+    """Return the list's buffer with its elements in the last rows; None when it has no buffer."""
+    if found.buffer is None or not isinstance(found.length, Instruction):
+        return found.buffer
+    dims = found.buffer.shape.dims
+    padded = builder.concatenated([builder.zeros(found.buffer.shape), found.buffer], 0)
+    zero = builder.constant(0, S32)
+    starts = [builder.convert_to(found.length, S32), *([zero] * (len(dims) - 1))]
+    return builder.emit("dynamic-slice", padded, *starts, dynamic_slice_sizes=dims)
 
 
 def _read(op: Op, found: TensorList, index: Instruction, dims: Sizes | None) -> Instruction:
@@ -89,8 +126,7 @@ def _set_item(op: Op) -> Value:
     if op.attribute("resize_if_index_out_of_bounds", False):
         raise op.error("the TensorArray grows (dynamic_size=True)", "give it its full size")
     found, item = op.list(0), op.tensor(2)
-    buffer = _write(op, found, op.tensor(1), item)
-    return TensorList(buffer, found.length, found.capacity, found.element, item.shape.dims)
+    return _write(op, found, op.tensor(1), item)
 
 
 def _get_item(op: Op) -> Value:
@@ -104,18 +140,42 @@ def _count(op: Op, found: TensorList) -> Instruction:
 
 
 def _push_back(op: Op) -> Value:
-    found, item = op.list(0), op.tensor(1)
+    found = op.list(0)
+    item = op.values[1]
+    if isinstance(item, TensorList):
+        inner = filled_at_the_end(op.b, item)
+        if inner is None:
+            # An earlier pass over the loop's body: the inner list has not shown its elements yet.
+            return found
+        found = replace(found, element=inner.shape.dtype)
+    else:
+        inner = op.tensor(1)
     count = _count(op, found)
-    buffer = _write(op, found, count, item)
-    length = op.b.binary("add", count, 1)
-    return TensorList(buffer, length, found.capacity, found.element, item.shape.dims)
+    written = _write(op, found, count, inner)
+    if found.is_open and written.capacity is not None:
+        limit = op.b.compared("LT", count, op.b.scalar(written.capacity, S32))
+        emit_assertion(op.b, limit, _too_long(written.capacity))
+    return replace(written, length=op.b.binary("add", count, 1))
+
+
+def _too_long(capacity: Size) -> str:
+    return (
+        f"a loop that is differentiated ran more than {capacity} times; give tf.while_loop "
+        "maximum_iterations to make room for more"
+    )
 
 
 def _pop_back(op: Op) -> tuple[Value, ...]:
     found = op.list(0)
     last = op.b.binary("add", _count(op, found), -1)
-    item = _read(op, found, last, _element_dims(op, 1))
-    return TensorList(found.buffer, last, found.capacity, found.element, found.dims), item
+    shorter = replace(found, length=last)
+    if not found.of_lists:
+        return shorter, _read(op, found, last, _element_dims(op, 1))
+    if found.buffer is None:
+        return shorter, TensorList(None, 0, 0, found.element)
+    inner = _read(op, found, last, None)
+    size, *dims = inner.shape.dims
+    return shorter, TensorList(inner, size, size, inner.shape.dtype, tuple(dims))
 
 
 def _stack(op: Op) -> Value:

@@ -104,15 +104,24 @@ class Variable:
 class TensorList:
     """A TensorList: its elements stacked in one buffer, and how many there are.
 
-    `buffer` is `[capacity, *element]`; None before the shape of an element is known.
-    `length` is a size, or an `s32[]` instruction for lists that grow up to `capacity`.
+    Attributes:
+        buffer: `[capacity, *element]`; None before the shape of an element is known.
+        length: a size, or an `s32[]` instruction for lists that grow up to `capacity`.
+        capacity: how many elements there can be; None for a list without a bound before the shape
+            of an element is known.
+        element: element type of the buffer; for a list of lists, of the inner lists'.
+        dims: the shape of an element; for a list of lists, of an inner list's buffer.
+        is_open: the program gave no bound, so running over `capacity` must be an error.
+        of_lists: the elements are lists, held as buffers whose last rows are filled.
     """
 
     buffer: Instruction | None
     length: Size | Instruction
-    capacity: Size
+    capacity: Size | None
     element: DType
     dims: Sizes | None = None
+    is_open: bool = False
+    of_lists: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
