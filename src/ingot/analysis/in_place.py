@@ -27,6 +27,7 @@ from ingot.analysis.aliasing import Path
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
+from ingot.hlo.shape import Shape
 
 _NO_ELEMENT_ORDER = frozenset(
     # Kernels of these write outputs in other orders than one element after the other.
@@ -142,11 +143,22 @@ def may_share_operand(instruction: Instruction, number: int) -> bool:
     roots = [root for _, root in _roots(fused.root)]
     if any(root.shape.dims != operand.dims or root.shape.is_tuple for root in roots):
         return False
-    # One result of a contraction or reduction is written last, each element once.
-    ordered = _NO_ELEMENT_ORDER - {"dot", "reduce"} if len(roots) == 1 else _NO_ELEMENT_ORDER
-    if any(inner.opcode in ordered for inner in fused.instructions):
+    if any(not _writes_last(inner, operand, len(roots)) for inner in fused.instructions):
         return False
     return _reaches_elementwise(fused.parameters[number])
+
+
+def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:
+    """Whether a kernel with `inner` reads all that it needs of an element before it writes there.
+
+    A contraction's results are written together once a sum is finished; so are a reduction's that
+    have its result's dimensions, or a single one.
+    """
+    if inner.opcode == "dot":
+        return True
+    if inner.opcode == "reduce":
+        return count == 1 or (inner.shape.is_array and inner.shape.dims == operand.dims)
+    return inner.opcode not in _NO_ELEMENT_ORDER
 
 
 def _reaches_elementwise(parameter: Instruction) -> bool:

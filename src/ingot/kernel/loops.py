@@ -177,7 +177,16 @@ class LoopBuilder:
         self.stores.setdefault(key, []).append(Store(buffer, where, value))
 
     def passes(self) -> tuple[Pass, ...]:
-        """Return the passes in order."""
+        """Return the passes in order; what is written once a grid point is written at the end.
+
+        So no result is written before all that the others read has been read, and results may lie
+        where operands did (`analysis.in_place`).
+        """
+        once = [key for key in self.stores if not key[1]]
+        last = max((key[0] for key in (*self.stores, *self.reductions)), default=0)
+        finished = [store for key in sorted(once) for store in self.stores.pop(key)]
+        if finished:
+            self.stores[last + 1, ()] = finished
         names = {axis_name(n): self.axis(n) for n in range(len(self.frames.extents))}
         keys = sorted({*self.reductions, *self.stores}, key=lambda key: (key[0], len(key[1]) == 0))
         return tuple(

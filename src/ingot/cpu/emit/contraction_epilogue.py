@@ -55,8 +55,7 @@ def emit_epilogue(
             value = f.icmp("ne", value, f.zero(value.type))
         for item in sums:
             emitter.bind(item, value)
-        for store in kernel.stores:
-            emitter.store(store)
+        emitter.store_all(kernel.stores)
         emitter.close_scope()
         emitter.lanes = None
 

@@ -242,12 +242,7 @@ class LoopEmitter:
             ]
             new = combine(emitter, reduction.combiner, (*old, *inputs))
             results.extend(self._masked(tuple(new), old))
-        # All values before any store: an output may lie where another value is still to be read.
-        for store in item.stores:
-            for value in store.exprs:
-                emitter.value(value)
-        for store in item.stores:
-            emitter.store(store)
+        emitter.store_all(item.stores)
         return results
 
     def _masked(self, new: tuple[Value, ...], old: list[Value]) -> list[Value]:

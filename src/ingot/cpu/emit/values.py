@@ -10,7 +10,7 @@ Invariant: with a tail mask, no lane outside the mask touches memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -328,6 +328,14 @@ class ValueEmitter:
             return self.index(where, values)
         finally:
             self.lanes = lanes
+
+    def store_all(self, stores: Sequence[Store]) -> None:
+        """Emit stores, all values first: an output may lie where another value is still read."""
+        for item in stores:
+            for value in item.exprs:
+                self.value(value)
+        for item in stores:
+            self.store(item)
 
     def store(self, item: Store) -> None:
         """Emit a store of one point or one block of lanes."""
