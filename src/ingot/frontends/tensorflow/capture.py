@@ -72,7 +72,7 @@ def snapshot(
     `originals` are snapshots of functions whose bodies in TensorFlow's runtime are no longer their
     own: nested jit functions.
     """
-    known = originals or {}
+    known = {} if originals is None else originals  # its length says nothing
     library: dict[str, FunctionSnapshot] = {}
     root = _snapshot_one(name, graph, library)
     pending = [(root, graph)]
