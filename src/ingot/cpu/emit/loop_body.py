@@ -13,7 +13,7 @@ from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter, combine
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import DType
+from ingot.hlo.identities import identity_of
 from ingot.kernel.expr import make
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule import LANE_COMBINERS, LoopSchedule
@@ -293,27 +293,3 @@ def divides(lanes: int, *sizes: int | Dim) -> bool:
 def starts_from_identity(reduction: Reduction) -> bool:
     """Whether accumulators start from the combiner's identity, the initial value coming last."""
     return reduction.combiner.opcode in LANE_COMBINERS
-
-
-def identity_of(opcode: str, element: DType) -> float | int | bool:
-    """Return e with combine(e, x) == x for every x."""
-    if opcode == "add":
-        # -0.0 + x is x for both zeros.
-        return -0.0 if element.is_float else 0
-    if opcode == "multiply":
-        return 1.0 if element.is_float else 1
-    if opcode in ("or", "xor"):
-        return False if element.name == "pred" else 0
-    if opcode == "and":
-        return True if element.name == "pred" else -1
-    return _extreme(element, lowest=opcode == "maximum")
-
-
-def _extreme(element: DType, *, lowest: bool) -> float | int | bool:
-    if element.is_float:
-        return float("-inf") if lowest else float("inf")
-    if element.name == "pred":
-        return not lowest
-    if element.is_signed:
-        return -(1 << (element.bits - 1)) if lowest else (1 << (element.bits - 1)) - 1
-    return 0 if lowest else (1 << element.bits) - 1
