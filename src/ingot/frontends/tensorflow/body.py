@@ -26,6 +26,7 @@ from ingot.frontends.tensorflow.modules import (
     function_pb2,
     tensor_util,
 )
+from ingot.frontends.tensorflow.random_state import has_random_state, make_random_state
 
 INGOT_COMPILE = "_IngotCompile"
 """Attribute of functions that Ingot compiles; gradients inherit it."""
@@ -106,6 +107,7 @@ class BodyWriter:
 
     def write(self, op: str, launch: int, process: int) -> Any:
         """Return the definition with its nodes; `launch` and `process` are attributes of `op`."""
+        self._write_random_state()
         sources, types = self._write_sources()
         kinds = launch_output_types(self._function, self._binding, self._direct)
         if self._binding.results or self._binding.has_effects:
@@ -139,6 +141,22 @@ class BodyWriter:
         name = f"effect_{node}"
         self.definition.control_ret[name] = node
         self.definition.signature.control_output.append(name)
+
+    def _write_random_state(self) -> None:
+        """Make the handle of the hidden variable: an argument that the signature does not have."""
+        if not has_random_state(self._function.inputs):
+            return
+        handle = self._function.inputs[-1].handle
+        assert handle is not None
+        assert handle.shape is not None
+        (count,) = handle.shape
+        assert count is not None
+        node = self._node("random_state", "VarHandleOp", [])
+        node.attr["dtype"].type = type_number(handle.dtype)
+        node.attr["shape"].shape.dim.add().size = count
+        node.attr["shared_name"].s = make_random_state(count).encode()
+        node.attr["container"].s = b""
+        self._arguments.append("random_state:resource:0")
 
     def _write_sources(self) -> tuple[list[str], list[int]]:
         names: list[str] = []

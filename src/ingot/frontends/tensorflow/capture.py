@@ -72,7 +72,8 @@ def snapshot(
     `originals` are snapshots of functions whose bodies in TensorFlow's runtime are no longer their
     own: nested jit functions.
     """
-    known = {} if originals is None else originals  # its length says nothing
+    # Not `originals or {}`: a mapping over what lives says nothing by its length.
+    known: Mapping[str, FunctionSnapshot] = {} if originals is None else originals
     library: dict[str, FunctionSnapshot] = {}
     root = _snapshot_one(name, graph, library)
     pending = [(root, graph)]

@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.errors import without_wrapper
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import context, errors, execute
+from ingot.frontends.tensorflow.random_state import without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS, bind
@@ -150,7 +151,7 @@ class _Originals(dict[str, FunctionSnapshot]):
         return name in _live
 
     def __missing__(self, name: str) -> FunctionSnapshot:
-        return _live[name].function
+        return without_random_state(_live[name].function)
 
 
 @contextmanager

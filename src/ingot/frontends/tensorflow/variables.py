@@ -19,6 +19,7 @@ from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
 from ingot.frontends.tensorflow.capture import FunctionSnapshot
 from ingot.frontends.tensorflow.captured import CapturedInput, TensorRef, TensorType
 from ingot.frontends.tensorflow.modules import dtypes, op_def_registry
+from ingot.frontends.tensorflow.random_state import has_random_state, with_random_state
 
 READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
 WRITES = frozenset({"AssignVariableOp"})
@@ -183,6 +184,10 @@ def data_inputs(node: Any) -> Iterable[TensorRef]:
 def bind(function: FunctionSnapshot) -> tuple[FunctionSnapshot, Binding]:
     """Return the binding, and the function with every variable's type known where used."""
     effects = _Analysis(function.library).of(function)
+    function = with_random_state(function)
+    if has_random_state(function.inputs):
+        effects.reads.add(len(function.inputs) - 1)
+        effects.writes.add(len(function.inputs) - 1)
     inputs = tuple(
         _with_handle(item, effects.types.get(index)) for index, item in enumerate(function.inputs)
     )

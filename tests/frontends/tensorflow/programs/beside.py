@@ -47,7 +47,8 @@ def compilations_of(part: str) -> list[Compilation]:
 def run(program: Program, jit: Any) -> list[np.ndarray]:
     """Run `program` from fresh seeds and return its results, flat."""
     keras.utils.set_random_seed(SEED)
-    return [np.asarray(item) for item in tf.nest.flatten(program(jit), expand_composites=True)]
+    results = tf.nest.flatten(program(jit), expand_composites=True)
+    return [np.asarray(item.numpy() if hasattr(item, "numpy") else item) for item in results]
 
 
 def check(program: Program, rtol: float = 1e-4, atol: float = 1e-5) -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.frontends.tensorflow.programs.beside import check
 
 
@@ -280,7 +279,7 @@ def test_short_circuits():
         @tf.function(jit_compile=jit)
         def f(x, n):
             tf.debugging.assert_greater(n, 0)
-            if n > 0 and x[0] / tf.cast(n, tf.float32) > 0.1 or x[1] > 5.0:
+            if (n > 0 and x[0] / tf.cast(n, tf.float32) > 0.1) or x[1] > 5.0:
                 return x * 2.0
             return x
 
@@ -325,3 +324,19 @@ def test_an_assertion_in_a_graph_fails_the_graph():
     assert float(outer(tf.constant(1.0))) == 4.0
     with pytest.raises(tf.errors.InvalidArgumentError, match="not less"):
         outer(tf.constant(5.0))
+
+
+def test_a_loop_that_outgrows_its_room_says_so():
+    @tf.function(jit_compile=True)
+    def f(x, limit):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            while y[0, 0] < limit:
+                y = tf.maximum(y + 1.0, 0.5 * y)
+        return tape.gradient(y, x)
+
+    x = tf.zeros([256, 256])
+    np.testing.assert_array_equal(f(x, tf.constant(100.0)), np.ones([256, 256]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="maximum_iterations"):
+        f(x, tf.constant(1000.0))

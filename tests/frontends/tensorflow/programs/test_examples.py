@@ -13,6 +13,8 @@ import tensorflow as tf
 EXAMPLES = Path(__file__).parents[4] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
+from tests.frontends.tensorflow.programs.beside import check, compilations_of
+
 import control_flow
 import digits
 import errors
@@ -20,8 +22,6 @@ import fused_reduce
 import keras_mlp
 import shapes
 import training_step
-
-from tests.frontends.tensorflow.programs.beside import check, compilations_of
 
 STEPS = 100
 

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-
 from tests.frontends.tensorflow.programs.beside import check
 
 ROWS = 40

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-
 from tests.frontends.tensorflow.programs.beside import check, compilations_of
 
 

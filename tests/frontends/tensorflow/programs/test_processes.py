@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from tests.frontends.tensorflow.programs.beside import compilations_of
 
 ROOT = Path(__file__).parents[4]

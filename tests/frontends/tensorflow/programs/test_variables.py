@@ -2,7 +2,6 @@
 
 import numpy as np
 import tensorflow as tf
-
 from tests.frontends.tensorflow.programs.beside import check
 
 
@@ -163,3 +162,38 @@ def test_a_variable_that_is_only_written():
         return v.read_value()
 
     check(program)
+
+
+def test_random_numbers_go_on_from_call_to_call():
+    """TensorFlow's own numbers, also of ops that keep their state in the node."""
+
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def inner(x):
+            return x + tf.random.uniform([2])
+
+        @tf.function(jit_compile=jit)
+        def f(x):
+            drawn = tf.random.normal([3]), tf.random.uniform([4], seed=5)
+            whole = tf.random.uniform([3], 0, 100, tf.int32), tf.random.truncated_normal([5])
+            dropped = tf.nn.dropout(x, 0.5)
+            for _ in tf.range(3):
+                x += tf.random.normal([2])
+            if x[0] > 0.0:
+                x += tf.random.uniform([2])
+            return drawn, whole, dropped, inner(x), tf.random.normal(tf.shape(x))
+
+        return [f(tf.ones([2])) for _ in range(4)], inner(tf.ones([2])), inner(tf.ones([2]))
+
+    check(program)
+
+
+def test_random_numbers_without_a_seed_differ():
+    def draw():
+        # Seeds of zero are TensorFlow's way to say: any.
+        return tf.raw_ops.RandomUniform(shape=[8], dtype=tf.float32, seed=0, seed2=0)
+
+    compiled = tf.function(draw, jit_compile=True)
+    first, second = compiled().numpy(), compiled().numpy()
+    assert (first != second).any()
+    assert ((first >= 0) & (first < 1)).all()

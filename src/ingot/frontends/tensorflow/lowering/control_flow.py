@@ -52,6 +52,9 @@ class Packing:
         """Pack what a body gets from the frame of `op`; `unchanged`: what it cannot change."""
         fixed = frozenset(n for n in unchanged if isinstance(values[n], Known))
         handles = dict.fromkeys(value for value in values if isinstance(value, Variable))
+        hidden = op.b.program.random_state
+        if hidden is not None:
+            handles[hidden] = None
         held = [variable for variable in handles if variable in op.frame.state]
         return Packing(values, fixed, held, list(op.frame.sizes))
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering.sizes import Equalities
-from ingot.frontends.tensorflow.lowering.values import Sizes
+from ingot.frontends.tensorflow.lowering.values import Sizes, Variable
+from ingot.frontends.tensorflow.random_state import has_random_state
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Metadata
 
 _LARGEST_RANK = 254
@@ -33,6 +34,22 @@ class Program:
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
     )
+    random_places: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+
+    @property
+    def random_state(self) -> Variable | None:
+        """The hidden variable of random ops that keep their state in the node, if there are any."""
+        inputs = self.captured.inputs
+        if not has_random_state(inputs):
+            return None
+        handle = inputs[-1].handle
+        assert handle is not None
+        nodes = handle.shape or ()
+        return Variable(len(inputs) - 1, S64, tuple(size for size in nodes if size is not None))
+
+    def random_place(self, function: str, node: str) -> int:
+        """Return which element of the random state belongs to a node."""
+        return self.random_places.setdefault((function, node), len(self.random_places))
 
     def reducer(self, opcode: str, element: DType) -> Computation:
         """Return the scalar computation of a binary opcode, one per element type."""

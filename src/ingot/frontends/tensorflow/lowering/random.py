@@ -2,12 +2,15 @@
 
 Stateless ops take a seed or (key, counter, algorithm); a `tf.random.Generator` is a variable that
 holds its state and is read and moved on here. The older ops that keep state inside the node
-(`RandomUniform` with a seed attribute) are not compiled: they have no place for that state.
+(`RandomUniform` with seed attributes) have theirs in a hidden variable, see `random_state`.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
+
+import numpy as np
 
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -23,6 +26,10 @@ from ingot.hlo.shape import Shape
 PHILOX, THREEFRY, AUTO = 1, 2, 3
 GENERATOR_SKIP = 256
 """A generator moves on by 256 blocks per number that a kernel could have asked for."""
+
+_OTHER_RANDOM = (
+    "use tf.random.Generator, keras.random with a SeedGenerator, or tf.random.stateless_*"
+)
 
 Maker = Callable[[TensorBuilder, State, Size, DType], Instruction]
 
@@ -153,20 +160,46 @@ def _from_generator(maker: Maker) -> Rule:
     return rule
 
 
+def _state_in_node(op: Op) -> State:
+    """Return the state of this very node, and move it on as its kernel in TensorFlow does."""
+    b, program = op.b, op.frame.program
+    variable = program.random_state
+    if variable is None or variable not in op.frame.state:
+        raise op.error("the node keeps a random state that is not known here", _OTHER_RANDOM)
+    place = program.random_place(op.scope.function.name, op.node.name)
+    old = op.frame.tensor(op.frame.state[variable])
+    offset = _scalar_at(b, old, place)
+    count = dim_math.product(op.sizes(0, "shape"))
+    moved = b.add(offset, b.scalar(count * GENERATOR_SKIP, S64))
+    (nodes,) = variable.dims
+    parts = [b.sliced(old, 0, 0, place)] if place else []
+    parts.append(b.reshape_to(moved, (1,)))
+    if place + 1 != nodes:
+        parts.append(b.sliced(old, 0, place + 1, nodes))
+    op.frame.state[variable] = b.concatenated(parts, 0)
+    seeds = [int(op.attribute(name, 0)) for name in ("seed", "seed2")]
+    if seeds == [0, 0]:
+        # Both zero: the program asks for numbers that nobody can foretell.
+        seeds = [secrets.randbits(64) for _ in seeds]
+    key, high = (b.scalar(np.uint64(seed % 2**64), U64) for seed in seeds)
+    return State(key, _bits(b, offset, U64), high)
+
+
+def _from_node(maker: Maker) -> Rule:
+    return lambda op: _shaped(op, _state_in_node(op), maker)
+
+
+def _integers_from_node(op: Op) -> Value:
+    return _integers(op, _state_in_node(op), op.tensor(1), op.tensor(2))
+
+
 def _stateful(op: Op) -> Value:
-    raise op.error(
-        f"{op.node.op} keeps a hidden random state inside the node",
-        "use tf.random.Generator, keras.random with a SeedGenerator, or tf.random.stateless_*",
-    )
+    raise op.error(f"{op.node.op} keeps a hidden random state inside the node", _OTHER_RANDOM)
 
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
-            "RandomUniform",
-            "RandomUniformInt",
-            "RandomStandardNormal",
-            "TruncatedNormal",
             "RandomShuffle",
             "Multinomial",
             "RandomGamma",
@@ -174,6 +207,9 @@ RULES: dict[str, Rule] = {
         ),
         _stateful,
     ),
+    "RandomStandardNormal": _from_node(philox.normal),
+    "RandomUniform": _from_node(philox.uniform),
+    "RandomUniformInt": _integers_from_node,
     "RngReadAndSkip": _read_and_skip,
     "RngSkip": _skip,
     "StatefulStandardNormalV2": _from_generator(philox.normal),
@@ -193,4 +229,5 @@ RULES: dict[str, Rule] = {
     "StatelessRandomUniformV2": _from_state(philox.uniform),
     "StatelessTruncatedNormal": _from_seed(philox.truncated_normal),
     "StatelessTruncatedNormalV2": _from_state(philox.truncated_normal),
+    "TruncatedNormal": _from_node(philox.truncated_normal),
 }

@@ -13,6 +13,7 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.strided import Entry, Strides, bounds, numpy_slice
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_type
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.frontends.tensorflow.lowering.variables import read, write
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 
@@ -151,6 +152,11 @@ def _update(op: Op) -> Value:
     return _placed(op, operand, op.tensor(4), Strides.of(op))
 
 
+def _assign(op: Op) -> tuple[Value, ...]:
+    old = read(op)
+    return write(op, _placed(op, old, op.tensor(4), Strides.of(op, rank=old.shape.rank)))
+
+
 def _placed(op: Op, into: Instruction, part: Instruction, strides: Strides) -> Instruction:
     """Return `into` with `part` at the places that the strided slice takes."""
     b = op.b
@@ -280,6 +286,7 @@ RULES: dict[str, Rule] = {
     "MirrorPad": _mirror_pad,
     "Pad": _pad,
     "PadV2": _pad,
+    "ResourceStridedSliceAssign": _assign,
     "Slice": _slice,
     "StridedSlice": _strided_slice,
     "StridedSliceGrad": _strided_slice_gradient,

@@ -1,0 +1,69 @@
+"""The state of random ops that keep it inside the node: a hidden variable of the function.
+
+`tf.random.normal` and its like (`RandomStandardNormal`, ...) go on from call to call. A function
+that has such nodes gets one more input, a variable `s64[nodes]` of how far each of them is, which
+lives under a name of its own in TensorFlow's resources; the body that replaces the function makes
+the handle, so the signature stays what it was.
+
+Invariant: the hidden input is the last one and exists only while the function itself is compiled:
+functions that call it take it without, and count its nodes as their own.
+Source: TensorFlow's `kernels/random_op.cc`, `util/guarded_philox_random.cc`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ingot.frontends.tensorflow.capture import FunctionSnapshot
+from ingot.frontends.tensorflow.captured import CapturedInput, TensorType
+from ingot.frontends.tensorflow.modules import ops, tensorflow
+
+RANDOM_STATE = "ingot_random_state"
+"""Name of the hidden input."""
+
+STATEFUL_OPS = frozenset(
+    {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"}
+)
+
+_numbers = itertools.count(1)
+
+
+def with_random_state(function: FunctionSnapshot) -> FunctionSnapshot:
+    """Return the function with the hidden input, if any of its nodes keeps a random state."""
+    names = {function.name: function, **function.library}
+    nodes = sum(_count(item) for item in names.values())
+    if not nodes:
+        return function
+    handle = TensorType("int64", (nodes,))
+    hidden = CapturedInput(RANDOM_STATE, TensorType("resource", ()), handle)
+    return replace(function, inputs=(*function.inputs, hidden))
+
+
+def without_random_state(function: FunctionSnapshot) -> FunctionSnapshot:
+    """Return the function as its callers see it."""
+    if not has_random_state(function.inputs):
+        return function
+    return replace(function, inputs=function.inputs[:-1])
+
+
+def has_random_state(inputs: tuple[CapturedInput, ...]) -> bool:
+    """Whether the last input is the hidden one."""
+    return bool(inputs) and inputs[-1].name == RANDOM_STATE
+
+
+def make_random_state(nodes: int) -> str:
+    """Make a variable of zeros, `s64[nodes]`; return its name among TensorFlow's resources."""
+    name = f"{RANDOM_STATE}_{next(_numbers)}"
+    with ops.init_scope(), tensorflow.device("CPU:0"):
+        raw: Any = tensorflow.raw_ops
+        handle = raw.VarHandleOp(dtype=tensorflow.int64, shape=[nodes], shared_name=name)
+        raw.AssignVariableOp(resource=handle, value=tensorflow.zeros([nodes], tensorflow.int64))
+    return name
+
+
+def _count(function: FunctionSnapshot) -> int:
+    nodes: Iterable[Any] = function.graph_def.node
+    return sum(node.op in STATEFUL_OPS for node in nodes)
