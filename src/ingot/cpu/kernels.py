@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel
@@ -32,6 +32,7 @@ from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
 from ingot.llvm.target import TargetSpec
+from ingot.support.diagnostics import UnsupportedError
 
 UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 CONTRACTION_WEIGHT = 300
@@ -118,7 +119,11 @@ class KernelSet:
 
     def add(self, fusion: Instruction) -> None:
         """Lower a fusion; equal ones share a kernel."""
-        kernel = lower_fusion(fusion.attributes.calls)
+        fused: Computation = fusion.attributes.calls
+        try:
+            kernel = lower_fusion(fused)
+        except UnsupportedError as error:
+            raise placed(error, fused) from error
         name = f"k_{fingerprint(kernel)}"
         self.names[fusion] = name
         known = _known.get((self.target, name))
@@ -132,13 +137,18 @@ class KernelSet:
         cpus = usable_cpus()
         for names in share_out(self.pending, cpus):
             module = ModuleBuilder("kernels", vector_bits=self.target.vector_bits)
-            emitted = {
-                name: emit_kernel(module, name, self.pending[name], self.target) for name in names
-            }
+            emitted = {name: self._emitted(module, name) for name in names}
             code = Code(module.text())
             for name, how in emitted.items():
                 self.compiled[name] = CompiledKernel(name, self.pending[name], how, code)
             self._jobs.append((code, compile_later(code.text, self.target, in_background=cpus > 1)))
+
+    def _emitted(self, module: ModuleBuilder, name: str) -> EmittedKernel:
+        try:
+            return emit_kernel(module, name, self.pending[name], self.target)
+        except UnsupportedError as error:
+            fusion = next(fusion for fusion, symbol in self.names.items() if symbol == name)
+            raise placed(error, fusion.attributes.calls) from error
 
     def finish(self) -> None:
         """Wait for the machine code and map it."""
@@ -176,6 +186,30 @@ class KernelSet:
         return "\n".join(
             f"{name}: {kernel_text(kernel.kernel)}" for name, kernel in self.compiled.items()
         )
+
+
+def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:
+    """Return the error with the user's op and line, if it lacks them.
+
+    They are those of the first instruction whose opcode the message names, or of the root.
+    """
+    found = error.diagnostic
+    if found.op_type or found.location is not None:
+        return error
+    words = found.message.split()
+    named = [i for i in fused.instructions if i.opcode in words and i.metadata.op_type]
+    culprit = next(iter(named), fused.root)
+    origin = culprit.metadata
+    return UnsupportedError(
+        replace(
+            found,
+            instruction=found.instruction or repr(culprit),
+            op_type=origin.op_type,
+            op_name=origin.op_name,
+            location=origin.location,
+            hint=found.hint or "compute this part outside the compiled function",
+        )
+    )
 
 
 def share_out(kernels: Mapping[str, Kernel], cpus: int) -> list[list[str]]:
