@@ -143,7 +143,7 @@ def test_nested_loops_and_branches_with_gradients():
                 for row in tf.range(3):
                     part = x[row]
                     for column in tf.range(row + 1):
-                        if column % 2 == 0:
+                        if column % 2 == 0:  # noqa: SIM108 - AutoGraph's own branch
                             part = part * 1.1
                         else:
                             part = tf.sin(part)

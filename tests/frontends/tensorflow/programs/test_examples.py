@@ -2,17 +2,12 @@
 
 import functools
 import re
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
-EXAMPLES = Path(__file__).parents[4] / "examples"
-sys.path.insert(0, str(EXAMPLES))
-
 from tests.frontends.tensorflow.programs.beside import check, compilations_of
 
 import control_flow

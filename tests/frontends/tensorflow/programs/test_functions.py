@@ -192,17 +192,32 @@ def test_element_types(dtype):
     check(program, rtol=1e-2 if "16" in dtype else 1e-6)
 
 
-def test_bool_and_complex():
+def test_bools():
     def program(jit):
         @tf.function(jit_compile=jit)
         def f(x, flags):
-            z = tf.complex(x, x * 2.0)
-            return tf.math.real(z * z), tf.math.imag(z * tf.math.conj(z)), ~flags & (x > 0.0)
+            return (
+                ~flags & (x > 0.0),
+                flags ^ (x < 0.0),
+                tf.reduce_any(flags),
+                tf.where(flags, x, 0),
+            )
 
         x = tf.constant(numbers(6))
         return f(x, x > 0.5)
 
     check(program)
+
+
+def test_complex_numbers_are_refused_with_the_users_line():
+    @tf.function(jit_compile=True)
+    def f(x):
+        return tf.math.real(tf.complex(x, x) ** 2)
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        f(tf.ones([3]))
+    for part in ("op: Complex (node 'Complex')", "test_functions.py", "hint: "):
+        assert part in error.value.message
 
 
 def test_empty_arrays_and_scalars():

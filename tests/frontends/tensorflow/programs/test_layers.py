@@ -3,8 +3,11 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 from tests.frontends.tensorflow.programs.beside import check
+
+pytestmark = pytest.mark.slow
 
 ROWS = 40
 
@@ -106,8 +109,6 @@ ACTIVATIONS = (
 
 
 def test_activations():
-    import tensorflow as tf
-
     def program(jit):
         @tf.function(jit_compile=jit)
         def all_of_them(x):

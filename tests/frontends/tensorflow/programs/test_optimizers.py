@@ -7,6 +7,8 @@ import tensorflow as tf
 from keras import layers
 from tests.frontends.tensorflow.programs.beside import check, compilations_of
 
+pytestmark = pytest.mark.slow
+
 
 def numbers(*dims, seed=0):
     return np.random.default_rng([seed, *dims]).normal(size=dims).astype(np.float32)
