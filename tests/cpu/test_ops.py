@@ -24,7 +24,6 @@ CASES = [case for path in sorted(OPS.glob("*.hlo")) for case in read_cases(path)
 
 UNSUPPORTED = {
     "complex": "code for complex",
-    "custom-call": "run custom-call",
     "rng": "run rng",
     "rng-get-and-update-state": "run rng-get-and-update-state",
     "add": "element type f8e",
@@ -83,3 +82,14 @@ def test_as_the_file_says(case: Case, level: str) -> None:
 def test_what_is_not_run_is_refused_by_name(stem: str) -> None:
     refusals = [_compiled(case, host_levels()[0])[1] for case in CASES if _stem(case) == stem]
     assert any(UNSUPPORTED[stem] in refusal for refusal in refusals)
+
+
+def test_a_custom_call_nobody_knows_is_refused_by_name() -> None:
+    text = """
+    HloModule calls
+    ENTRY main {
+      x = f32[3] parameter(0)
+      ROOT y = f32[3] custom-call(x), custom_call_target="nobody"
+    }"""
+    with pytest.raises(UnsupportedError, match="cannot run custom-call"):
+        ingot.compile(parse(text))

@@ -9,7 +9,8 @@ from ingot.support.diagnostics import FlagError
 
 
 @pytest.mark.parametrize("flag", flags.ALL_FLAGS, ids=lambda flag: flag.name)
-def test_every_flag_has_a_default_a_doc_and_a_variable(flag):
+def test_every_flag_has_a_default_a_doc_and_a_variable(flag, monkeypatch):
+    monkeypatch.delenv(flag.variable, raising=False)
     assert flag.value() == flag.default
     assert flag.variable == "INGOT_" + flag.name.upper()
     assert flag.doc.endswith(".")
