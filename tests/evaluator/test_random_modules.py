@@ -31,8 +31,16 @@ def test_as_real_xla(seed: int) -> None:
         _assert_same(value, other)
 
 
+XLA_DEFECTS = {
+    105: "folds (-1) to the power -1 to 0",
+    220: "divides 0 by 0 while it folds, and dies of the signal",
+    241: "drops the initial value of a reduction over one element",
+}
+"""Seeds whose modules real XLA gets wrong, and how (seen with jaxlib 0.10.2)."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 250))
+@pytest.mark.parametrize("seed", sorted({*range(100, 250)} - {*XLA_DEFECTS}))
 def test_as_real_xla_more(seed: int) -> None:
     module, inputs = random_module(seed, steps=25)
     want = run_hlo_text(print_module(module), inputs)
