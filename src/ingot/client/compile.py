@@ -14,7 +14,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
 from ingot.support.collector import collector_paused
 from ingot.support.timing import PhaseTimer
-from ingot.support.tracing import Level, log
+from ingot.support.tracing import Level, enabled, log
 
 
 def compile(
@@ -68,7 +68,7 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
         kernels=len(executable.kernels),
         seconds=f"{executable.timer.root.children['compile'].seconds:.3f}",
     )
-    for decision in executable.fusion_log:
+    for decision in executable.fusion_log if enabled(Level.REWRITE) else ():
         log(Level.REWRITE, "fusion", decision=decision)
 
 

@@ -34,11 +34,6 @@ def puller_of(fused: Computation, extents: dict[str, int | Dim]) -> Puller:
     return Puller(RULES, buffers, extents)
 
 
-def is_pullable(instruction: Instruction) -> bool:
-    """Whether a kernel can compute the instruction from its operands on the way."""
-    return instruction.opcode in RULES or instruction.has(Trait.ELEMENTWISE)
-
-
 def combiner_exprs(
     computation_root: Instruction, arguments: dict[Instruction, Expr]
 ) -> tuple[Expr, ...]:

@@ -53,11 +53,6 @@ def is_bits(instruction: Instruction) -> bool:
     return instruction.shape.dtype.is_integer or instruction.shape.dtype is PRED
 
 
-def is_pred(instruction: Instruction) -> bool:
-    """Whether elements are pred."""
-    return instruction.shape.dtype is PRED
-
-
 # NumPy's function for each op on splat values.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": np.add,
