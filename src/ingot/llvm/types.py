@@ -80,7 +80,9 @@ def _float(text: str, suffix: str, bits: int) -> Type:
     return Type(text, "float", bits, suffix, is_float=True, alignment=bits // 8)
 
 
-I1, I8, I16, I32, I64, I128 = (_integer(bits) for bits in (1, 8, 16, 32, 64, 128))
+I1, I8, I16, I32, I64 = (_integer(bits) for bits in (1, 8, 16, 32, 64))
+# In memory it is a pair of 64-bit words (c128), aligned as they are.
+I128 = Type("i128", "integer", 128, "i128", alignment=8)
 F16 = _float("half", "f16", 16)
 BF16 = _float("bfloat", "bf16", 16)
 F32 = _float("float", "f32", 32)

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.cpu.emit.types import is_narrow, narrow, register_type, round_to, widen
+from ingot.cpu.emit.types import (
+    complex_of,
+    complex_part,
+    is_narrow,
+    narrow,
+    register_type,
+    round_to,
+    widen,
+)
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -264,8 +272,16 @@ def _identity(op: Op) -> Value:
     return op.x
 
 
+def _real(op: Op) -> Value:
+    return complex_part(op.f, op.x, 0) if op.source.is_complex else op.x
+
+
 def _imag(op: Op) -> Value:
-    return op.const(0.0)
+    return complex_part(op.f, op.x, 1) if op.source.is_complex else op.const(0.0)
+
+
+def _complex(op: Op) -> Value:
+    return complex_of(op.f, op.x, op.y)
 
 
 def _convert(op: Op) -> Value:
@@ -369,6 +385,7 @@ ROWS: dict[str, Row] = {
     "bitcast-convert": _bitcast_convert,
     "clamp": _clamp,
     "compare": _compare,
+    "complex": _complex,
     "convert": _convert,
     "copy": _identity,
     "count-leading-zeros": _leading_zeros,
@@ -383,7 +400,7 @@ ROWS: dict[str, Row] = {
     "or": _bitwise("or_"),
     "popcnt": _popcnt,
     "power": _power,
-    "real": _identity,
+    "real": _real,
     "reduce-precision": _reduce_precision,
     "remainder": _remainder,
     "select": _select,

@@ -3,11 +3,13 @@
 Invariant: a register value is exactly representable in its element type. Narrow floats (bf16, f16)
 are held as f32 and rounded after every op, so results do not depend on what fused; pred is i1 in
 registers and a byte in memory. Conversions between f32 and narrow floats are `llvm.math.half`'s.
+A complex number is an integer of its bits, real part lowest: kernels move it, take it apart and put
+it together (`complex_parts`); what computes on it was made real by the complex expander.
 """
 
 from __future__ import annotations
 
-from ingot.hlo.dtype import BF16, F16, F32, F64, PRED, DType
+from ingot.hlo.dtype import BF16, C64, C128, F16, F32, F64, PRED, DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math import half
@@ -16,6 +18,7 @@ from ingot.llvm.values import Value
 from ingot.support.diagnostics import UnsupportedError
 
 _INTEGER = {8: lt.I8, 16: lt.I16, 32: lt.I32, 64: lt.I64}
+_COMPLEX = {C64: lt.I64, C128: lt.I128}
 
 
 def memory_type(element: DType) -> Type:
@@ -34,10 +37,12 @@ def memory_type(element: DType) -> Type:
         return lt.I16
     if element.is_integer and element.bits in _INTEGER:
         return _INTEGER[element.bits]
+    if element in _COMPLEX:
+        return _COMPLEX[element]
     raise UnsupportedError(
         f"the CPU backend has no code for element type {element}",
         code="INGOT0320",
-        hint="convert to f32, f64, bf16, f16, pred or an integer of 8 to 64 bits first",
+        hint="convert to f32, f64, bf16, f16, c64, c128, pred or an integer of 8 to 64 bits first",
     )
 
 
@@ -89,3 +94,26 @@ def round_to(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -
 
 def _float_type(value: Value, element: DType) -> Type:
     return value.type.with_element(lt.F16 if element is F16 else lt.BF16)
+
+
+def complex_part(f: FunctionBuilder, value: Value, number: int) -> Value:
+    """Return the real (0) or imaginary (1) parts of complex register values."""
+    parts = f.bitcast(value, vector(_part_type(value), 2 * value.type.lanes))
+    return f.shuffle(parts, parts, range(number, parts.type.lanes, 2))
+
+
+def complex_of(f: FunctionBuilder, real: Value, imaginary: Value) -> Value:
+    """Return the complex register values of real and imaginary parts."""
+    lanes = real.type.lanes
+    order = [place for lane in range(lanes) for place in (lane, lanes + lane)]
+    if lanes == 1:
+        pair = f.undef(vector(real.type, 2))
+        parts = f.insert(f.insert(pair, real, 0), imaginary, 1)
+    else:
+        parts = f.shuffle(real, imaginary, order)
+    whole = lt.I128 if real.type.element is lt.F64 else lt.I64
+    return f.bitcast(parts, vector(whole, lanes))
+
+
+def _part_type(value: Value) -> Type:
+    return lt.F64 if value.type.element is lt.I128 else lt.F32

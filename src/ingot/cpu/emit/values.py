@@ -10,6 +10,7 @@ Invariant: with a tail mask, no lane outside the mask touches memory.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -400,4 +401,6 @@ def combine(
 def _plain(scalar: Any, element: DType) -> float | int | bool:
     if element.is_float:
         return float(scalar)
+    if element.is_complex:
+        return int.from_bytes(scalar.tobytes(), sys.byteorder)
     return bool(scalar) if element is PRED else int(scalar)
