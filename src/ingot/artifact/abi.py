@@ -15,6 +15,12 @@ The two functions of a program `S`:
   `run_errors`. An output with `alias_param` j may be given the pointer of input j (donation);
   if it is not, the program copies first.
 
+A program reaches foreign code (`ingot.hlo.custom_calls`) by `i32 call_k(ptr frame)`, where the
+frame is five pointers: `{runtime, operands, results, operand_dims, result_dims}`.
+`runtime` is `S_run`'s first argument; `operands` and `results` are `ptr[n]` to dense data (null for
+a token); the dims are `i64*[n]`, one array per operand and result. 0 means done; anything else ends
+the execution with the run error of that call site.
+
 Example:
     >>> row = ParamInfo("f32", (None, 3), "x")
     >>> info = ProgramInfo("add", (row,), (OutputInfo("f32", (None, 3)), OutputInfo("f32", ())), 1)
@@ -33,6 +39,9 @@ Dims = tuple[int | None, ...]
 
 DATA_ALIGNMENT = 64
 """Alignment in bytes of arenas, constant blocks and every buffer the runtime allocates."""
+
+FRAME_FIELDS = ("runtime", "operands", "results", "operand_dims", "result_dims")
+"""Fields of the frame of a foreign call, 8 bytes each."""
 
 ARENA_SLOT = 0
 """Index in `sizes` of the temp arena's bytes."""

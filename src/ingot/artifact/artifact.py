@@ -1,7 +1,7 @@
 """Artifacts: a compiled program as data, ready to be linked here or written to disk.
 
 Compiler and runtime share nothing else. Invariant: the objects together define every symbol that
-the host program calls, so an artifact is complete.
+the host program calls, but for those of foreign calls, which whoever links looks up by name.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.artifact.abi import ProgramInfo
+from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dim import Dim
 
 
@@ -50,6 +51,7 @@ class Artifact:
         constants: the constant block.
         kernels: one row per kernel call site, in schedule order.
         arena_bytes: size of the temporary arena.
+        calls: foreign calls; the host program imports the code of call `n` as `call_symbol(n)`.
     """
 
     info: ProgramInfo
@@ -59,3 +61,9 @@ class Artifact:
     constants: bytes
     kernels: tuple[KernelInfo, ...]
     arena_bytes: int | Dim
+    calls: tuple[CallSite, ...] = ()
+
+
+def call_symbol(number: int) -> str:
+    """Return the symbol under which the host program imports a foreign call's code."""
+    return f"call_{number}"

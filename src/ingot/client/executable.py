@@ -12,6 +12,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, link_object, optimized_ir
 from ingot.llvm.target import TargetSpec
+from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.timing import PhaseTimer
@@ -26,7 +27,9 @@ class Executable:
         timer: where compile time went.
     """
 
-    __slots__ = ("_before", "_compiled", "_context", "_target", "call", "program", "timer")
+    __slots__ = (
+        "_before", "_compiled", "_context", "_owners", "_target", "call", "program", "timer",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -42,9 +45,12 @@ class Executable:
         self._context = context
         self._target = target
         self.timer = timer
-        library = link_object([compiled.artifact.host], compiled.kernels.imports())
-        # A loop may run long on little data: other threads of Python must not wait for it.
-        release = 0 if has_loop(compiled.module) else DEFAULT_RELEASE_GIL_BYTES
+        calls, owners = link_calls(compiled.artifact.calls)
+        self._owners = owners
+        library = link_object([compiled.artifact.host], compiled.kernels.imports() | calls)
+        # A loop or a foreign call may run long on little data: other threads must not wait for it.
+        patient = bool(calls) or has_loop(compiled.module)
+        release = 0 if patient else DEFAULT_RELEASE_GIL_BYTES
         self.program = Program.from_library(
             compiled.artifact.info,
             library,

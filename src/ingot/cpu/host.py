@@ -9,16 +9,19 @@ Invariant: every address comes from the buffer assignment; the host program allo
 
 from __future__ import annotations
 
-from ingot.artifact.abi import ProgramInfo
+from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
+from ingot.artifact.artifact import call_symbol
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
+from ingot.hlo.custom_calls import call_site, foreign_calls
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
@@ -34,7 +37,6 @@ _VIEWS = frozenset(
 _WAYS_OUT = {
     "rng": "its numbers would differ from run to run; use rng-bit-generator with a seed",
     "rng-get-and-update-state": "programs hold no state; pass a seed and use rng-bit-generator",
-    "custom-call": "Ingot calls no foreign code; write the op in HLO",
 }
 """What to do instead of ops that are left out on purpose."""
 
@@ -73,7 +75,7 @@ class HostProgram:
         self.f: FunctionBuilder = builder.function(
             info.run_symbol, lt.I32, params, attrs="nounwind uwtable"
         )
-        runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = self.f.params
+        self.runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = self.f.params
         f = self.f
         layout = info.sizes_layout
         names: dict[str, IndexValue] = {
@@ -81,9 +83,12 @@ class HostProgram:
             for n, name in enumerate(symbols)
         }
         self.emitter = ValueEmitter(f, {}, names, fma=True)
-        self.pool = f.load(lt.PTR, f.gep(runtime, RUNTIME_POOL), 8)
-        self.parallel = f.load(lt.PTR, f.gep(runtime, RUNTIME_PARALLEL), 8)
-        self._run_errors = {item: code for code, item in enumerate(assertions(module), 1)}
+        self.pool = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_POOL), 8)
+        self.parallel = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_PARALLEL), 8)
+        calls = foreign_calls(module)
+        self._calls = {call: number for number, call in enumerate(calls)}
+        failing = [*assertions(module), *calls]
+        self._run_errors = {item: code for code, item in enumerate(failing, 1)}
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases(info)
         self.env = f.alloca(lt.I64, max(1, self._env_slots()), 64)
@@ -158,6 +163,8 @@ class HostProgram:
             self._conditional(instruction)
         elif opcode == "copy":
             self._copy(instruction)
+        elif instruction in self._calls:
+            self._foreign_call(instruction)
         elif instruction in self._run_errors:
             self._assert(instruction)
         else:
@@ -234,6 +241,48 @@ class HostProgram:
         code = f.const(lt.I32, self._run_errors[instruction])
         holds = self._predicate(instruction.operands[0])
         f.if_(f.icmp("eq", holds, f.zero(lt.I1)), lambda: f.ret(code), likely=False)
+
+    def _foreign_call(self, instruction: Instruction) -> None:
+        """Call registered code: fill a frame, call, end the execution if the call fails."""
+        f = self.f
+        call = call_site(instruction)
+        operands = [
+            self._leaf(operand, path, shape)
+            for operand in instruction.operands
+            for path, shape in operand.shape.leaves()
+        ]
+        results = [
+            self._leaf(instruction, path, shape) for path, shape in instruction.shape.leaves()
+        ]
+        for result, operand in call.aliases:
+            size = call.results[result].bytes
+            self._copy_unless_same(results[result], operands[operand], size)
+        fields = {
+            "runtime": self.runtime,
+            "operands": self._table(operands),
+            "results": self._table(results),
+            "operand_dims": self._table([self._dims(shape) for shape in call.operands]),
+            "result_dims": self._table([self._dims(shape) for shape in call.results]),
+        }
+        frame = self._table([fields[name] for name in FRAME_FIELDS])
+        symbol = call_symbol(self._calls[instruction])
+        status = f.call(self.builder.declare(symbol, lt.I32, [lt.PTR]), [frame])
+        code = f.const(lt.I32, self._run_errors[instruction])
+        f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(code), likely=False)
+
+    def _leaf(self, instruction: Instruction, path: tuple[int, ...], shape: Shape) -> Value:
+        return self.address(instruction, path) if shape.is_array else self.f.zero(lt.PTR)
+
+    def _dims(self, shape: Shape) -> Value:
+        return self._table([self.f.as_value(self.emitter.index(size)) for size in shape.dims])
+
+    def _table(self, values: list[Value]) -> Value:
+        """Return the address of 8-byte slots on the stack that hold `values`."""
+        f = self.f
+        table = f.alloca(lt.I64, max(1, len(values)), 8)
+        for number, value in enumerate(values):
+            f.store(value, f.gep(table, number * SLOT_BYTES), 8)
+        return table
 
     def _predicate(self, instruction: Instruction) -> Value:
         f = self.f

@@ -12,6 +12,7 @@ from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.assertions import assertion_text, assertions
+from ingot.hlo.custom_calls import foreign_calls
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -148,8 +149,23 @@ def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
         outputs,
         len(plan.bindings),
         constraints=tuple(constraint.message for constraint in plan.constraints),
-        run_errors=tuple(map(assertion_text, assertions(module))),
+        run_errors=(
+            *map(assertion_text, assertions(module)),
+            *map(_call_failure, foreign_calls(module)),
+        ),
     )
+
+
+def _call_failure(call: Instruction) -> str:
+    """Return what to say when a foreign call fails; the runtime adds what the target says."""
+    origin = call.metadata
+    found = Diagnostic(
+        f"custom call '{call.attributes.custom_call_target}' failed",
+        op_type=origin.op_type,
+        op_name=origin.op_name,
+        location=origin.location,
+    )
+    return found.render_facts()
 
 
 def _dims(shape: Shape) -> tuple[int | None, ...]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo import custom_calls
 from ingot.hlo.assertions import assertion_text, is_assertion
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
+from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ExecutionError, InternalError, UnsupportedError
 
 
@@ -60,9 +64,35 @@ def after_all(op: Instruction, operands: Sequence[Any], context: Context) -> Val
     return ()
 
 
+def _evaluate_target(
+    op: Instruction, evaluate: Callable[..., tuple[Any, ...]], operands: Sequence[Any]
+) -> Value:
+    """Call a registered target on the array leaves; nest its results as the shape says."""
+    arrays = [
+        leaf
+        for operand, value in zip(op.operands, operands, strict=True)
+        for leaf in _array_leaves(operand.shape, value)
+    ]
+    results = iter(evaluate(custom_calls.call_site(op), *arrays))
+    return _nest(op.shape, results)
+
+
+def _array_leaves(shape: Shape, value: Any) -> list[Any]:
+    if not shape.is_tuple:
+        return [value] if shape.is_array else []
+    pairs = zip(shape.elements, value, strict=True)
+    return [leaf for element, part in pairs for leaf in _array_leaves(element, part)]
+
+
+def _nest(shape: Shape, results: Iterator[Any]) -> Value:
+    if shape.is_tuple:
+        return tuple(_nest(element, results) for element in shape.elements)
+    return np.asarray(next(results), shape.dtype.numpy) if shape.is_array else ()
+
+
 @evaluates("custom-call")
 def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Assertions, and the annotation that changes no value, have a meaning here."""
+    """Assertions, the annotation that changes no value, and registered targets."""
     if is_assertion(op):
         if not operands[0]:
             raise ExecutionError(assertion_text(op), code="INGOT0505")
@@ -71,9 +101,12 @@ def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> V
     if target == "Sharding":
         found: Array = operands[0]
         return found
+    registered = custom_calls.find(target)
+    if registered is not None and registered.evaluate is not None:
+        return _evaluate_target(op, registered.evaluate, operands)
     raise UnsupportedError(
         f"the evaluator does not know custom call target '{target}'",
         code="INGOT0253",
         instruction=repr(op),
-        hint="run the program on a backend that registers the target",
+        hint="register it with ingot.register_custom_call_target",
     )

@@ -1,9 +1,12 @@
 """Execution of a program record, emitted: what every caller, Python or native, goes through.
 
 `ingot_prepare` computes sizes, `ingot_execute` runs with an arena from the allocator, `ingot_call`
-does both. Invariant: these functions hold no state of their own, so any number of threads may
-execute the same program at once. Their status: 0 done, 1+k run error k, -1 out of memory, -2-k
-shape constraint k violated.
+does both; `ingot_execute_on` is `ingot_execute` for one of several devices, whose copy of the
+runtime record says which replica and partition it is.
+
+Invariant: these functions hold no state of their own, so any number of threads may execute the same
+program at once. Their status: 0 done, 1+k run error k, -1 out of memory, -2-k shape constraint k
+violated.
 """
 
 from __future__ import annotations
@@ -57,12 +60,22 @@ def _emit_prepare(module: ModuleBuilder) -> FunctionRef:
 
 def _emit_execute(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
     """`i32 (ptr program, ptr inputs, ptr outputs, ptr sizes)`: run with an arena."""
+    execute_on = _emit_execute_on(module, allocator)
     f = module.function(
         "ingot_execute",
         I32,
         [("program", PTR), ("inputs", PTR), ("outputs", PTR), ("sizes", PTR)],
     )
-    program, inputs, outputs, sizes = f.params
+    program, *rest = f.params
+    f.ret(f.call(execute_on, [program, PROGRAM.load(f, program, "runtime"), *rest]))
+    return f.reference
+
+
+def _emit_execute_on(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
+    """`i32 (ptr program, ptr runtime, ptr inputs, ptr outputs, ptr sizes)`."""
+    names = ("program", "runtime", "inputs", "outputs", "sizes")
+    f = module.function("ingot_execute_on", I32, [(name, PTR) for name in names])
+    program, runtime, inputs, outputs, sizes = f.params
     arena_bytes = f.load(I64, f.gep(sizes, ARENA_SLOT, I64))
 
     def take_arena() -> list[Value]:
@@ -74,7 +87,7 @@ def _emit_execute(module: ModuleBuilder, allocator: AllocatorFunctions) -> Funct
     needs_arena = f.icmp("sgt", arena_bytes, f.const(I64, 0))
     (arena,) = f.if_(needs_arena, take_arena, otherwise=[zero(PTR)])
     values = [
-        *(PROGRAM.load(f, program, "runtime"), inputs, outputs),
+        *(runtime, inputs, outputs),
         *(arena, sizes, PROGRAM.load(f, program, "constants")),
     ]
     status = f.call_indirect(PROGRAM.load(f, program, "run"), I32, [PTR] * 6, values)

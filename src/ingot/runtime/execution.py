@@ -18,6 +18,7 @@ from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import Array, array_text, conform_all
 from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
+from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import NativeRuntime, native_runtime
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 
@@ -42,7 +43,14 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
         message = _message(info.constraints, FIRST_CONSTRAINT - status, "shape constraint")
         return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0504", notes=notes)
     message = _message(info.run_errors, status - 1, "run error")
-    return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0505", notes=notes)
+    failure = take_error()
+    if failure is None:
+        return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0505", notes=notes)
+    error = ExecutionError(
+        f"'{info.symbol}': {message}: {failure.message}", code="INGOT0505", notes=notes
+    )
+    error.__cause__ = failure.cause
+    return error
 
 
 def _message(messages: Sequence[str], index: int, kind: str) -> str:

@@ -19,7 +19,7 @@ from ingot.runtime.python_call import emit_python_call
 from ingot.runtime.records import ABI_VERSION, ALLOCATOR, POOL, PYTHON, RUNTIME
 
 NATIVE_FUNCTIONS = (
-    *("ingot_prepare", "ingot_execute", "ingot_call"),
+    *("ingot_prepare", "ingot_execute", "ingot_execute_on", "ingot_call"),
     *("ingot_allocate", "ingot_free", "ingot_trim"),
     *("ingot_parallel", "ingot_runtime", "ingot_allocator", "ingot_initialize"),
 )

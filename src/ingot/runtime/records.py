@@ -7,6 +7,7 @@ Invariant: `Runtime` begins with `pool` and `parallel`, as compiled programs exp
 
 from __future__ import annotations
 
+from ingot.artifact.abi import FRAME_FIELDS
 from ingot.runtime.layout import Field, Record
 
 NUM_SIZE_CLASSES = 168
@@ -23,7 +24,12 @@ RUNTIME = Record(
     Field("allocate", "ptr", note="ptr(i64 bytes), 64-byte aligned, null if there is no memory"),
     Field("free", "ptr", note="void(ptr), null is allowed"),
     Field("abi_version", "i64"),
+    Field("replica", "i64", note="replica-id of this execution"),
+    Field("partition", "i64", note="partition-id of this execution"),
+    Field("rendezvous", "ptr", note="where the devices of this execution meet; null: it is alone"),
 )
+
+CALL_FRAME = Record("IngotCallFrame", *(Field(name, "ptr") for name in FRAME_FIELDS))
 
 POOL = Record(
     "IngotPool",
@@ -115,7 +121,7 @@ PYTHON = Record(
 
 ABI_VERSION = 1
 
-PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM)
+PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, CALL_FRAME)
 
 
 def c_header() -> str:
@@ -131,6 +137,8 @@ def c_header() -> str:
 int32_t ingot_prepare(IngotProgram* program, const int64_t* const* in_dims, int64_t* sizes);
 int32_t ingot_execute(IngotProgram* program, void* const* inputs, void* const* outputs,
                       const int64_t* sizes);
+int32_t ingot_execute_on(IngotProgram* program, IngotRuntime* runtime, void* const* inputs,
+                         void* const* outputs, const int64_t* sizes);
 int32_t ingot_call(IngotProgram* program, void* const* inputs, const int64_t* const* in_dims,
                    void* const* outputs);
 void* ingot_allocate(int64_t bytes);

@@ -1,0 +1,180 @@
+"""Custom calls: the registry of targets, and what a call site is.
+
+A `custom-call` names a *target*: code that Ingot did not generate (LAPACK, a Python function, an
+XLA FFI handler, a collective). A target may have a meaning (`evaluate`, over NumPy arrays, for the
+evaluator) and a way to be linked (`link`, which gives the address of a function made for exactly
+one call site, for the host program). Expander passes rewrite ops that need a library to custom
+calls, so this is the only door out of compiled code.
+
+The linked function is `i32 f(ptr frame)`; the frame is described in `ingot.artifact.abi`. It
+returns 0, or anything else to end the execution with an error.
+
+Invariant: a name has one target; registering it again replaces it for programs compiled later.
+
+Example:
+    >>> register(Target("twice", evaluate=lambda call, x: (x + x,)))
+    >>> find("twice").name
+    'twice'
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ingot.hlo.assertions import is_assertion
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import SourceLocation
+
+CONFIG = "backend_config"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """One custom call, as a target sees it.
+
+    Attributes:
+        target: name of the target.
+        operands: shapes of the flattened operands, with their layouts; tokens included.
+        results: shapes of the flattened results, with their layouts; tokens included.
+        config: the `backend_config`, unquoted.
+        api_version: XLA's `API_VERSION_*`, or empty.
+        side_effect: whether the call must be kept if nobody uses its results.
+        aliases: (result leaf, operand leaf) that share memory; when the function is called the
+            result's buffer holds the operand's value.
+        op_name: the user's name of the op, for messages.
+        location: the user's file:line, for messages.
+    """
+
+    target: str
+    operands: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    config: str = ""
+    api_version: str = ""
+    side_effect: bool = False
+    aliases: tuple[tuple[int, int], ...] = ()
+    op_name: str = ""
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedCall:
+    """The code of one call site.
+
+    Attributes:
+        address: address of `i32 f(ptr frame)`.
+        keep_alive: what owns the code; held as long as the program can be called.
+    """
+
+    address: int
+    keep_alive: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a target name stands for.
+
+    Attributes:
+        name: the `custom_call_target`.
+        evaluate: `(call, *arrays) -> tuple of arrays`, one per result leaf that is no token.
+        link: `(call) -> LinkedCall`; raises `UnsupportedError` for calls that it cannot serve.
+    """
+
+    name: str
+    evaluate: Callable[..., tuple[Any, ...]] | None = None
+    link: Callable[[CallSite], LinkedCall] | None = None
+
+
+_targets: dict[str, Target] = {}
+_lock = threading.Lock()
+
+
+def register(target: Target) -> None:
+    """Let custom calls of this name mean `target` from now on."""
+    with _lock:
+        _targets[target.name] = target
+
+
+def find(name: str) -> Target | None:
+    """Return the target of this name, or None."""
+    with _lock:
+        return _targets.get(name)
+
+
+def names() -> list[str]:
+    """Return the registered names, sorted."""
+    with _lock:
+        return sorted(_targets)
+
+
+def is_foreign_call(instruction: Instruction) -> bool:
+    """Whether the host program calls registered code for this instruction."""
+    return instruction.opcode == "custom-call" and not is_assertion(instruction)
+
+
+def foreign_calls(module: Module) -> list[Instruction]:
+    """Return the module's foreign calls in a fixed order: that of the artifact."""
+    return [
+        instruction
+        for computation in module.post_order()
+        for instruction in computation.instructions
+        if is_foreign_call(instruction)
+    ]
+
+
+def call_site(instruction: Instruction) -> CallSite:
+    """Return what a target sees of a custom call."""
+    given = instruction.attributes
+    return CallSite(
+        given.custom_call_target,
+        tuple(leaf for operand in instruction.operands for _, leaf in operand.shape.leaves()),
+        tuple(leaf for _, leaf in instruction.shape.leaves()),
+        config_text(instruction),
+        given.api_version,
+        given.custom_call_has_side_effect,
+        tuple(_aliases(instruction)),
+        instruction.metadata.op_name,
+        instruction.metadata.location,
+    )
+
+
+def config_text(instruction: Instruction) -> str:
+    """Return the `backend_config` without the quotes that HLO text puts around a string."""
+    text = instruction.extra.get(CONFIG, "")
+    return json.loads(text) if text.startswith('"') else text
+
+
+def set_config(instruction: Instruction, config: str) -> None:
+    """Set the `backend_config` to a string."""
+    instruction.extra[CONFIG] = json.dumps(config)
+
+
+_ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+
+
+def _aliases(instruction: Instruction) -> list[tuple[int, int]]:
+    """Return (result leaf, operand leaf) of `output_to_operand_aliasing`."""
+    text = instruction.attributes.output_to_operand_aliasing
+    if not text:
+        return []
+    results = {path: n for n, (path, _) in enumerate(instruction.shape.leaves())}
+    leaves = (
+        (number, path)
+        for number, operand in enumerate(instruction.operands)
+        for path, _ in operand.shape.leaves()
+    )
+    operands = {leaf: n for n, leaf in enumerate(leaves)}
+    return [
+        (results[_path(output)], operands[int(number), _path(inner)])
+        for output, number, inner in _ALIAS.findall(text)
+    ]
+
+
+def _path(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part.strip())

@@ -1,0 +1,49 @@
+"""Linking foreign calls: from the call sites of an artifact to addresses for the host program.
+
+Whoever links a program (the client, an ahead-of-time loader) calls `link_calls`. Invariant: what
+owns the code is returned too and must live as long as the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.artifact.artifact import call_symbol
+from ingot.hlo import custom_calls
+from ingot.hlo.custom_calls import CallSite, LinkedCall
+from ingot.support.diagnostics import UnsupportedError
+
+_NEAR = 12
+"""Registered names that an error lists."""
+
+
+def link_calls(calls: Sequence[CallSite]) -> tuple[dict[str, int], list[object]]:
+    """Return symbol -> address of every call's code, and what owns that code.
+
+    Raises:
+        UnsupportedError: INGOT0332, no target of that name can be linked.
+    """
+    linked = [link_call(call) for call in calls]
+    imports = {call_symbol(number): found.address for number, found in enumerate(linked)}
+    return imports, [found.keep_alive for found in linked]
+
+
+def link_call(call: CallSite) -> LinkedCall:
+    """Return the code of one call site.
+
+    Raises:
+        UnsupportedError: INGOT0332, no target of that name can be linked.
+    """
+    target = custom_calls.find(call.target)
+    if target is not None and target.link is not None:
+        return target.link(call)
+    names = [name for name in custom_calls.names() if not name.startswith("ingot.")]
+    more = ", …" if len(names) > _NEAR else ""
+    raise UnsupportedError(
+        f"no custom-call target '{call.target}' is registered",
+        code="INGOT0332",
+        op_name=call.op_name,
+        location=call.location,
+        notes=(f"registered: {', '.join(names[:_NEAR])}{more}",) if names else (),
+        hint="register it with ingot.register_custom_call_target before compiling",
+    )
