@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.elementwise import convert
+from ingot.cpu.emit.conversions import convert
 from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
 from ingot.hlo.dtype import PRED, DType

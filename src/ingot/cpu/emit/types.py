@@ -35,8 +35,8 @@ def memory_type(element: DType) -> Type:
         return lt.F64
     if is_narrow(element):
         return lt.I16
-    if element.is_integer and element.bits in _INTEGER:
-        return _INTEGER[element.bits]
+    if element.is_integer or is_minifloat(element):
+        return _INTEGER[max(8, element.bits)]
     if element in _COMPLEX:
         return _COMPLEX[element]
     raise UnsupportedError(
@@ -60,13 +60,36 @@ def is_narrow(element: DType) -> bool:
     return element is BF16 or element is F16
 
 
+def is_minifloat(element: DType) -> bool:
+    """Whether the type is a float of 8 bits or fewer, held as its bits."""
+    return element.is_float and element.bits <= 8
+
+
+def is_sub_byte(element: DType) -> bool:
+    """Whether elements are fewer than 8 bits in a byte of their own."""
+    return element.bits < 8 and element is not PRED
+
+
+def wrap(f: FunctionBuilder, value: Value, element: DType) -> Value:
+    """Return an `i8` with its low bits as an element of a type narrower than a byte."""
+    if not is_sub_byte(element):
+        return value
+    if not element.is_signed:
+        return f.and_(value, f.const(value.type, (1 << element.bits) - 1))
+    unused = f.const(value.type, 8 - element.bits)
+    return f.ashr(f.shl(value, unused), unused)
+
+
 def widen(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
-    """Return the register value of what was loaded from memory."""
+    """Return the register value of what was loaded from memory.
+
+    The unused bits of a type narrower than a byte may hold anything in memory.
+    """
     if element is PRED:
         return f.icmp("ne", value, f.zero(value.type))
     if is_narrow(element):
         return half.widen(f, f.bitcast(value, _float_type(value, element)), has_f16c)
-    return value
+    return wrap(f, value, element)
 
 
 def narrow(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:

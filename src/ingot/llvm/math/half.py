@@ -48,6 +48,11 @@ def narrow(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) -> V
 
 def narrow_f64(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) -> Value:
     """Return an f64 value as `element`: first to f32 rounded to odd, so that once is rounded."""
+    return narrow(f, round_to_odd(f, value), element, has_f16c)
+
+
+def round_to_odd(f: FunctionBuilder, value: Value) -> Value:
+    """Return an f64 value as f32, an inexact one with its last bit set: rounds right again."""
     single = value.type.with_element(F32)
     integer = value.type.with_element(I32)
     rounded = f.fptrunc(value, single)
@@ -57,7 +62,7 @@ def narrow_f64(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) 
     over = f.fcmp("ogt", size_back, size)
     toward_zero = f.sub(bits, f.zext(over, integer))
     inexact = f.zext(f.fcmp("one", size_back, size), integer)
-    return narrow(f, f.bitcast(f.or_(toward_zero, inexact), single), element, has_f16c)
+    return f.bitcast(f.or_(toward_zero, inexact), single)
 
 
 def _bf16_bits(f: FunctionBuilder, bits: Value) -> Value:
