@@ -52,7 +52,7 @@ def fusion(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     return context.call(op.attributes.calls, operands, context)
 
 
-@evaluates("opt-barrier", "add-dependency")
+@evaluates("opt-barrier", "add-dependency", "domain")
 def first_operand(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The first operand."""
     return operands[0]
@@ -73,8 +73,16 @@ def _evaluate_target(
         for operand, value in zip(op.operands, operands, strict=True)
         for leaf in _array_leaves(operand.shape, value)
     ]
-    results = iter(evaluate(custom_calls.call_site(op), *arrays))
-    return _nest(op.shape, results)
+    noted = noted_orders(op)
+    if noted is None:
+        return _nest(op.shape, iter(evaluate(custom_calls.call_site(op), *arrays)))
+    # Its arrays are what lies in memory; the target's are what they mean.
+    pairs = zip(arrays, filter(None, noted[0]) if len(arrays) != len(noted[0]) else noted[0])
+    logical = [np.transpose(array, logical_dims(range(array.ndim), order)) for array, order in pairs]
+    results = evaluate(custom_calls.call_site(op), *logical)
+    orders = (order for order, shape in zip(noted[1], _shapes(op.shape)) if shape.is_array)
+    physical = (np.transpose(a, physical_dims(range(a.ndim), o)) for a, o in zip(results, orders))
+    return _nest(op.shape, physical)
 
 
 def _array_leaves(shape: Shape, value: Any) -> list[Any]:

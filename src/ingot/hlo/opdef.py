@@ -34,6 +34,12 @@ FAMILIES = (
     "control",
     "random",
     "structural",
+    "collective",
+    "transfer",
+    "normalization",
+    "dots",
+    "dynamic",
+    "transforms",
 )
 
 

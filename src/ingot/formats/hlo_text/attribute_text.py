@@ -9,9 +9,10 @@ Invariant: for every codec, reading what was written gives the same value.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field, dataclass, field
 from functools import cache, lru_cache
 from typing import Any, cast
 
@@ -61,16 +62,22 @@ _FLOAT = re.compile(SKIP + r"(-?[\w.+\-]++)")
 _GROUPS_TILED = re.compile(
     SKIP + r"\[([\d,\s]++)\]\s*+<=\s*+\[([\d,\s]++)\](?:\s*+T\(([\d,\s]++)\))?+"
 )
+_GROUPS_MESH = re.compile(SKIP + r"mesh\[([^\]]*+)\]\s*+\{([^}]*+)\}")
+_AXIS = re.compile(r"""['"](\w++)['"]\s*+=\s*+(\d++)""")
 _MOST_DEVICES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a reading function may use: the text, its shapes, and computations by name."""
+    """What a reading function may use: the text, its shapes, and computations by name.
+
+    `made` takes the computations that the text only implies (asynchronous ops in short form).
+    """
 
     reader: Reader
     shapes: ShapeReader
     computation: Callable[[str, int], Computation]
+    made: list[Computation] = field(default_factory=list[Computation])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,8 @@ def _read_padding(place: Place) -> tuple[tuple[int | Dim, int | Dim, int], ...]:
 def _read_groups(place: Place) -> tuple[tuple[int, ...], ...]:
     reader = place.reader
     at = reader.skip()
+    if reader.at("mesh"):
+        return _read_mesh_groups(reader, at)
     found = reader.take(_GROUPS_TILED)
     if found is None:
         return _braced(place, lambda inner: _braced(inner, _integer))
@@ -196,6 +205,23 @@ def _read_groups(place: Place) -> tuple[tuple[int, ...], ...]:
         reader.fail("this device assignment has no permutation after T", at=at)
     devices = np.arange(count).reshape(dims).transpose(order or None).reshape(groups)
     return tuple(tuple(row) for row in devices.tolist())
+
+
+def _read_mesh_groups(reader: Reader, at: int) -> tuple[tuple[int, ...], ...]:
+    """Take `mesh['x'=2,'y'=4] {'y'}`: the devices that differ only in the named axes."""
+    found = reader.take(_GROUPS_MESH)
+    if found is None:
+        reader.fail("this mesh is not of the form mesh['x'=2] {'x'}", at=at)
+    axes = {name: int(size) for name, size in _AXIS.findall(found.group(1))}
+    named = [name.strip().strip("'\"") for name in found.group(2).split(",") if name.strip()]
+    if not set(named) <= set(axes) or math.prod(axes.values()) > _MOST_DEVICES:
+        reader.fail("this mesh does not have such axes", at=at)
+    names = list(axes)
+    order = [names.index(name) for name in names if name not in named]
+    devices = np.arange(math.prod(axes.values())).reshape(tuple(axes.values()))
+    devices = devices.transpose(*order, *(names.index(name) for name in named))
+    together = math.prod(axes[name] for name in named)
+    return tuple(tuple(row) for row in devices.reshape(-1, together).tolist())
 
 
 def _join(values: Any) -> str:

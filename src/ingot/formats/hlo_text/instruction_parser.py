@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn
 
+from ingot.formats.hlo_text.async_text import is_short_start, long_form, short_form
 from ingot.formats.hlo_text.attribute_text import (
     CODECS,
     KEPT,
@@ -107,6 +108,8 @@ class InstructionParser:
         operands, values = self._inside(scope, definition, shape)
         tail = self._tail(definition, values)
         attributes = self._attributes(definition, tail, at)
+        if is_short_start(definition):
+            definition, attributes = self._long_form(definition, attributes, operands, shape, at)
         if shape is None:
             shape = self._inferred(definition, operands, attributes, at)
         made = Instruction(name, definition, operands, shape, attributes, tail.metadata)
@@ -128,7 +131,28 @@ class InstructionParser:
             shape = self.shapes.shape() if self.shapes.is_here() else None
             return shape, self._definition()
         shape = self.shapes.known(found.group(3), found.start(3))
-        return shape, self._table.get(opcode) or self._unknown_opcode(opcode, found.start(4))
+        return shape, self._known(opcode, found.start(4))
+
+    def _known(self, opcode: str, at: int) -> OpDef:
+        definition = self._table.get(opcode) or short_form(opcode, self._table)
+        return definition or self._unknown_opcode(opcode, at)
+
+    def _long_form(
+        self,
+        short: OpDef,
+        attributes: Any,
+        operands: tuple[Instruction, ...],
+        shape: Shape | None,
+        at: int,
+    ) -> tuple[OpDef, Any]:
+        """Return definition and attributes of a start that names the op that it wraps."""
+        if shape is None or len(shape.elements) < 2:
+            message = f"{short.name} needs its shape: operands, result, contexts"
+            self.reader.fail(message, at=at)
+        start = long_form(short, attributes, operands, shape)
+        self.place.made.append(start.attributes.calls)
+        self.places.append((start.wrapped, at))
+        return start.definition, start.attributes
 
     def _inside(
         self, scope: Scope, definition: OpDef, shape: Shape | None
@@ -149,10 +173,7 @@ class InstructionParser:
         found = reader.take(_OPCODE)
         if found is None:
             reader.fail(f"expected an opcode and '(', found {reader.found()}", at=reader.skip())
-        definition = self._table.get(found.group(1))
-        if definition is None:
-            self._unknown_opcode(found.group(1), found.start(1))
-        return definition
+        return self._known(found.group(1), found.start(1))
 
     def _unknown_opcode(self, opcode: str, at: int) -> NoReturn:
         if opcode in XLA_OPCODES:

@@ -78,8 +78,10 @@ class ModuleParser:
         parser = InstructionParser(place, metadata)
         while reader.skip() < len(reader.text):
             self._parse_computation(parser)
-        self._check_calls()
+        self._check_calls(place.made)
         module = self._module(header)
+        for computation in place.made:
+            module.take(computation)
         for instruction, at in parser.places:
             self._verify(instruction, at)
         check_aliases(module, reader, header.alias_place)
@@ -169,7 +171,7 @@ class ModuleParser:
             hint = f"they say {computation.shape_text}"
             self.reader.fail(message, at=at, code="INGOT0111", hint=hint)
 
-    def _check_calls(self) -> None:
+    def _check_calls(self, made: list[Computation]) -> None:
         """Check that what is called is defined, and that no computation calls itself."""
         reader = self.reader
         for name, at in self.called.items():
@@ -178,7 +180,7 @@ class ModuleParser:
             reader.fail(message, at=at, code="INGOT0104", hint=hint)
         if not self.defined:
             reader.fail("a module needs a computation", at=reader.position)
-        callees = {c: c.callees() for c in self.computations.values()}
+        callees = {c: c.callees() for c in (*self.computations.values(), *made)}
         done: dict[Computation, bool] = {}
         for start in callees:
             stack = [start]
@@ -191,7 +193,7 @@ class ModuleParser:
                 done[computation] = False
                 for callee in callees[computation]:
                     if done.get(callee) is False:
-                        at = self.defined[callee.name]
+                        at = self.defined.get(callee.name, 0)
                         message = f"computation {callee.name} calls itself"
                         reader.fail(message, at=at, code="INGOT0112")
                     if callee not in done:

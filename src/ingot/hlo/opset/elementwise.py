@@ -143,6 +143,7 @@ _BINARY = (
     ("divide", _NUMBER, set[Trait](), "x / y; integers truncate, x/0 = -1, min/-1 = min"),
     ("maximum", _ANY, {_C, _A}, "greater; NaN if either is"),
     ("minimum", _ANY, {_C, _A}, "smaller; NaN if either is"),
+    ("mulhi", _INT, {_C}, "high half of the product"),
     ("multiply", _ANY, {_C, _A}, "x * y; pred: and"),
     ("or", _BITS, {_C, _A}, "bitwise or"),
     ("power", _NUMBER, {_X}, "x to the y"),
@@ -228,6 +229,17 @@ def _infer_convert(view: OpView) -> Shape:
     return given
 
 
+def _infer_stochastic(view: OpView) -> Shape:
+    given = view.given()
+    operand, random = _same_dims(view)
+    fits = operand.dtype.is_float and random.dtype.kind is Kind.UNSIGNED
+    require(fits, "stochastic_convert_i1", f"stochastic-convert of {operand} with {random}")
+    same = operand.dtype.bits == random.dtype.bits
+    require(same, "stochastic_convert_c2", f"{operand} takes u{operand.dtype.bits}, not {random}")
+    require(given.dims == operand.dims, "stochastic_convert_c1", f"{operand} to {given}")
+    return given
+
+
 def _infer_same(view: OpView) -> Shape:
     return view.operands[0]
 
@@ -250,6 +262,9 @@ define("clamp", family=FAMILY, arity=3, infer=_infer_clamp, traits={_E},
        doc="operand held between low and high")  # fmt: skip
 define("convert", family=FAMILY, arity=1, infer=_infer_convert,
        traits={_E, Trait.NEEDS_SHAPE}, doc="to another element type")  # fmt: skip
+define("stochastic-convert", family=FAMILY, arity=2, infer=_infer_stochastic,
+       traits={_E, Trait.NEEDS_SHAPE},
+       doc="to another element type, up or down with the odds of the distance")  # fmt: skip
 define("reduce-precision", family=FAMILY, arity=1, infer=_infer_map_dims,
        attributes=ReducePrecisionAttributes, traits={_E, _I},
        doc="rounded to a narrower float format, kept in the same type")  # fmt: skip

@@ -57,6 +57,13 @@ class CustomCallAttributes:
     called_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS, ())
 
 
+@dataclass(frozen=True, slots=True)
+class DomainAttributes:
+    """Attributes of `domain`: kept as text."""
+
+    domain: str = attribute(Codec.NAME)
+
+
 def _given(view: OpView) -> Shape:
     return view.given()
 
@@ -113,6 +120,8 @@ define("custom-call", family=FAMILY, arity=(0, None), infer=_given,
        doc="a call of code registered under a name")  # fmt: skip
 define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity,
        doc="its operand; nothing moves across")  # fmt: skip
+define("domain", family=FAMILY, arity=1, infer=_infer_identity, attributes=DomainAttributes,
+       doc="its operand, where one region of placement ends")  # fmt: skip
 define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token,
        traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
 define("add-dependency", family=FAMILY, arity=2, infer=_infer_identity,

@@ -1,0 +1,279 @@
+"""Collective ops: values that several devices compute together, and who a device is.
+
+Devices stand in a grid of replicas and partitions. Which of them meet in an op follows from
+`replica_groups`, `channel_id` and `use_global_device_ids`: see `ingot.hlo.device_groups`.
+
+Source: StableHLO specification; xla/hlo/ir/hlo_instructions.cc, xla/service/shape_inference.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import U32
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "collective"
+Groups = tuple[tuple[int, ...], ...]
+_COLLECTIVE = {Trait.COLLECTIVE, Trait.SIDE_EFFECT}
+_GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAttributes:
+    """Attributes of `collective-broadcast`, `ragged-all-to-all` and, as base, of others."""
+
+    channel_id: int | None = attribute(Codec.INT, None)
+    replica_groups: Groups | None = attribute(Codec.GROUPS, None)
+    constrain_layout: bool = attribute(Codec.BOOL, False)
+    mode: str = attribute(Codec.NAME, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllReduceAttributes(GroupAttributes):
+    """Attributes of `all-reduce` and `all-reduce-start`."""
+
+    use_global_device_ids: bool = attribute(Codec.BOOL, False)
+    to_apply: Computation = attribute(Codec.COMPUTATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceScatterAttributes(AllReduceAttributes):
+    """Attributes of `reduce-scatter`; `dimensions` is the one that is divided."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllGatherAttributes(GroupAttributes):
+    """Attributes of `all-gather` and `all-gather-start`; `dimensions` is the one that grows."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS)
+    use_global_device_ids: bool = attribute(Codec.BOOL, False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllToAllAttributes(GroupAttributes):
+    """Attributes of `all-to-all`; without `dimensions` each operand goes to one device."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteAttributes:
+    """Attributes of `collective-permute` and its start; who gets nothing gets zeros."""
+
+    channel_id: int | None = attribute(Codec.INT, None)
+    source_target_pairs: Groups = attribute(Codec.PAIRS)
+    slice_sizes: Groups = attribute(Codec.GROUPS, ())
+    mode: str = attribute(Codec.NAME, "")
+
+
+def _joined(shapes: tuple[Shape, ...]) -> Shape:
+    """Return one shape as it is, several as a tuple."""
+    return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
+
+
+def _parts(shape: Shape, count: int) -> tuple[Shape, ...]:
+    """Return the shapes of `count` results."""
+    return shape.elements if shape.is_tuple and count != 1 else (shape,)
+
+
+def _require_reducer(label: str, called: Computation, operands: tuple[Shape, ...]) -> None:
+    given = [parameter.shape for parameter in called.parameters]
+    require(
+        len(given) == 2 and all(shape.is_scalar for shape in given),
+        label,
+        f"computation {called.name} combines two scalars, not {given}",
+    )
+    for operand in operands:
+        require(operand.is_array, label, f"a reduction over devices takes arrays, not {operand}")
+
+
+def _infer_all_reduce(view: OpView) -> Shape:
+    _require_reducer("all_reduce_c5", view.attributes.to_apply, view.operands)
+    return _joined(view.operands)
+
+
+def _infer_all_gather(view: OpView) -> Shape:
+    given = view.given()
+    _require_gathered(view, given)
+    return given
+
+
+def _require_gathered(view: OpView, result: Shape) -> None:
+    (place,) = view.attributes.dimensions
+    parts = _parts(result, len(view.operands))
+    require(len(parts) == len(view.operands), "all_gather_c6", f"all-gather gives {result}")
+    for operand, part in zip(view.operands, parts, strict=True):
+        require(0 <= place < operand.rank, "all_gather_c1", f"dimension {place} of {operand}")
+        same = operand.dtype is part.dtype and operand.rank == part.rank
+        others = [n for n in range(operand.rank) if n != place]
+        require(
+            same and all(operand.dims[n] == part.dims[n] for n in others),
+            "all_gather_c6",
+            f"all-gather of {operand} along dimension {place} does not give {part}",
+        )
+        require(
+            operand.dims[place] == 0 or dim.mod(part.dims[place], operand.dims[place]) == 0,
+            "all_gather_c6",
+            f"{part} is no whole number of {operand}",
+        )
+
+
+def _infer_all_gather_start(view: OpView) -> Shape:
+    given = view.given()
+    require(
+        given.is_tuple and len(given.elements) == 2 and given.elements[0] == _joined(view.operands),
+        "all_gather_start_c1",
+        f"all-gather-start gives operands and results, not {given}",
+    )
+    _require_gathered(view, given.elements[1])
+    return given
+
+
+def _infer_reduce_scatter(view: OpView) -> Shape:
+    given = view.given()
+    _require_reducer("reduce_scatter_c7", view.attributes.to_apply, view.operands)
+    (place,) = view.attributes.dimensions
+    parts = _parts(given, len(view.operands))
+    require(len(parts) == len(view.operands), "reduce_scatter_c8", f"reduce-scatter gives {given}")
+    for operand, part in zip(view.operands, parts, strict=True):
+        require(0 <= place < operand.rank, "reduce_scatter_c2", f"dimension {place} of {operand}")
+        fits = operand.rank == part.rank and all(
+            have == want or n == place
+            for n, (have, want) in enumerate(zip(operand.dims, part.dims, strict=True))
+        )
+        require(
+            fits and (part.dims[place] == 0 or dim.mod(operand.dims[place], part.dims[place]) == 0),
+            "reduce_scatter_c8",
+            f"reduce-scatter of {operand} does not give {part}",
+        )
+    return given
+
+
+def _infer_all_to_all(view: OpView) -> Shape:
+    places: tuple[int, ...] = view.attributes.dimensions
+    if not places:
+        first = view.operands[0]
+        for operand in view.operands:
+            require(operand.compatible(first), "all_to_all_c1", f"all-to-all of {view.operands}")
+        given = view.declared
+        # XLA writes a tuple even around one operand.
+        alone = len(view.operands) == 1 and given is not None and not given.is_tuple
+        return first if alone else Shape.tuple(view.operands)
+    (operand,) = view.operands
+    (place,) = places
+    require(0 <= place < operand.rank, "all_to_all_c1", f"dimension {place} of {operand}")
+    return operand
+
+
+def _infer_same(view: OpView) -> Shape:
+    return _joined(view.operands)
+
+
+def _infer_permute(view: OpView) -> Shape:
+    _require_pairs(view)
+    if view.attributes.slice_sizes:
+        return view.given()
+    return _joined(view.operands)
+
+
+def _require_pairs(view: OpView) -> None:
+    pairs = view.attributes.source_target_pairs
+    require(all(len(pair) == 2 for pair in pairs), "collective_permute_c1", f"pairs {pairs}")
+    for side, name, label in ((0, "source", "c2"), (1, "target", "c3")):
+        places = [pair[side] for pair in pairs]
+        require(
+            len(set(places)) == len(places),
+            f"collective_permute_{label}",
+            f"a {name} stands twice in source_target_pairs {pairs}",
+        )
+
+
+def _infer_permute_start(view: OpView) -> Shape:
+    given = view.given()
+    _require_pairs(view)
+    require(
+        given.is_tuple and len(given.elements) >= 2,
+        "collective_permute_start_c1",
+        f"collective-permute-start gives operands, results and contexts, not {given}",
+    )
+    return given
+
+
+def _infer_ragged(view: OpView) -> Shape:
+    operand, output, *sizes = view.operands
+    require(
+        operand.dtype is output.dtype and operand.dims[1:] == output.dims[1:],
+        "ragged_all_to_all_c1",
+        f"ragged-all-to-all from {operand} to {output}",
+    )
+    for size in sizes:
+        require(
+            size.rank == 1 and size.dtype.is_integer and size.dims == sizes[0].dims,
+            "ragged_all_to_all_c2",
+            f"ragged-all-to-all offsets and sizes are vectors of integers, not {size}",
+        )
+    return output
+
+
+def _infer_second(view: OpView) -> Shape:
+    """The results out of the tuple that a start gives."""
+    (start,) = view.operands
+    require(
+        start.is_tuple and len(start.elements) >= 2,
+        f"{view.opcode.replace('-', '_')}_c1",
+        f"{view.opcode} takes what its start gives, not {start}",
+    )
+    return start.elements[1]
+
+
+def _infer_first(view: OpView) -> Shape:
+    return view.operands[0]
+
+
+def _infer_device(view: OpView) -> Shape:
+    return Shape.array(U32, ())
+
+
+define("all-reduce", family=FAMILY, arity=(1, None), infer=_infer_all_reduce, spec="all_reduce",
+       attributes=AllReduceAttributes, traits=_COLLECTIVE,
+       doc="each element combined over the devices of a group")  # fmt: skip
+define("all-reduce-start", family=FAMILY, arity=(1, None), infer=_infer_all_reduce,
+       attributes=AllReduceAttributes, traits=_COLLECTIVE, doc="begins an all-reduce")  # fmt: skip
+define("all-reduce-done", family=FAMILY, arity=1, infer=_infer_first,
+       traits=_COLLECTIVE, doc="the value of an all-reduce-start")  # fmt: skip
+define("all-gather", family=FAMILY, arity=(1, None), infer=_infer_all_gather, spec="all_gather",
+       attributes=AllGatherAttributes, traits=_GIVEN,
+       doc="the operands of a group's devices, one after the other")  # fmt: skip
+define("all-gather-start", family=FAMILY, arity=(1, None), infer=_infer_all_gather_start,
+       attributes=AllGatherAttributes, traits=_GIVEN, doc="begins an all-gather")  # fmt: skip
+define("all-gather-done", family=FAMILY, arity=1, infer=_infer_second,
+       traits=_COLLECTIVE, doc="the value of an all-gather-start")  # fmt: skip
+define("reduce-scatter", family=FAMILY, arity=(1, None), infer=_infer_reduce_scatter,
+       attributes=ReduceScatterAttributes, traits=_GIVEN, spec="reduce_scatter",
+       doc="an all-reduce of which each device keeps its part")  # fmt: skip
+define("all-to-all", family=FAMILY, arity=(1, None), infer=_infer_all_to_all, spec="all_to_all",
+       attributes=AllToAllAttributes, traits=_COLLECTIVE,
+       doc="part k of each device goes to device k")  # fmt: skip
+define("ragged-all-to-all", family=FAMILY, arity=6, infer=_infer_ragged,
+       attributes=GroupAttributes, traits=_COLLECTIVE,
+       doc="all-to-all of rows, as many as the operands say")  # fmt: skip
+define("collective-broadcast", family=FAMILY, arity=(1, None), infer=_infer_same,
+       attributes=GroupAttributes, traits=_COLLECTIVE, spec="collective_broadcast",
+       doc="the operand of the group's first device")  # fmt: skip
+define("collective-permute", family=FAMILY, arity=(1, None), infer=_infer_permute,
+       attributes=PermuteAttributes, traits=_COLLECTIVE, spec="collective_permute",
+       doc="the operand of another device, or zeros")  # fmt: skip
+define("collective-permute-start", family=FAMILY, arity=(1, None), infer=_infer_permute_start,
+       attributes=PermuteAttributes, traits=_GIVEN, doc="begins a collective-permute")  # fmt: skip
+define("collective-permute-done", family=FAMILY, arity=1, infer=_infer_second,
+       traits=_COLLECTIVE, doc="the value of a collective-permute-start")  # fmt: skip
+define("partition-id", family=FAMILY, arity=0, infer=_infer_device, spec="partition_id",
+       doc="the number of this device's partition")  # fmt: skip
+define("replica-id", family=FAMILY, arity=0, infer=_infer_device, spec="replica_id",
+       doc="the number of this device's replica")  # fmt: skip

@@ -1,0 +1,53 @@
+"""Dimensions that are dynamic within a bound, `f32[<=8]`: how a size is set, and reshaped by sizes.
+
+Source: XLA operation semantics `SetDimensionSize`, `DynamicReshape`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ingot.hlo.dtype import S32
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "dynamic"
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionAttributes:
+    """Attributes of `set-dimension-size`."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS)
+
+
+def _infer_set(view: OpView) -> Shape:
+    operand, size = view.operands
+    require(len(view.attributes.dimensions) == 1, "set_dimension_size_c1", "one dimension")
+    (place,) = view.attributes.dimensions
+    require(0 <= place < operand.rank, "set_dimension_size_c1", f"dimension {place} of {operand}")
+    scalar = size.is_scalar and size.dtype is S32
+    require(scalar, "set_dimension_size_i2", f"a size is an s32 scalar, not {size}")
+    if view.declared is not None:
+        return view.declared if view.declared.compatible(operand) else operand
+    bounded = operand.bounded or (False,) * operand.rank
+    return replace(operand, bounded=(*bounded[:place], True, *bounded[place + 1 :]))
+
+
+def _infer_reshape(view: OpView) -> Shape:
+    given = view.given()
+    operand, *sizes = view.operands
+    require(
+        len(sizes) == given.rank and operand.dtype is given.dtype,
+        "dynamic_reshape_c1",
+        f"dynamic-reshape of {operand} with {len(sizes)} sizes to {given}",
+    )
+    for size in sizes:
+        require(size.is_scalar and size.dtype.is_integer, "dynamic_reshape_i2", f"size {size}")
+    return given
+
+
+define("set-dimension-size", family=FAMILY, arity=2, infer=_infer_set,
+       attributes=DimensionAttributes, doc="operand of which only the first elements count")  # fmt: skip
+define("dynamic-reshape", family=FAMILY, arity=(1, None), infer=_infer_reshape,
+       traits={Trait.NEEDS_SHAPE}, doc="reshape to computed sizes")  # fmt: skip

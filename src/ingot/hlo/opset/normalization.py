@@ -1,0 +1,69 @@
+"""Batch normalization: training, inference and gradient.
+
+Source: StableHLO specification `batch_norm_training`, `batch_norm_inference`, `batch_norm_grad`
+(labels as there).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "normalization"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormAttributes:
+    """Attributes of the batch-norm ops: what is added to variances, which dimension features are."""
+
+    epsilon: float = attribute(Codec.FLOAT)
+    feature_index: int = attribute(Codec.INT)
+
+
+def _require_features(view: OpView, vectors: tuple[Shape, ...]) -> Shape:
+    """Check that `vectors` have an element for each feature; return the shape of one."""
+    operand = view.operands[0]
+    label = view.opcode.replace("-", "_")
+    place = view.attributes.feature_index
+    require(0 <= place < operand.rank, f"{label}_c1", f"feature_index {place} of {operand}")
+    require(operand.dtype.is_float, f"{label}_i1", f"{view.opcode} takes floats, not {operand}")
+    features = (operand.dims[place],)
+    for vector in vectors:
+        require(
+            vector.dims == features and vector.dtype.is_float,
+            f"{label}_c3",
+            f"{view.opcode} of {operand} takes vectors of {features[0]} elements, not {vector}",
+        )
+    return vectors[0]
+
+
+def _infer_training(view: OpView) -> Shape:
+    operand, *vectors = view.operands
+    scale = _require_features(view, tuple(vectors))
+    return Shape.tuple((operand, scale, scale))
+
+
+def _infer_inference(view: OpView) -> Shape:
+    operand, *vectors = view.operands
+    _require_features(view, tuple(vectors))
+    return operand
+
+
+def _infer_grad(view: OpView) -> Shape:
+    operand, scale, mean, variance, gradient = view.operands
+    vector = _require_features(view, (scale, mean, variance))
+    require(operand.compatible(gradient), "batch_norm_grad_c3", f"gradient {gradient} of {operand}")
+    return Shape.tuple((operand, vector, vector))
+
+
+define("batch-norm-training", family=FAMILY, arity=3, infer=_infer_training,
+       attributes=BatchNormAttributes, spec="batch_norm_training",
+       doc="operand normalized with its own mean and variance, and those")  # fmt: skip
+define("batch-norm-inference", family=FAMILY, arity=5, infer=_infer_inference,
+       attributes=BatchNormAttributes, spec="batch_norm_inference",
+       doc="operand normalized with given mean and variance")  # fmt: skip
+define("batch-norm-grad", family=FAMILY, arity=5, infer=_infer_grad,
+       attributes=BatchNormAttributes, spec="batch_norm_grad",
+       doc="gradients of batch-norm-training for operand, scale and offset")  # fmt: skip

@@ -1,0 +1,106 @@
+"""Transforms of whole dimensions: `fft`, and `scan`, which carries a state along a dimension.
+
+Source: StableHLO specification `fft` (labels as there); xla/hlo/ir/hlo_instructions.cc (scan).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import C64, C128, F32, F64
+from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.shape import Shape
+
+FAMILY = "transforms"
+KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
+_COMPLEX_OF = {F32: C64, F64: C128}
+_REAL_OF = {C64: F32, C128: F64}
+
+
+@dataclass(frozen=True, slots=True)
+class FftAttributes:
+    """Attributes of `fft`: FFT IFFT RFFT IRFFT, and the sizes of the last dimensions."""
+
+    fft_type: str = attribute(Codec.NAME)
+    fft_length: tuple[int, ...] = attribute(Codec.INTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanAttributes:
+    """Attributes of `scan`: inputs and initial carries are operands, results outputs and carries."""
+
+    dimensions: tuple[int, ...] = attribute(Codec.INTS)
+    num_carries: int = attribute(Codec.INT, 0)
+    is_reverse: bool = attribute(Codec.BOOL, False)
+    is_associative: str = attribute(Codec.NAME, "")
+    to_apply: Computation = attribute(Codec.COMPUTATION)
+
+
+def _infer_fft(view: OpView) -> Shape:
+    (operand,) = view.operands
+    kind, lengths = view.attributes.fft_type, view.attributes.fft_length
+    require(kind in KINDS, "fft_i2", f"fft_type {kind} is not known")
+    require(1 <= len(lengths) <= 3, "fft_c3", f"fft over {len(lengths)} dimensions")
+    require(len(lengths) <= operand.rank, "fft_c1", f"fft of length {lengths} of {operand}")
+    element = operand.dtype
+    real = kind == "RFFT"
+    require(element in (_COMPLEX_OF if real else _REAL_OF), "fft_c2", f"{kind} of {operand}")
+    last = operand.dims[operand.rank - len(lengths) :]
+    half = (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
+    require(last == (half if kind == "IRFFT" else lengths), "fft_c4", f"{kind} of {operand}")
+    kept = operand.dims[: operand.rank - len(lengths)]
+    if real:
+        return Shape.array(_COMPLEX_OF[element], (*kept, *half))
+    if kind == "IRFFT":
+        return Shape.array(_REAL_OF[element], (*kept, *lengths))
+    return operand
+
+
+def _infer_scan(view: OpView) -> Shape:
+    given: ScanAttributes = view.attributes
+    count = given.num_carries
+    inputs, carries = view.operands[: len(view.operands) - count], view.operands[-count:]
+    require(0 < count <= len(view.operands), "scan_c1", f"{count} carries")
+    require(len(given.dimensions) == 1, "scan_c2", "scan goes along one dimension")
+    (place,) = given.dimensions
+    for value in inputs:
+        require(0 <= place < value.rank, "scan_c2", f"dimension {place} of {value}")
+        same = value.dims[place] == inputs[0].dims[place]
+        require(same, "scan_c3", f"scan of {value} and {inputs[0]}")
+    called = given.to_apply
+    wanted = (*(_without(value, place) for value in inputs), *carries)
+    have = tuple(parameter.shape for parameter in called.parameters)
+    require(
+        len(have) == len(wanted)
+        and all(a.compatible(b) for a, b in zip(have, wanted, strict=True)),
+        "scan_c4",
+        f"computation {called.name} does not take one step of the operands",
+    )
+    results = called.root.shape.elements
+    require(
+        len(results) >= count, "scan_c5", f"computation {called.name} gives {called.root.shape}"
+    )
+    size = inputs[0].dims[place] if inputs else _given_size(view, place)
+    outputs = (_with(step, place, size) for step in results[: len(results) - count])
+    return Shape.tuple((*outputs, *carries))
+
+
+def _given_size(view: OpView, place: int) -> int | dim.Dim:
+    """Return the number of steps of a scan without inputs."""
+    return view.given().elements[0].dims[place]
+
+
+def _without(shape: Shape, place: int) -> Shape:
+    return shape.with_dims((*shape.dims[:place], *shape.dims[place + 1 :]))
+
+
+def _with(shape: Shape, place: int, size: int | dim.Dim) -> Shape:
+    return shape.with_dims((*shape.dims[:place], size, *shape.dims[place:]))
+
+
+define("fft", family=FAMILY, arity=1, infer=_infer_fft, attributes=FftAttributes,
+       doc="discrete Fourier transform of the last dimensions")  # fmt: skip
+define("scan", family=FAMILY, arity=(1, None), infer=_infer_scan, attributes=ScanAttributes,
+       doc="a computation applied step by step along a dimension, with a state")  # fmt: skip
