@@ -18,7 +18,7 @@ from typing import ClassVar
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import BF16, F16, F32, DType
+from ingot.hlo.dtype import F32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
@@ -209,8 +209,8 @@ def _is_weak(dot: Instruction) -> bool:
 
 
 def _accumulator(element: DType) -> DType:
-    """Return the type in which sums of products are held."""
-    return F32 if element in (BF16, F16) or element.bits < 16 else element
+    """Return the type in which sums of products are held; integers wrap in their own."""
+    return F32 if element.is_float and element.bits < F32.bits else element
 
 
 def _product(dot: Instruction) -> Instruction:
