@@ -10,15 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.cpu.emit.types import (
-    complex_of,
-    complex_part,
-    is_narrow,
-    narrow,
-    register_type,
-    round_to,
-    widen,
-)
+from ingot.cpu.emit.conversions import bitcast_convert, convert
+from ingot.cpu.emit.types import complex_of, complex_part, round_to
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -288,65 +281,8 @@ def _convert(op: Op) -> Value:
     return convert(op.f, op.x, op.source, op.dtype, op.fma)
 
 
-def convert(
-    f: FunctionBuilder, value: Value, source: DType, target: DType, has_f16c: bool
-) -> Value:
-    """Return `value` of element type `source` as `target`.
-
-    Floats go to integers by truncation, held within range, NaN to 0; anything goes to pred by
-    comparison with zero.
-    """
-    if source is target:
-        return value
-    lanes = value.type.lanes
-    to = vector(register_type(target), lanes)
-    if target is PRED:
-        if source.is_float:
-            return f.fcmp("une", value, f.zero(value.type))
-        return f.icmp("ne", value, f.zero(value.type))
-    if source is PRED:
-        if target.is_float:
-            return f.select(value, f.const(to, 1.0), f.zero(to))
-        return f.zext(value, to)
-    if source.is_float:
-        return _from_float(f, value, target, to, has_f16c)
-    if target.is_float:
-        converted = f.sitofp(value, to) if source.is_signed else f.uitofp(value, to)
-        return round_to(f, converted, target, has_f16c)
-    return _between_integers(f, value, source, to)
-
-
-def _from_float(
-    f: FunctionBuilder, value: Value, target: DType, to: lt.Type, has_f16c: bool
-) -> Value:
-    if is_narrow(target):
-        return round_to(f, value, target, has_f16c)
-    if target.is_float:
-        if value.type.element.bits < to.element.bits:
-            return f.fpext(value, to)
-        return value if value.type is to else f.fptrunc(value, to)
-    return f.fptosi_sat(value, to) if target.is_signed else f.fptoui_sat(value, to)
-
-
-def _between_integers(f: FunctionBuilder, value: Value, source: DType, to: lt.Type) -> Value:
-    have, want = value.type.element.bits, to.element.bits
-    if have == want:
-        return value
-    if have > want:
-        return f.trunc(value, to)
-    return f.sext(value, to) if source.is_signed else f.zext(value, to)
-
-
 def _bitcast_convert(op: Op) -> Value:
-    f = op.f
-    lanes = op.x.type.lanes
-    value = op.x
-    if op.source is PRED or is_narrow(op.source):
-        value = narrow(f, value, op.source, op.fma)
-    if op.dtype is PRED or is_narrow(op.dtype):
-        return widen(f, value, op.dtype, op.fma)
-    to = vector(register_type(op.dtype), lanes)
-    return value if value.type is to else f.bitcast(value, to)
+    return bitcast_convert(op.f, op.x, op.source, op.dtype, op.fma)
 
 
 def _reduce_precision(op: Op) -> Value:

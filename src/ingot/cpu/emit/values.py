@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ingot.cpu.emit.elementwise import emit_op
-from ingot.cpu.emit.types import memory_type, narrow, register_type, widen
+from ingot.cpu.emit.types import is_minifloat, memory_type, narrow, register_type, widen
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim
 from ingot.hlo.dtype import PRED, DType
@@ -399,6 +401,8 @@ def combine(
 
 
 def _plain(scalar: Any, element: DType) -> float | int | bool:
+    if is_minifloat(element):
+        return int(scalar.view(np.uint8))
     if element.is_float:
         return float(scalar)
     if element.is_complex:
