@@ -1,8 +1,9 @@
 """Ingot: an optimizing compiler for machine learning programs, an open and readable XLA in Python.
 
-The public names are `parse_hlo(text) -> Module` and `compile(module) -> Executable`, the errors,
-and the front ends (`ingot.tensorflow.enable()`). They are loaded on first use: `import ingot`
-itself loads nothing, and so no layer imports another one through this package.
+The public names are `parse_hlo(text) -> Module`, `parse_stablehlo(text or bytes) -> Module`,
+`compile(module) -> Executable`, the errors, and the front ends (`ingot.tensorflow.enable()`). They
+are loaded on first use: `import ingot` itself loads nothing, and so no layer imports another one
+through this package.
 
 Example:
     >>> import ingot
@@ -18,11 +19,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ingot.client import Executable, compile
     from ingot.formats.hlo_text import parse_hlo
+    from ingot.formats.stablehlo import parse_stablehlo
     from ingot.hlo.module import Module
     from ingot.support.diagnostics import IngotError, UnsupportedError
 
 __version__ = "0.1.0"
-__all__ = ["Executable", "IngotError", "Module", "UnsupportedError", "compile", "parse_hlo"]
+__all__ = [
+    "Executable",
+    "IngotError",
+    "Module",
+    "UnsupportedError",
+    "compile",
+    "parse_hlo",
+    "parse_stablehlo",
+]
 
 # Public name -> the module that defines it.
 _HOMES = {
@@ -32,6 +42,7 @@ _HOMES = {
     "UnsupportedError": "ingot.support.diagnostics",
     "compile": "ingot.client",
     "parse_hlo": "ingot.formats.hlo_text",
+    "parse_stablehlo": "ingot.formats.stablehlo",
 }
 
 

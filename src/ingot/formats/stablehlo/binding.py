@@ -1,0 +1,104 @@
+"""The border to jaxlib's MLIR: bytes or text in, an MLIR module out.
+
+jaxlib ships MLIR with the StableHLO, CHLO, func and Shardy dialects; Ingot has no MLIR parser of
+its own. Only this file imports jaxlib. Its objects have no types here (`Any`): the other files of
+the package read them through attributes that are MLIR's own names.
+
+An artifact of VHLO (`StableHLO_v1.13.0` after the bytecode magic) is upgraded by
+`deserialize_portable_artifact`; MLIR text and bytecode are read by MLIR's parser.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ingot.support.diagnostics import ParseError, UnsupportedError
+
+MAGIC = b"ML\xefR"
+_ARTIFACT = b"StableHLO_v"
+# How far the producer's name may stand after the magic.
+_PRODUCER = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Mlir:
+    """jaxlib's modules that are used here."""
+
+    ir: Any
+    stablehlo: Any
+    extension: Any
+    passmanager: Any
+
+
+@cache
+def mlir() -> Mlir:
+    """Load jaxlib's MLIR.
+
+    Raises:
+        UnsupportedError: jaxlib is not installed (INGOT0350).
+    """
+    names = ("ir", "dialects.stablehlo", "_mlir_libs._jax_mlir_ext", "passmanager")
+    try:
+        return Mlir(*(importlib.import_module(f"jaxlib.mlir.{name}") for name in names))
+    except ImportError as error:
+        raise UnsupportedError(
+            f"StableHLO is read with jaxlib's MLIR, which cannot be loaded: {error}",
+            code="INGOT0350",
+            hint="install it: pip install 'ingot[stablehlo]'",
+        ) from error
+
+
+def is_bytecode(data: bytes) -> bool:
+    """Whether `data` begins as MLIR bytecode does (portable artifacts are bytecode too)."""
+    return data.startswith(MAGIC)
+
+
+def is_portable_artifact(data: bytes) -> bool:
+    """Whether `data` is MLIR bytecode that was written as a StableHLO portable artifact."""
+    return is_bytecode(data) and _ARTIFACT in data[:_PRODUCER]
+
+
+def new_context() -> Any:
+    """Return an MLIR context that knows every dialect that jaxlib has."""
+    library = mlir()
+    context = library.ir.Context()
+    registry = library.ir.DialectRegistry()
+    library.extension.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    # What is not known is refused by name, with a way out, when it is converted.
+    context.allow_unregistered_dialects = True
+    library.stablehlo.register_dialect(context)
+    return context
+
+
+def parse_mlir(data: str | bytes) -> Any:
+    """Return the MLIR module that `data` holds (its context is its `.context`).
+
+    Raises:
+        ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
+    """
+    context = new_context()
+    with context:
+        try:
+            if isinstance(data, bytes) and is_portable_artifact(data):
+                return _artifact(context, data)
+            return mlir().ir.Module.parse(data)
+        except Exception as error:  # The bindings raise several classes.
+            raise ParseError(
+                f"this is no StableHLO that MLIR can read: {error}".rstrip(),
+                code="INGOT0120",
+                hint="it must be a module as MLIR text, MLIR bytecode or a portable artifact",
+            ) from error
+
+
+def _artifact(context: Any, data: bytes) -> Any:
+    library = mlir()
+    try:
+        return library.stablehlo.deserialize_portable_artifact(context, data)
+    except Exception:
+        # The producer's name alone does not make it VHLO: it may be plain bytecode.
+        return library.ir.Module.parse(data)

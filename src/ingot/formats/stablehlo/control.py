@@ -1,0 +1,116 @@
+"""Converters of control flow and calls: while, if, case, call, composite.
+
+Regions of control flow may use values of the blocks around them. HLO's computations may not, so
+such values become elements of the state tuple, behind the op's own operands, and a loop passes them
+on unchanged. Constants are copied into the region instead.
+
+A loop's state is always a tuple, whatever the number of its elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.formats.stablehlo.composites import native
+from ingot.formats.stablehlo.conversion import packed
+from ingot.formats.stablehlo.scope import Captures, Converter, Results, Scope, Site
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import find
+from ingot.hlo.opset.control import CallAttributes, ConditionalAttributes, WhileAttributes
+from ingot.hlo.shape import Shape
+
+
+def _while(site: Site) -> Results:
+    conversion = site.conversion
+    count = len(site.operands)
+    captures = Captures(first=count)
+    regions = site.op.regions
+    condition, (keep_going,) = conversion.state_region(site, regions[0], captures, "cond")
+    body, results = conversion.state_region(site, regions[1], captures, "body")
+    state = site.tuple_of([*site.operands, *captures.values])
+    for scope in (condition, body):
+        _give_state(scope, state.shape)
+    passed_on = [
+        _state_element(body, count + number, value.shape)
+        for number, value in enumerate(captures.values)
+    ]
+    _keep_tuple(body, [*results, *passed_on])
+    conversion.keep(condition.computation, keep_going)
+    attributes = WhileAttributes(condition.computation, body.computation)
+    made = site.emit(find("while"), (state,), attributes, state.shape)
+    return [site.scope.element(made, n, site.operands[n].shape) for n in range(count)]
+
+
+def _give_state(scope: Scope, shape: Shape) -> None:
+    """Set the state parameter's shape, now that every captured value is known."""
+    assert scope.state is not None
+    scope.computation.set_shape(scope.state, shape)
+
+
+def _state_element(scope: Scope, index: int, shape: Shape) -> Instruction:
+    assert scope.state is not None
+    return scope.element(scope.state, index, shape)
+
+
+def _keep_tuple(scope: Scope, results: list[Instruction]) -> Computation:
+    shape = Shape.tuple(tuple(result.shape for result in results))
+    root = scope.insert(find("tuple"), results, shape)
+    return scope.conversion.keep(scope.computation, root)
+
+
+def _conditional(site: Site) -> Results:
+    conversion = site.conversion
+    branches: list[Computation] = []
+    states: list[Instruction] = []
+    for number, region in enumerate(site.op.regions):
+        captures = Captures()
+        scope, results = conversion.state_region(site, region, captures, f"branch_{number}")
+        state = site.tuple_of(captures.values)
+        _give_state(scope, state.shape)
+        states.append(state)
+        branches.append(conversion.keep(scope.computation, packed(scope, results)))
+    attributes = ConditionalAttributes(tuple(branches))
+    operands = (site.operands[0], *states)
+    made = site.emit(find("conditional"), operands, attributes, branches[0].root.shape)
+    return _results(site, made)
+
+
+def _results(site: Site, made: Instruction) -> Results:
+    """Return a call's results; a call that gives nothing is kept by nobody, as in HLO."""
+    if len(site.op.results) == 1:
+        return made
+    return [site.scope.element(made, n, part) for n, part in enumerate(made.shape.elements)]
+
+
+def call(site: Site, function: str, operands: list[Instruction]) -> Results:
+    """Add a call of the function `function`."""
+    called = site.conversion.function(function)
+    attributes = CallAttributes(called)
+    return _results(site, site.emit(find("call"), operands, attributes, called.root.shape))
+
+
+def _call(site: Site) -> Results:
+    return call(site, site.attributes["callee"].value, site.operands)
+
+
+def _composite(site: Site) -> Results:
+    found = native(site, site.attributes["name"].value, _composite_attributes(site))
+    if found is not None:
+        return found
+    return call(site, site.attributes["decomposition"].value, site.operands)
+
+
+def _composite_attributes(site: Site) -> dict[str, Any]:
+    if "composite_attributes" not in site.attributes:
+        return {}
+    return {item.name: item.attr for item in site.attributes["composite_attributes"]}
+
+
+CONVERTERS: dict[str, Converter] = {
+    "stablehlo.while": _while,
+    "stablehlo.if": _conditional,
+    "stablehlo.case": _conditional,
+    "func.call": _call,
+    "stablehlo.composite": _composite,
+}

@@ -1,0 +1,234 @@
+"""The walk over an MLIR module: functions to computations, blocks to instructions.
+
+Each function becomes one computation, made when the first call of it (or the entry) needs it. Each
+op is converted by the row of its name in `table`. Values, types and locations are looked up once.
+
+Invariant: the computations of the module are in callee-first order, and every name is unique.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.formats.stablehlo.locations import Locations
+from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
+from ingot.formats.stablehlo.table import converters
+from ingot.formats.stablehlo.types import Types
+from ingot.hlo.computation import Computation, unique_name
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import find
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import ParseError, UnsupportedError
+
+_RETURNS = frozenset(("func.return", "stablehlo.return", "sdy.return"))
+# Attributes of any op that HLO keeps as text, by MLIR's name.
+_KEPT = {"mhlo.sharding": "sharding", "mhlo.frontend_attributes": "frontend_attributes"}
+
+
+class Conversion:
+    """One module being converted.
+
+    Attributes:
+        module: what is being made.
+        types: shapes by MLIR type.
+        locations: metadata by MLIR location.
+        reducers: one-op reducers that are already there, by what they do.
+    """
+
+    def __init__(self, mlir_module: Any) -> None:
+        self.mlir_module = mlir_module
+        self.module = Module(_name(mlir_module))
+        self.types = Types()
+        self.locations = Locations()
+        self.reducers: dict[Any, Computation] = {}
+        self._table = converters()
+        self._functions: dict[str, Any] = {}
+        self._computations: dict[str, Computation | None] = {}
+        self._computation_names: dict[str, int] = {}
+        for view in mlir_module.body.operations:
+            op = view.operation
+            if op.name == "func.func":
+                self._functions[op.attributes["sym_name"].value] = op
+
+    # ---- names and computations
+
+    def unique_name(self, name: str) -> str:
+        """Return a name that no instruction of the module has."""
+        return unique_name(self.module.names, name)
+
+    def new_computation(self, name: str) -> Computation:
+        """Return an empty computation of the module; `keep` it when it is complete."""
+        made = Computation(unique_name(self._computation_names, name))
+        made.module = self.module
+        return made
+
+    def keep(self, computation: Computation, root: Instruction) -> Computation:
+        """Complete a computation: its root is known, and so are its callees."""
+        computation.set_root(root)
+        self.module.computations[computation.name] = computation
+        return computation
+
+    # ---- functions
+
+    def entry(self) -> Any:
+        """Return the entry function: `main`, or the only public one."""
+        if "main" in self._functions:
+            return self._functions["main"]
+        public = [op for op in self._functions.values() if _is_public(op)]
+        if len(public) != 1:
+            raise ParseError(
+                f"the module has no function @main and {len(public)} public ones",
+                code="INGOT0121",
+                hint="name the entry function @main",
+            )
+        return public[0]
+
+    def function(self, name: str) -> Computation:
+        """Return the computation of the function `name`, made when it is not there yet."""
+        found = self._computations.get(name)
+        if found is not None:
+            return found
+        if name in self._computations:
+            raise ParseError(f"function @{name} calls itself", code="INGOT0112")
+        if name not in self._functions:
+            raise ParseError(f"function @{name} is not in the module", code="INGOT0104")
+        self._computations[name] = None
+        made = self.convert_function(self._functions[name], name)
+        self._computations[name] = made
+        return made
+
+    def convert_function(self, op: Any, name: str) -> Computation:
+        """Convert a function: parameters, body, result (a tuple unless there is exactly one)."""
+        if not op.regions[0].blocks:
+            raise UnsupportedError(f"function @{name} has no body", code="INGOT0352")
+        block = op.regions[0].blocks[0]
+        scope = Scope(self, self.new_computation(name))
+        self.add_parameters(scope, block)
+        results = self.convert_block(scope, block)
+        return self.keep(scope.computation, packed(scope, results))
+
+    def add_parameters(self, scope: Scope, block: Any) -> None:
+        """Add one parameter per block argument."""
+        definition = find("parameter")
+        for number, argument in enumerate(block.arguments):
+            shape = self.types.shape(argument.type)
+            if shape is None:
+                raise UnsupportedError(
+                    f"argument {number} of {scope.computation.name} is {argument.type}: "
+                    "its sizes are not known",
+                    code="INGOT0352",
+                )
+            made = scope.insert(definition, (), shape, definition.attributes(number))
+            scope.values[argument] = made
+
+    # ---- blocks
+
+    def convert_block(self, scope: Scope, block: Any) -> list[Instruction]:
+        """Convert every op of a block; the operands of its terminator."""
+        table, values, lookup = self._table, scope.values, scope.lookup
+        for view in block.operations:
+            op = view.operation
+            name: str = op.name
+            operands = [values.get(value) or lookup(value) for value in op.operands]
+            converter = table.get(name)
+            if converter is None:
+                if name in _RETURNS:
+                    return operands
+                raise self._unknown(Site(scope, op, name, operands))
+            site = Site(scope, op, name, operands)
+            results = converter(site)
+            if len(op.attributes):
+                _keep_attributes(op.attributes, results)
+            if isinstance(results, Instruction):
+                values[op.result] = results
+            else:
+                values.update(zip(op.results, results, strict=True))
+        return []
+
+    def _unknown(self, site: Site) -> UnsupportedError:
+        return site.unsupported(
+            "Ingot has no conversion for this op", "see docs/formats.md for the ops that it reads"
+        )
+
+    # ---- regions
+
+    def reducer(self, site: Site, region: Any) -> Computation:
+        """Return the computation of a region whose arguments are its parameters."""
+        block = region.blocks[0]
+        key = _simple_key(block)
+        if key is not None and key in self.reducers:
+            return self.reducers[key]
+        scope = Scope(self, self.new_computation("region"), site.scope)
+        self.add_parameters(scope, block)
+        results = self.convert_block(scope, block)
+        made = self.keep(scope.computation, packed(scope, results))
+        if key is not None:
+            self.reducers[key] = made
+        return made
+
+    def state_region(
+        self, site: Site, region: Any, captures: Captures, name: str
+    ) -> tuple[Scope, list[Instruction]]:
+        """Convert a region of control flow, whose one parameter is the tuple of its state.
+
+        The tuple holds the block's arguments, then the captured values; its shape, and the root,
+        are set by the caller when every region of the op is converted.
+        """
+        block = region.blocks[0]
+        scope = Scope(self, self.new_computation(name), site.scope, captures)
+        parameter = find("parameter")
+        shapes = tuple(site.known(self.types.shape(a.type)) for a in block.arguments)
+        scope.state = scope.insert(parameter, (), Shape.tuple(shapes), parameter.attributes(0))
+        for number, (argument, shape) in enumerate(zip(block.arguments, shapes, strict=True)):
+            scope.values[argument] = scope.element(scope.state, number, shape)
+        return scope, self.convert_block(scope, block)
+
+
+def packed(scope: Scope, results: list[Instruction]) -> Instruction:
+    """Return the one result, or a tuple of them."""
+    if len(results) == 1:
+        return results[0]
+    shape = Shape.tuple(tuple(result.shape for result in results))
+    return scope.insert(find("tuple"), results, shape)
+
+
+def _name(mlir_module: Any) -> str:
+    attributes = mlir_module.operation.attributes
+    return attributes["sym_name"].value if "sym_name" in attributes else "module"
+
+
+def _is_public(op: Any) -> bool:
+    attributes = op.attributes
+    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+
+
+def _simple_key(block: Any) -> tuple[object, ...] | None:
+    """Return what tells a region of one op of its own arguments, in order, from others."""
+    operations = list(block.operations)
+    if len(operations) != 2:
+        return None
+    op, end = operations[0].operation, operations[1].operation
+    plain = not len(op.attributes) and not len(op.regions) and len(op.results) == 1
+    arguments = list(block.arguments)
+    if not plain or list(op.operands) != arguments or list(end.operands) != [op.result]:
+        return None
+    return (op.name, tuple(argument.type for argument in arguments), op.result.type)
+
+
+def _keep_attributes(attributes: Any, results: Results) -> None:
+    """Keep the attributes that any op may have on its (first) result."""
+    for name, text_name in _KEPT.items():
+        if name in attributes:
+            first = results if isinstance(results, Instruction) else results[0]
+            if first.opcode == "get-tuple-element":
+                first = first.operands[0]
+            first.extra[text_name] = kept_text(attributes[name])
+
+
+def kept_text(attribute: Any) -> str:
+    """Return HLO's text of an attribute that is kept: a sharding, or a dictionary of strings."""
+    if hasattr(attribute, "value"):
+        return str(attribute.value)
+    items = (f"{item.name}={item.attr}" for item in attribute)
+    return "{" + ",".join(items) + "}"

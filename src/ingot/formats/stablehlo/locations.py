@@ -1,0 +1,68 @@
+"""MLIR locations to metadata: names become `op_name`, the innermost file:line the user's place.
+
+JAX writes `loc("jit(f)/sin"(callsite("f"("a.py":3:4) at "<module>"("a.py":9:1))))`: a name on the
+outside, then the frames, innermost first, each with the name of its function. TensorFlow and others
+fuse several locations: their names are joined with `;`, as XLA does.
+
+Source: xla/hlo/translate/mhlo_to_hlo/location_exporter.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.hlo.instruction import NO_METADATA, Metadata
+
+_FILE, _NAME, _CALL, _FUSED = "FileLineColLoc", "NameLoc", "CallSiteLoc", "FusedLoc"
+
+
+class Locations:
+    """Metadata by location, for one module (MLIR keeps one object per location)."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Metadata] = {}
+
+    def metadata(self, location: Any) -> Metadata:
+        """Return the metadata of an op at `location`."""
+        key = location.attr
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _metadata(location)
+        return found
+
+
+def _metadata(location: Any) -> Metadata:
+    names = _names(location)
+    place = _place(location)
+    if not names and place is None:
+        return NO_METADATA
+    file, line = place or ("", 0)
+    return Metadata(op_name=";".join(names), source_file=file, source_line=line)
+
+
+def _names(location: Any) -> list[str]:
+    kind = type(location).__name__
+    if kind == _NAME:
+        return [location.name_str]
+    if kind == _FUSED:
+        return [name for part in location.locations for name in _names(part)]
+    return []
+
+
+def _place(location: Any) -> tuple[str, int] | None:
+    """Return the innermost file and line."""
+    stack = [location]
+    while stack:
+        part = stack.pop()
+        kind = type(part).__name__
+        if kind == _FILE:
+            return part.filename, part.start_line
+        if kind == _NAME:
+            stack.append(part.child_loc)
+        elif kind == _CALL:
+            stack += [part.caller, part.callee]
+        elif kind == _FUSED:
+            stack += reversed(list(part.locations))
+    return None

@@ -1,0 +1,98 @@
+"""`parse_stablehlo`: the entry function of the package, and what the entry's attributes say.
+
+Parameters carry what the caller must know: shardings, and which results take over their buffers
+(`tf.aliasing_output`) or which buffers are given away (`jax.buffer_donor`).
+
+Example:
+    >>> text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+    >>> parse_stablehlo(text).entry.root
+    %arg0 = f32[2]{0} parameter()
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.formats.stablehlo.binding import parse_mlir
+from ingot.formats.stablehlo.conversion import Conversion, kept_text
+from ingot.hlo.module import Alias, Module
+from ingot.support.collector import collector_paused
+
+# Attributes of the MLIR module that HLO's header has, and the value that is not written.
+_HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
+
+
+def parse_stablehlo(data: str | bytes) -> Module:
+    """Return the module that StableHLO says.
+
+    Args:
+        data: MLIR text, MLIR bytecode, or a portable artifact.
+
+    Raises:
+        ParseError: it is not MLIR (INGOT0120).
+        UnsupportedError: jaxlib is missing (INGOT0350), an element type (INGOT0351) or an op
+            (INGOT0352) that Ingot does not have.
+    """
+    return convert_module(parse_mlir(data))
+
+
+def convert_module(mlir_module: Any) -> Module:
+    """Return the HLO of an MLIR module that is already read."""
+    with collector_paused(), mlir_module.context:
+        conversion = Conversion(mlir_module)
+        module, entry = conversion.module, conversion.entry()
+        module.set_entry(conversion.function(entry.attributes["sym_name"].value))
+        for name, (header, default) in _HEADER.items():
+            attributes = mlir_module.operation.attributes
+            if name in attributes and attributes[name].value != default:
+                module.extra[header] = str(attributes[name].value)
+        _read_parameters(module, entry)
+        _read_results(module, entry)
+    return module
+
+
+def _dictionaries(entry: Any, name: str) -> list[Any]:
+    return list(entry.attributes[name]) if name in entry.attributes else []
+
+
+def _read_parameters(module: Module, entry: Any) -> None:
+    """Read what the attributes of the entry's arguments say."""
+    aliases: list[Alias] = []
+    donors: list[str] = []
+    single = not module.result_shape.is_tuple
+    for number, given in enumerate(_dictionaries(entry, "arg_attrs")):
+        if "tf.aliasing_output" in given:
+            output = given["tf.aliasing_output"].value
+            aliases.append(Alias(() if single else (output,), number))
+        elif "jax.buffer_donor" in given:
+            donors.append(f"({number}, {{}})")
+        _keep(module.entry.parameters[number].extra, given)
+    module.aliases = tuple(aliases)
+    if donors:
+        module.extra["buffer_donor"] = "{ " + ", ".join(donors) + " }"
+
+
+def _read_results(module: Module, entry: Any) -> None:
+    """Keep the shardings of results on the root, as XLA does."""
+    shardings = [
+        given["mhlo.sharding"].value if "mhlo.sharding" in given else ""
+        for given in _dictionaries(entry, "res_attrs")
+    ]
+    if not any(shardings):
+        return
+    root = module.entry.root
+    if not root.shape.is_tuple:
+        root.extra["sharding"] = shardings[0]
+    else:
+        root.extra["sharding"] = "{" + ", ".join(s or "{replicated}" for s in shardings) + "}"
+
+
+def _keep(extra: dict[str, str], given: Any) -> None:
+    """Keep a parameter's sharding; Shardy's goes to the frontend attributes as text."""
+    if "mhlo.sharding" in given:
+        extra["sharding"] = given["mhlo.sharding"].value
+    if "mhlo.frontend_attributes" in given:
+        extra["frontend_attributes"] = kept_text(given["mhlo.frontend_attributes"])
+    elif "sdy.sharding" in given:
+        text = str(given["sdy.sharding"]).replace("\\", "\\\\").replace('"', '\\"')
+        extra["frontend_attributes"] = '{xla.sdy.sharding="' + text + '"}'

@@ -1,0 +1,242 @@
+"""Scopes and sites: a block being converted, and one op in it.
+
+A `Scope` is one block: its computation and the instruction of each MLIR value defined there. A
+value of an enclosing block is an implicit capture: constants are copied in, anything else asks the
+scope's `Captures`, which makes it an operand of the op that owns the region (control flow), or
+there are none and the capture is refused (reducers).
+
+A `Site` is what a converter gets: the MLIR op, its operands as instructions, and how to read
+attributes and add instructions, each with the op's metadata.
+
+Invariant: every instruction of a scope is in its computation; converters add operands before users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import NO_ATTRIBUTES, OpDef, find
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import InternalError, UnsupportedError
+
+if TYPE_CHECKING:
+    from ingot.formats.stablehlo.conversion import Conversion
+
+Results = Instruction | Sequence[Instruction]
+Converter = Callable[["Site"], Results]
+# What is copied into a region rather than captured.
+_COPIED = frozenset(("constant", "iota"))
+
+
+class Captures:
+    """Values of enclosing blocks that the regions of one op use; shared by those regions.
+
+    Attributes:
+        first: index of the first captured value in the state tuple.
+        values: the captured values of the enclosing scope, in tuple order.
+    """
+
+    __slots__ = ("_places", "first", "values")
+
+    def __init__(self, first: int = 0) -> None:
+        self.first = first
+        self.values: list[Instruction] = []
+        self._places: dict[Instruction, int] = {}
+
+    def index(self, value: Instruction) -> int:
+        """Return where `value` stands in the state tuple; it is added when it is new."""
+        place = self._places.get(value)
+        if place is None:
+            place = self._places[value] = self.first + len(self.values)
+            self.values.append(value)
+        return place
+
+
+class Scope:
+    """One block being converted.
+
+    Attributes:
+        conversion: the whole module's conversion.
+        computation: where its instructions go.
+        values: instructions by MLIR value.
+        outer: the enclosing block's scope, or None in a function.
+        captures: how values of `outer` come in, or None when they may not.
+        state: the tuple parameter that captured values are elements of.
+    """
+
+    __slots__ = ("_captured", "captures", "computation", "conversion", "outer", "state", "values")
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        computation: Computation,
+        outer: Scope | None = None,
+        captures: Captures | None = None,
+    ) -> None:
+        self.conversion = conversion
+        self.computation = computation
+        self.values: dict[Any, Instruction] = {}
+        self.outer = outer
+        self.captures = captures
+        self.state: Instruction | None = None
+        self._captured: dict[Instruction, Instruction] = {}
+
+    def lookup(self, value: Any) -> Instruction:
+        """Return the instruction of an MLIR value, captured if it is an enclosing block's."""
+        found = self.values.get(value)
+        if found is None:
+            if self.outer is None:
+                raise InternalError(f"the MLIR value {value} is defined in no enclosing block")
+            found = self.values[value] = self.bring_in(self.outer.lookup(value))
+        return found
+
+    def bring_in(self, value: Instruction) -> Instruction:
+        """Return an instruction of the outer scope as one of this scope."""
+        found = self._captured.get(value)
+        if found is None:
+            found = self._captured[value] = self._captured_value(value)
+        return found
+
+    def _captured_value(self, value: Instruction) -> Instruction:
+        if value.opcode in _COPIED:
+            return self.computation.copy_of(value, ())
+        if value.opcode == "broadcast" and value.operands[0].opcode in _COPIED:
+            operand = self.bring_in(value.operands[0])
+            return self.computation.copy_of(value, (operand,))
+        if self.captures is None or self.state is None:
+            raise UnsupportedError(
+                f"a region of {self.computation.name} uses %{value.name} of the block around it",
+                code="INGOT0352",
+                op_name=value.metadata.op_name,
+                location=value.metadata.location,
+                hint="only regions of while, if and case may use outer values",
+            )
+        return self.element(self.state, self.captures.index(value), value.shape)
+
+    def element(self, operand: Instruction, index: int, shape: Shape) -> Instruction:
+        """Add element `index` of a tuple, whose own shape may not be complete yet."""
+        definition = find("get-tuple-element")
+        return self.insert(definition, (operand,), shape, definition.attributes(index))
+
+    def insert(
+        self,
+        definition: OpDef,
+        operands: Sequence[Instruction],
+        shape: Shape,
+        attributes: Any = NO_ATTRIBUTES,
+    ) -> Instruction:
+        """Add an instruction whose shape MLIR has already verified."""
+        computation = self.computation
+        name = self.conversion.unique_name(definition.name)
+        made = Instruction(name, definition, tuple(operands), shape, attributes)
+        return computation.insert(made)
+
+
+class Site:
+    """One MLIR op in a scope.
+
+    Attributes:
+        scope: the block.
+        op: the MLIR operation.
+        name: its name, such as `stablehlo.add`.
+        operands: its operands.
+    """
+
+    __slots__ = ("__dict__", "name", "op", "operands", "scope")
+
+    def __init__(self, scope: Scope, op: Any, name: str, operands: list[Instruction]) -> None:
+        self.scope = scope
+        self.op = op
+        self.name = name
+        self.operands = operands
+
+    @cached_property
+    def attributes(self) -> Any:
+        """MLIR's attributes by name."""
+        return self.op.attributes
+
+    @property
+    def conversion(self) -> Conversion:
+        """The whole module's conversion."""
+        return self.scope.conversion
+
+    @property
+    def builder(self) -> Builder:
+        """A builder of this scope, for ops that become several instructions."""
+        metadata = self.conversion.locations.metadata(self.op.location)
+        return Builder(self.scope.computation, metadata)
+
+    # ---- shapes
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the only result; an error when MLIR's type leaves a size open."""
+        return self.shapes[0]
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the results."""
+        types = self.conversion.types
+        found = tuple(types.shape(result.type) for result in self.op.results)
+        return tuple(self.known(shape) for shape in found)
+
+    def known(self, shape: Shape | None) -> Shape:
+        """Return a shape that must be known."""
+        if shape is None:
+            raise self.unsupported("its result has sizes that nothing says ('?')")
+        return shape
+
+    # ---- instructions
+
+    def add(self, definition: OpDef, attributes: Any = NO_ATTRIBUTES) -> Instruction:
+        """Add one instruction of the site's operands and result shape."""
+        return self.emit(definition, self.operands, attributes, self.shape)
+
+    def emit(
+        self,
+        definition: OpDef,
+        operands: Sequence[Instruction],
+        attributes: Any,
+        shape: Shape,
+    ) -> Instruction:
+        """Add one instruction with the site's metadata."""
+        made = self.scope.insert(definition, operands, shape, attributes)
+        made.metadata = self.conversion.locations.metadata(self.op.location)
+        return made
+
+    def tuple_of(self, operands: Sequence[Instruction]) -> Instruction:
+        """Add a tuple."""
+        shape = Shape.tuple(tuple(operand.shape for operand in operands))
+        return self.scope.insert(find("tuple"), operands, shape)
+
+    def elements(self, made: Instruction) -> Results:
+        """Return the op's results: `made`, or its elements when the op has several (or none)."""
+        if not made.shape.is_tuple:
+            return made
+        if len(self.op.results) == 1 and self.shapes[0].is_tuple:
+            return made
+        element = self.scope.element
+        return [element(made, n, part) for n, part in enumerate(made.shape.elements)]
+
+    def result_shape(self) -> Shape:
+        """Return the shape of an HLO instruction that gives all results at once."""
+        shapes = self.shapes
+        return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
+
+    # ---- errors
+
+    def unsupported(self, why: str, hint: str = "") -> UnsupportedError:
+        """Return an error that names the op and the user's place."""
+        metadata = self.conversion.locations.metadata(self.op.location)
+        return UnsupportedError(
+            f"{self.name}: {why}",
+            code="INGOT0352",
+            op_name=metadata.op_name,
+            location=metadata.location,
+            hint=hint,
+        )

@@ -1,0 +1,119 @@
+"""Converters of custom calls and tuples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.formats.stablehlo.attributes import structure
+from ingot.formats.stablehlo.composites import native
+from ingot.formats.stablehlo.scope import Converter, Results, Site
+from ingot.hlo.computation import Computation
+from ingot.hlo.custom_calls import set_config
+from ingot.hlo.opdef import find
+from ingot.hlo.opset.structural import CustomCallAttributes
+from ingot.hlo.shape import Layout, Shape
+
+# MLIR's api_version -> HLO's; 1 is HLO's default, which is not written.
+_API_VERSIONS = {
+    0: "API_VERSION_UNSPECIFIED",
+    2: "API_VERSION_STATUS_RETURNING",
+    3: "API_VERSION_STATUS_RETURNING_UNIFIED",
+    4: "API_VERSION_TYPED_FFI",
+}
+_CONFIG = ("mhlo.backend_config", "backend_config")
+
+
+def _custom_call(site: Site) -> Results:
+    given = site.attributes
+    target = given["call_target_name"].value
+    found = native(site, target, _mhlo_attributes(given)) if target.startswith("mhlo.") else None
+    if found is not None:
+        return found
+    version = given["api_version"].value if "api_version" in given else 1
+    side_effect = "has_side_effect" in given and given["has_side_effect"].value
+    attributes = CustomCallAttributes(
+        target,
+        _operand_layouts(site),
+        bool(side_effect),
+        _aliases(given),
+        _API_VERSIONS.get(version, ""),
+        _called(site),
+    )
+    made = site.emit(find("custom-call"), site.operands, attributes, _result_shape(site))
+    config = _config(given)
+    if config:
+        set_config(made, config)
+    return site.elements(made)
+
+
+def _mhlo_attributes(given: Any) -> dict[str, Any]:
+    if "mhlo.attributes" not in given:
+        return {}
+    return {item.name: item.attr for item in given["mhlo.attributes"]}
+
+
+def _config(given: Any) -> str:
+    """Return the config as text; a dictionary stays MLIR's text `{uplo = 76 : ui8}`."""
+    for name in _CONFIG:
+        if name in given:
+            found = given[name]
+            return str(found.value) if hasattr(found, "value") else str(found)
+    return ""
+
+
+def _called(site: Site) -> tuple[Computation, ...]:
+    if "called_computations" not in site.attributes:
+        return ()
+    names = (part.value for part in site.attributes["called_computations"])
+    return tuple(site.conversion.function(name) for name in names)
+
+
+def _layouts(attribute: Any) -> list[Layout]:
+    return [Layout(tuple(int(place) for place in part)) for part in attribute]
+
+
+def _with_layout(shape: Shape, layout: Layout) -> Shape:
+    return Shape(shape.dtype, shape.dims, layout, (), shape.bounded) if shape.is_array else shape
+
+
+def _operand_layouts(site: Site) -> str:
+    """Return the shapes with layouts that the call demands of its operands."""
+    if "operand_layouts" not in site.attributes:
+        return ""
+    layouts = _layouts(site.attributes["operand_layouts"])
+    shapes = [
+        _with_layout(operand.shape, layout)
+        for operand, layout in zip(site.operands, layouts, strict=True)
+    ]
+    return "{" + ", ".join(str(shape) for shape in shapes) + "}"
+
+
+def _result_shape(site: Site) -> Shape:
+    shape = site.result_shape()
+    if "result_layouts" not in site.attributes:
+        return shape
+    layouts = _layouts(site.attributes["result_layouts"])
+    parts = shape.elements if shape.is_tuple else (shape,)
+    given = tuple(_with_layout(part, one) for part, one in zip(parts, layouts, strict=True))
+    return Shape.tuple(given) if shape.is_tuple else given[0]
+
+
+def _aliases(given: Any) -> str:
+    """Return HLO's text of which results take over operands: `{{0}: (1, {})}`."""
+    if "output_operand_aliases" not in given:
+        return ""
+    texts = [
+        f"{{{_path(alias.output_tuple_indices)}}}: "
+        f"({alias.operand_index}, {{{_path(alias.operand_tuple_indices)}}})"
+        for alias in (
+            structure(part, "OutputOperandAlias") for part in given["output_operand_aliases"]
+        )
+    ]
+    return "{" + ", ".join(texts) + "}" if texts else ""
+
+
+def _path(indices: Any) -> str:
+    return ",".join(str(index) for index in indices)
+
+
+CONVERTERS: dict[str, Converter] = {"stablehlo.custom_call": _custom_call}
