@@ -1,0 +1,254 @@
+"""Errors and events of the PJRT C API as machine code.
+
+An event happens once; who waits for it sleeps on its `done` word, or leaves a callback. Invariant:
+`error` is written before `done`, and callbacks are called exactly once, outside of the lock, each
+with its own reference to the error.
+
+Source: pjrt_c_api.h (PJRT_Event_*); futex(2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.client.pjrt.emit import (
+    FOREVER,
+    Slot,
+    add_reference,
+    drop_reference,
+    error_size,
+    is_null,
+    not_null,
+    refuse_when,
+    runtime_function,
+    unless_null,
+    when,
+)
+from ingot.client.pjrt.records import ERROR, EVENT, WAITER
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import I8, I32, I64, PTR, VOID
+from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_lock, emit_unlock
+
+_EVERYBODY = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class EventFunctions:
+    """What the other files call; `ready` is the address of an event that has happened."""
+
+    new_error: FunctionRef
+    release_error: FunctionRef
+    new: FunctionRef
+    release: FunctionRef
+    set: FunctionRef
+    wait: FunctionRef
+    ready: Value
+
+
+def emit_events(module: ModuleBuilder) -> EventFunctions:
+    """Add errors and events, and their slots, to `module`."""
+    new_error, release_error = _emit_new_error(module), _emit_release_error(module)
+    ready = module.global_text(
+        "ready_event",
+        f"internal global {{ i64, i32, i32, ptr, ptr }} "
+        f"{{ i64 {FOREVER}, i32 1, i32 0, ptr null, ptr null }}, align 64",
+    )
+    new, release = _emit_new(module), _emit_release(module, release_error)
+    setter, wait = _emit_set(module, release), _emit_wait(module)
+    functions = EventFunctions(new_error, release_error, new, release, setter, wait, ready)
+    _emit_error_slots(module, functions)
+    _emit_event_slots(module, functions)
+    _emit_on_ready(module)
+    return functions
+
+
+def load_error(f: FunctionBuilder, event: Value) -> Value:
+    """Return a reference to the error of an event that has happened, or null."""
+    error = EVENT.load(f, event, "error")
+    unless_null(f, error, lambda: add_reference(f, error))
+    return error
+
+
+def is_done(f: FunctionBuilder, event: Value) -> Value:
+    """Emit whether an event has happened."""
+    done = f.atomic_load(I32, EVENT.address(f, event, "done"), "acquire")
+    return f.icmp("ne", done, f.const(I32, 0))
+
+
+def _emit_new_error(module: ModuleBuilder) -> FunctionRef:
+    """`ptr (i32 code, ptr text, i64 size)`: a new error; null if there is no memory for it."""
+    f = module.function("ingot_pjrt_error", PTR, [("code", I32), ("text", PTR), ("size", I64)])
+    code, text, size = f.params
+    error = f.call(runtime_function(module, "ingot_allocate"), [error_size(f, size)])
+    refuse_when(f, is_null(f, error), zero(PTR))
+    message = f.gep(error, ERROR.size)
+    f.memcpy(message, text, size)
+    values = {"references": f.const(I64, 1), "code": code, "message": message}
+    for name, value in {**values, "message_size": size}.items():
+        ERROR.store(f, error, name, value)
+    f.ret(error)
+    return f.reference
+
+
+def _emit_release_error(module: ModuleBuilder) -> FunctionRef:
+    """`void (ptr error)`: drop a reference; null is allowed."""
+    f = module.function("ingot_pjrt_error_release", VOID, [("error", PTR)])
+    (error,) = f.params
+    f.if_(is_null(f, error), f.ret)
+    free = runtime_function(module, "ingot_free")
+    when(f, drop_reference(f, error), lambda: f.call(free, [error]))
+    f.ret()
+    return f.reference
+
+
+def _emit_new(module: ModuleBuilder) -> FunctionRef:
+    """`ptr ()`: an event that has not happened, with one reference."""
+    f = module.function("ingot_pjrt_event", PTR, [])
+    size = f.const(I64, EVENT.size)
+    event = f.call(runtime_function(module, "ingot_allocate"), [size])
+    refuse_when(f, is_null(f, event), zero(PTR))
+    f.memset(event, 0, EVENT.size)
+    EVENT.store(f, event, "references", f.const(I64, 1))
+    f.ret(event)
+    return f.reference
+
+
+def _emit_release(module: ModuleBuilder, release_error: FunctionRef) -> FunctionRef:
+    """`void (ptr event)`: drop a reference; null is allowed."""
+    f = module.function("ingot_pjrt_event_release", VOID, [("event", PTR)])
+    (event,) = f.params
+    f.if_(is_null(f, event), f.ret)
+
+    def free() -> None:
+        f.call(release_error, [EVENT.load(f, event, "error")])
+        f.call(runtime_function(module, "ingot_free"), [event])
+
+    when(f, drop_reference(f, event), free)
+    f.ret()
+    return f.reference
+
+
+def _emit_set(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
+    """`void (ptr event, ptr error)`: it happened; takes over the reference to the error."""
+    f = module.function("ingot_pjrt_event_set", VOID, [("event", PTR), ("error", PTR)])
+    event, error = f.params
+    lock, done = EVENT.address(f, event, "lock"), EVENT.address(f, event, "done")
+    # A callback may give the last reference back while the others are still to be called.
+    add_reference(f, event)
+    emit_lock(f, lock)
+    EVENT.store(f, event, "error", error)
+    f.atomic_store(f.const(I32, 1), done, "release")
+    first = EVENT.load(f, event, "waiters")
+    EVENT.store(f, event, "waiters", zero(PTR))
+    emit_unlock(f, lock)
+    emit_futex_wake(f, done, f.const(I32, _EVERYBODY))
+
+    def reverse(values: list[Value]) -> list[Value]:
+        waiter, before = values
+        following = WAITER.load(f, waiter, "next")
+        WAITER.store(f, waiter, "next", before)
+        return [following, waiter]
+
+    def call(values: list[Value]) -> list[Value]:
+        (waiter,) = values
+        following = WAITER.load(f, waiter, "next")
+        _emit_callback(
+            f, event, WAITER.load(f, waiter, "callback"), WAITER.load(f, waiter, "user_arg")
+        )
+        f.call(runtime_function(module, "ingot_free"), [waiter])
+        return [following]
+
+    in_order = f.while_([first, zero(PTR)], lambda values: not_null(f, values[0]), reverse)[1]
+    f.while_([in_order], lambda values: not_null(f, values[0]), call)
+    f.call(release, [event])
+    f.ret()
+    return f.reference
+
+
+def _emit_callback(f: FunctionBuilder, event: Value, callback: Value, user_arg: Value) -> None:
+    f.call_indirect(callback, VOID, [PTR, PTR], [load_error(f, event), user_arg])
+
+
+def _emit_wait(module: ModuleBuilder) -> FunctionRef:
+    """`void (ptr event)`: sleep until it has happened."""
+    f = module.function("ingot_pjrt_event_wait", VOID, [("event", PTR)])
+    (event,) = f.params
+    done = EVENT.address(f, event, "done")
+
+    def pending(_: list[Value]) -> Value:
+        return f.icmp("eq", f.atomic_load(I32, done, "acquire"), f.const(I32, 0))
+
+    def sleep(_: list[Value]) -> list[Value]:
+        emit_futex_wait(f, done, f.const(I32, 0))
+        return []
+
+    f.while_([], pending, sleep)
+    f.ret()
+    return f.reference
+
+
+def _emit_error_slots(module: ModuleBuilder, functions: EventFunctions) -> None:
+    slot = Slot(module, "PJRT_Error_Destroy")
+    slot.f.call(functions.release_error, [slot.get("error")])
+    slot.done()
+
+
+def _emit_event_slots(module: ModuleBuilder, functions: EventFunctions) -> None:
+    slot = Slot(module, "PJRT_Event_Destroy")
+    slot.f.call(functions.release, [slot.get("event")])
+    slot.done()
+
+    slot = Slot(module, "PJRT_Event_IsReady")
+    slot.set("is_ready", slot.f.zext(is_done(slot.f, slot.get("event")), I8))
+    slot.done()
+
+    slot = Slot(module, "PJRT_Event_Error")
+    slot.done(load_error(slot.f, slot.get("event")))
+
+    slot = Slot(module, "PJRT_Event_Await")
+    event = slot.get("event")
+    slot.f.call(functions.wait, [event])
+    slot.done(load_error(slot.f, event))
+
+    slot = Slot(module, "PJRT_Event_Create")
+    slot.set("event", slot.f.call(functions.new, []))
+    slot.done()
+
+    slot = Slot(module, "PJRT_Event_Set")
+    f, code = slot.f, slot.get("error_code")
+    text = [code, slot.get("error_message"), slot.get("error_message_size")]
+    failed = f.icmp("ne", code, f.const(I32, 0))
+    (error,) = f.if_(failed, lambda: [f.call(functions.new_error, text)], otherwise=[zero(PTR)])
+    f.call(functions.set, [slot.get("event"), error])
+    slot.done()
+
+
+def _emit_on_ready(module: ModuleBuilder) -> None:
+    """Call back now if it has happened, else later, on the thread that sets it."""
+    slot = Slot(module, "PJRT_Event_OnReady")
+    f, event = slot.f, slot.get("event")
+    callback, user_arg = slot.get("callback"), slot.get("user_arg")
+
+    def now() -> None:
+        _emit_callback(f, event, callback, user_arg)
+        slot.done()
+
+    f.if_(is_done(f, event), now, likely=True)
+    size = f.const(I64, WAITER.size)
+    waiter = f.call(runtime_function(module, "ingot_allocate"), [size])
+    WAITER.store(f, waiter, "callback", callback)
+    WAITER.store(f, waiter, "user_arg", user_arg)
+    lock = EVENT.address(f, event, "lock")
+    emit_lock(f, lock)
+
+    def happened_meanwhile() -> None:
+        emit_unlock(f, lock)
+        f.call(runtime_function(module, "ingot_free"), [waiter])
+        now()
+
+    f.if_(is_done(f, event), happened_meanwhile, likely=False)
+    WAITER.store(f, waiter, "next", EVENT.load(f, event, "waiters"))
+    EVENT.store(f, event, "waiters", waiter)
+    emit_unlock(f, lock)
+    slot.done()

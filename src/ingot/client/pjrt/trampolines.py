@@ -1,0 +1,111 @@
+"""Trampolines: slots whose body is a Python function, safe at any time and on any thread.
+
+Each is a few machine instructions that take the GIL, set a pending exception aside (hosts destroy
+objects from a `dealloc` that runs while one is raised), call the function with the address of the
+arguments, and put the exception back. Invariant: once the interpreter is gone, a trampoline does
+nothing and returns null, because destructors of the host may run after it.
+
+The functions are named by the module's table `targets`, filled after linking, so that the code is
+the same in every process and comes from the cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+
+from ingot.client.pjrt.emit import is_null
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import Library
+from ingot.llvm.types import I32, PTR, VOID, Type
+from ingot.llvm.values import FunctionRef, Value, zero
+
+PYTHON_IMPORTS: dict[str, tuple[Type, list[Type]]] = {
+    "Py_IsInitialized": (I32, []),
+    "PyGILState_Ensure": (I32, []),
+    "PyGILState_Release": (VOID, [I32]),
+    "PyErr_Fetch": (VOID, [PTR, PTR, PTR]),
+    "PyErr_Restore": (VOID, [PTR, PTR, PTR]),
+    "PyErr_WriteUnraisable": (VOID, [PTR]),
+    "PyLong_FromVoidPtr": (PTR, [PTR]),
+    "PyLong_AsVoidPtr": (PTR, [PTR]),
+    "PyObject_CallOneArg": (PTR, [PTR, PTR]),
+    "Py_DecRef": (VOID, [PTR]),
+}
+
+Target = Callable[[int], int]
+"""What a trampoline calls: takes the address of the arguments, returns an address."""
+
+_immortal: list[object] = []
+"""What trampolines call, for the rest of the process and after it."""
+
+
+def python_addresses() -> dict[str, int]:
+    """Return the addresses of CPython's functions."""
+    found = {name: getattr(ctypes.pythonapi, name) for name in PYTHON_IMPORTS}
+    return {
+        name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in found.items()
+    }
+
+
+def emit_trampolines(module: ModuleBuilder, names: Sequence[str]) -> dict[str, FunctionRef]:
+    """Add one function `ptr (ptr arguments)` for each name, and `ingot_pjrt_targets`."""
+    table = module.global_text(
+        "targets", f"internal global [{max(1, len(names))} x ptr] zeroinitializer, align 64"
+    )
+    getter = module.function("ingot_pjrt_targets", PTR, [])
+    getter.ret(table)
+    call = _emit_call(module)
+    functions: dict[str, FunctionRef] = {}
+    for index, name in enumerate(names):
+        f = module.function(name, PTR, [("arguments", PTR)])
+        f.ret(f.call(call, [f.load(PTR, f.gep(table, index, PTR)), f.params[0]]))
+        functions[name] = f.reference
+    return functions
+
+
+def fill_targets(library: Library, names: Sequence[str], targets: Mapping[str, Target]) -> None:
+    """Tell the trampolines of a linked module what to call."""
+    address = int(library.function("ingot_pjrt_targets", ctypes.c_void_p)())
+    table = (ctypes.c_void_p * len(names)).from_address(address)
+    for index, name in enumerate(names):
+        target = targets[name]
+        _immortal.append(target)
+        # A reference that is never given back: the interpreter's end must not free it.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(target))
+        table[index] = id(target)
+
+
+def _emit_call(module: ModuleBuilder) -> FunctionRef:
+    """`ptr (ptr function, ptr arguments)`: call a Python function."""
+    params = [("function", PTR), ("arguments", PTR)]
+    f = module.function("ingot_pjrt_call_python", PTR, params, linkage="internal")
+    function, arguments = f.params
+
+    def python(name: str, *args: Value) -> Value:
+        result, types = PYTHON_IMPORTS[name]
+        return f.call(module.declare(name, result, types), list(args))
+
+    gone = f.icmp("eq", python("Py_IsInitialized"), f.const(I32, 0))
+    f.if_(gone, lambda: f.ret(zero(PTR)), likely=False)
+    pending = [f.alloca(PTR) for _ in range(3)]
+    state = python("PyGILState_Ensure")
+    python("PyErr_Fetch", *pending)
+    number = python("PyLong_FromVoidPtr", arguments)
+    result = python("PyObject_CallOneArg", function, number)
+    python("Py_DecRef", number)
+
+    def failed() -> list[Value]:
+        python("PyErr_WriteUnraisable", function)
+        return [zero(PTR)]
+
+    def address() -> list[Value]:
+        value = python("PyLong_AsVoidPtr", result)
+        python("Py_DecRef", result)
+        return [value]
+
+    (value,) = f.if_(is_null(f, result), failed, address)
+    python("PyErr_Restore", *[f.load(PTR, slot) for slot in pending])
+    python("PyGILState_Release", state)
+    f.ret(value)
+    return f.reference
