@@ -46,8 +46,27 @@ def rounded(value: Any, element: DType) -> Array:
     if element.is_integer and element.bits < 8:
         return _wrap_narrow(array, element)
     if element.is_float and element.bits < 32:
-        return array.astype(np.float32).astype(element.numpy)
+        return _narrowed(_to_odd(array) if array.dtype == np.float64 else array, element)
     return array.astype(element.numpy)
+
+
+def _narrowed(array: Array, element: DType) -> Array:
+    single = array.astype(np.float32)
+    result = single.astype(element.numpy)
+    if element.name == "f4e2m1fn":
+        # It has no NaN: XLA gives -0 for either sign.
+        result = np.where(np.isnan(single), element.numpy.type(-0.0), result)
+    return result
+
+
+def _to_odd(wide: Array) -> Array:
+    """Return f64 as f32, an inexact one with its last bit set, so that it rounds right again."""
+    single = np.asarray(wide.astype(np.float32))
+    size, size_back = np.abs(wide), np.abs(single.astype(np.float64))
+    toward_zero = np.where(size_back > size, np.nextafter(single, np.float32(0)), single)
+    inexact = (size_back != size) & ~np.isnan(wide)
+    bits = toward_zero.view(np.uint32) | inexact.astype(np.uint32)
+    return bits.view(np.float32)
 
 
 def _wrap_narrow(array: Array, element: DType) -> Array:
@@ -119,8 +138,23 @@ def unsigned_view(value: Array) -> Array:
 
 def total_order_key(value: Array) -> Array:
     """Return integers that order floats totally: -NaN < -inf < … < -0 < +0 < … < inf < NaN."""
+    element = element_of(value)
+    if element.bits <= 8:
+        return _byte_order_key(unsigned_view(value), element)
     bits = unsigned_view(value)
     width = bits.dtype.itemsize * 8
     signed = bits.view(f"i{bits.dtype.itemsize}")
     flip = (signed >> (width - 1)) & ((1 << (width - 1)) - 1)
     return np.asarray(signed ^ flip)
+
+
+def _byte_order_key(bits: Array, element: DType) -> Array:
+    numbers = bits.astype(np.int32)
+    if element.name == "f8e8m0fnu":
+        return numbers  # has no sign
+    sign = 1 << (element.bits - 1)
+    key = np.where(numbers < sign, numbers, sign - 1 - numbers)
+    if element.name.endswith("fnuz"):
+        # The pattern of -0 is NaN, with the sign bit set.
+        key = np.where(numbers == sign, -sign - 1, key)
+    return key

@@ -1,7 +1,8 @@
 """Evaluates transcendental functions, `sqrt` and `power`.
 
 Types narrower than 64 bits go through float64 (complex128) and are rounded once, so their results
-are correctly rounded but for rare ties; 64-bit types are as good as NumPy's own functions.
+are correctly rounded but for rare ties; types narrower than f32 are rounded from f32, in which
+every backend computes them; 64-bit types are as good as NumPy's own functions.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ import numpy as np
 
 from ingot.evaluator.numbers import computed, doubled, rounded
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
+
+
+def _narrowed(value: Array, element: DType) -> Array:
+    """Return an f64 (c128) result in `element`."""
+    narrow = element.is_float and element.bits < 32
+    return rounded(np.asarray(value).astype(np.float32) if narrow else value, element)
 
 
 def _register(opcode: str, function: Callable[..., Any]) -> None:
@@ -22,7 +30,7 @@ def _register(opcode: str, function: Callable[..., Any]) -> None:
 
     @evaluates(opcode)
     def rule(op: Instruction, operands: Sequence[Any], context: Context) -> Value:  # pyright: ignore[reportUnusedFunction]
-        return rounded(function(*map(doubled, operands)), op.shape.dtype)
+        return _narrowed(function(*map(doubled, operands)), op.shape.dtype)
 
 
 def _erf(x: Array) -> Array:
@@ -67,7 +75,7 @@ def power(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     base, exponent = operands
     if op.shape.dtype.is_integer:
         return rounded(_integer_power(computed(base), computed(exponent)), op.shape.dtype)
-    return rounded(np.power(doubled(base), doubled(exponent)), op.shape.dtype)
+    return _narrowed(np.power(doubled(base), doubled(exponent)), op.shape.dtype)
 
 
 def _integer_power(base: Array, exponent: Array) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -45,6 +46,9 @@ def _is_total(instruction: Instruction) -> bool:
 
 def _ordered_bits(operand: Instruction, build: Builder) -> Instruction:
     """Return signed integers in the total order of the floats."""
+    if operand.shape.dtype.bits <= 8:
+        # These formats differ in where the sign is, and what is NaN.
+        operand = build.convert_to(operand, F32)
     width = operand.shape.dtype.bits
     shape = operand.shape.with_dtype(f"s{width}")
     bits = build.bitcast_convert(operand, shape=shape)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.comparison import ComparisonExpander
+from ingot.passes.expand.complex_expander.expander import ComplexExpander
+from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
 from ingot.passes.expand.scans import ScanExpander
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
@@ -53,7 +55,10 @@ EXPANSION = Pipeline(
         ComparisonExpander(),
         RngBitGeneratorExpander(),
         SelectAndScatterExpander(),
+        ComplexExpander(),
         ScanExpander(),
+        FloatNormalization(),
+        SubByteNormalization(),
     ),
 )
 
@@ -85,6 +90,15 @@ ORDER = (
         "map-inliner",
         "it applies the scatter computation to whole arrays",
     ),
+    Order("comparison-expander", "float-normalization", "it compares the bits of f32"),
+    Order("select-and-scatter-expander", "float-normalization", "it makes sums of any type"),
+    Order("reduce-window-rewriter", "float-normalization", "it makes sums of any type"),
+    Order(
+        "select-and-scatter-expander",
+        "complex-expander",
+        "its reduction and its scatter may be split into parts, it may not",
+    ),
+    Order("complex-expander", "algsimp", "rules and folding then see real arithmetic"),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
     Order("zero-sized-hlo-elimination", "algsimp", "rules need not think of empty arrays"),
     Order("call-inliner", "algsimp", "rules see one computation at a time"),
