@@ -6,6 +6,7 @@ constant folding, never by a compiled program.
 
 from ingot.evaluator.interpreter import evaluate, evaluate_computation, evaluate_instruction
 from ingot.evaluator.registry import Array, Context, Value, evaluated_opcodes
+from ingot.evaluator.replicated import evaluate_replicated
 
 __all__ = [
     "Array",
@@ -14,5 +15,6 @@ __all__ = [
     "evaluate",
     "evaluate_computation",
     "evaluate_instruction",
+    "evaluate_replicated",
     "evaluated_opcodes",
 ]

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-# Registers the other half of the family.
+# Registers the other parts of the family.
+from ingot.evaluator import rounding as rounding
 from ingot.evaluator import transcendental as transcendental
 from ingot.evaluator.numbers import (
     bits_of,

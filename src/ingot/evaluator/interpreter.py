@@ -160,7 +160,12 @@ def _fits(value: Value, shape: Shape, context: Context) -> bool:
         )
     if not shape.is_array:
         return False
-    return value.dtype == shape.dtype.numpy and value.shape == context.dims(shape)
+    dims = context.dims(shape)
+    if shape.bounded and len(value.shape) == len(dims):
+        # A dynamic dimension may be shorter than its bound.
+        pairs = zip(value.shape, dims, shape.bounded, strict=True)
+        dims = tuple(have if flag and have <= most else most for have, most, flag in pairs)
+    return value.dtype == shape.dtype.numpy and value.shape == dims
 
 
 def _describe(value: Value) -> str:

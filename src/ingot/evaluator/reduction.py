@@ -40,7 +40,7 @@ def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) ->
     dimensions, computation = op.attributes.window, op.attributes.to_apply
     shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
     dims = context.dims(shapes[0])
-    wide = _is_float_sum(computation)
+    wide = is_float_sum(computation)
     if wide:
         inputs, starts = ([doubled(value) for value in given] for given in (inputs, starts))
     bases = [padded(v, dimensions, start) for v, start in zip(inputs, starts, strict=True)]
@@ -103,7 +103,7 @@ def _fold(
     beginning = tuple(np.broadcast_to(start, dims) for start in starts)
     if inputs[0].shape[-1] == 0:
         return beginning
-    if _is_float_sum(computation):
+    if is_float_sum(computation):
         element = element_of(inputs[0])
         total = inputs[0].astype(np.float64).sum(axis=-1) + starts[0].astype(np.float64)
         return (rounded(total, element),)
@@ -117,7 +117,8 @@ def _fold(
     return apply(computation, [*beginning, *(value[..., 0] for value in values)], context)
 
 
-def _is_float_sum(computation: Computation) -> bool:
+def is_float_sum(computation: Computation) -> bool:
+    """Whether the computation adds two real floats."""
     root = computation.root
     return (
         root.opcode == "add"

@@ -10,6 +10,7 @@ import numpy as np
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo import custom_calls
 from ingot.hlo.assertions import assertion_text, is_assertion
+from ingot.hlo.call_layouts import Order, logical_dims, noted_orders, physical_dims
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
@@ -73,16 +74,26 @@ def _evaluate_target(
         for operand, value in zip(op.operands, operands, strict=True)
         for leaf in _array_leaves(operand.shape, value)
     ]
-    noted = noted_orders(op)
-    if noted is None:
-        return _nest(op.shape, iter(evaluate(custom_calls.call_site(op), *arrays)))
-    # Its arrays are what lies in memory; the target's are what they mean.
-    pairs = zip(arrays, filter(None, noted[0]) if len(arrays) != len(noted[0]) else noted[0])
-    logical = [np.transpose(array, logical_dims(range(array.ndim), order)) for array, order in pairs]
-    results = evaluate(custom_calls.call_site(op), *logical)
-    orders = (order for order, shape in zip(noted[1], _shapes(op.shape)) if shape.is_array)
-    physical = (np.transpose(a, physical_dims(range(a.ndim), o)) for a, o in zip(results, orders))
-    return _nest(op.shape, physical)
+    call = custom_calls.call_site(op)
+    if noted_orders(op) is None:
+        return _nest(op.shape, iter(evaluate(call, *arrays)))
+    # The call's arrays are what lies in memory; the target's are what they mean.
+    orders = [_orders(shapes) for shapes in (call.operands, call.results)]
+    logical = [_to_logical(*pair) for pair in zip(arrays, orders[0], strict=True)]
+    results = zip(evaluate(call, *logical), orders[1], strict=True)
+    return _nest(op.shape, (_to_physical(*pair) for pair in results))
+
+
+def _orders(shapes: Sequence[Shape]) -> list[Order]:
+    return [shape.layout.minor_to_major for shape in shapes if shape.layout is not None]
+
+
+def _to_logical(array: Array, order: Order) -> Array:
+    return np.transpose(array, logical_dims(range(array.ndim), order))
+
+
+def _to_physical(array: Array, order: Order) -> Array:
+    return np.transpose(array, physical_dims(range(array.ndim), order))
 
 
 def _array_leaves(shape: Shape, value: Any) -> list[Any]:

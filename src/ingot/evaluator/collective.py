@@ -1,0 +1,221 @@
+"""Evaluates collective ops: one exchange of operands among a group's devices each.
+
+A program that is evaluated without `evaluate_replicated` is alone: groups of others are errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.devices import current_device
+from ingot.evaluator.numbers import rounded
+from ingot.evaluator.pointwise import apply
+from ingot.evaluator.reduction import is_float_sum
+from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.computation import Computation
+from ingot.hlo.device_groups import group_of, groups_of, pairs_of
+from ingot.hlo.instruction import Instruction
+from ingot.support.diagnostics import UnsupportedError
+
+_PAIR = re.compile(r"\{(\d+),(\d+)\}")
+_PAIRS = "_xla_send_recv_source_target_pairs="
+
+
+def _gathered(op: Instruction, operands: Sequence[Any]) -> tuple[list[Any], int]:
+    """Return the operands of every device of the group, and this device's place in it."""
+    device = current_device()
+    group = group_of(groups_of(op, device.grid), device.number)
+    key = op.attributes.channel_id or op.name
+    values = device.board.exchange(key, group, device.number, tuple(operands))
+    return values, group.index(device.number)
+
+
+def _joined(op: Instruction, values: Sequence[Any]) -> Value:
+    return tuple(values) if len(op.operands) != 1 else values[0]
+
+
+def _folded(computation: Computation, parts: list[Array], context: Context) -> Array:
+    """Return the parts combined, in the group's order."""
+    if is_float_sum(computation):
+        total = np.sum([part.astype(np.float64) for part in parts], axis=0)
+        return rounded(total, computation.root.shape.dtype)
+    result = parts[0]
+    for part in parts[1:]:
+        (result,) = apply(computation, [result, part], context)
+    return result
+
+
+@evaluates("all-reduce", "all-reduce-start")
+def all_reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Each element combined over the group."""
+    values, _ = _gathered(op, operands)
+    called = op.attributes.to_apply
+    return _joined(op, [_folded(called, list(parts), context) for parts in zip(*values)])  # noqa: B905
+
+
+@evaluates("all-reduce-done")
+def done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """What the start gave."""
+    return operands[0]
+
+
+@evaluates("all-gather-done", "collective-permute-done")
+def second(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The results out of what the start gave."""
+    return operands[0][1]
+
+
+@evaluates("reduce-scatter")
+def reduce_scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """This device's part of the all-reduce."""
+    values, place = _gathered(op, operands)
+    (along,) = op.attributes.dimensions
+    results: list[Array] = []
+    for parts in zip(*values):  # noqa: B905
+        whole = _folded(op.attributes.to_apply, list(parts), context)
+        results.append(np.split(whole, len(values), axis=along)[place])
+    return _joined(op, results)
+
+
+@evaluates("all-gather")
+def all_gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands of the group along a dimension."""
+    values, _ = _gathered(op, operands)
+    (along,) = op.attributes.dimensions
+    return _joined(op, [np.concatenate(parts, axis=along) for parts in zip(*values)])  # noqa: B905
+
+
+@evaluates("all-gather-start")
+def all_gather_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands, and what all-gather gives."""
+    return _joined(op, operands), all_gather(op, operands, context)
+
+
+@evaluates("all-to-all")
+def all_to_all(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """This device's part of each device's operand, one after the other; or as a tuple."""
+    values, place = _gathered(op, operands)
+    if not op.attributes.dimensions:
+        parts = tuple(given[place] for given in values)
+        return parts if op.shape.is_tuple else parts[0]
+    (along,) = op.attributes.dimensions
+    parts = [np.split(given[0], len(values), axis=along)[place] for given in values]
+    return np.concatenate(parts, axis=along)
+
+
+@evaluates("ragged-all-to-all")
+def ragged_all_to_all(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The output, with the rows that each device sends to this one where the sender says."""
+    values, place = _gathered(op, operands)
+    result: Array = np.array(operands[1])
+    for given in values:
+        rows, _, starts, sizes, targets, _ = given
+        count = len(starts) // len(values)
+        for number in range(place * count, (place + 1) * count):
+            start, size, target = (int(each[number]) for each in (starts, sizes, targets))
+            result[target : target + size] = rows[start : start + size]
+    return result
+
+
+@evaluates("collective-broadcast")
+def collective_broadcast(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands of the first device; zeros on devices that are in no group."""
+    device = current_device()
+    values, _ = _gathered(op, operands)
+    inside = any(device.number in group for group in groups_of(op, device.grid))
+    return _joined(op, values[0] if inside else [np.zeros_like(value) for value in operands])
+
+
+@evaluates("collective-permute")
+def collective_permute(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands of this device's source, zeros when it has none."""
+    if op.attributes.slice_sizes:
+        raise UnsupportedError(
+            "collective-permute of slices in place is made by TPU's compiler only",
+            code="INGOT0254",
+            instruction=repr(op),
+            hint="write dynamic-slice, collective-permute and dynamic-update-slice",
+        )
+    device = current_device()
+    everyone = tuple(range(device.grid.devices))
+    key = op.attributes.channel_id or op.name
+    values = device.board.exchange(key, everyone, device.number, tuple(operands))
+    source = {target: source for source, target in pairs_of(op, device.grid)}.get(device.number)
+    found = operands if source is None else values[source]
+    return _joined(op, [np.zeros_like(v) if source is None else v for v in found])
+
+
+@evaluates("collective-permute-start")
+def collective_permute_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The operands, what collective-permute gives, and contexts that say nothing."""
+    result = collective_permute(op, operands, context)
+    contexts = (np.zeros((), e.dtype.numpy) for e in op.shape.elements[2:])
+    return _joined(op, operands), result, *contexts
+
+
+@evaluates("partition-id")
+def partition_id(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The number of this device's partition."""
+    device = current_device()
+    return np.array(device.grid.partition(device.number), np.uint32)
+
+
+@evaluates("replica-id")
+def replica_id(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The number of this device's replica."""
+    device = current_device()
+    return np.array(device.grid.replica(device.number), np.uint32)
+
+
+def _partners(op: Instruction) -> list[tuple[int, int]]:
+    """Return (source, target) devices of a channel; without any, each device is its own partner."""
+    text = op.extra.get("frontend_attributes", "")
+    _, marker, rest = text.partition(_PAIRS)
+    if not marker:
+        return [(number, number) for number in range(current_device().grid.devices)]
+    pairs = _PAIR.findall(rest.replace(" ", ""))
+    return [(int(source), int(target)) for source, target in pairs]
+
+
+@evaluates("send")
+def send(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Leaves the value for this device's target."""
+    device = current_device()
+    for source, target in _partners(op):
+        if source == device.number:
+            device.board.send(op.attributes.channel_id, source, target, operands[0])
+    return operands[0], np.zeros((), np.uint32), ()
+
+
+@evaluates("send-done")
+def send_done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """A token."""
+    return ()
+
+
+@evaluates("recv")
+def recv(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Zeros: the value comes with recv-done."""
+    zero = _zeros(op.shape.elements[0], context)
+    return zero, np.zeros((), np.uint32), ()
+
+
+def _zeros(shape: Any, context: Context) -> Value:
+    if shape.is_tuple:
+        return tuple(_zeros(element, context) for element in shape.elements)
+    return np.zeros(context.dims(shape), shape.dtype.numpy)
+
+
+@evaluates("recv-done")
+def recv_done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The value that this device's source left, zeros when it has none."""
+    device, (start,) = current_device(), op.operands
+    for source, target in _partners(start):
+        if target == device.number:
+            channel = start.attributes.channel_id
+            return device.board.receive(channel, source, target), ()
+    return operands[0][0], ()

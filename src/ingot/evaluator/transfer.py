@@ -1,0 +1,72 @@
+"""Evaluates transfer ops: asynchronous ones at once, at their start; feeds from the device's queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.devices import current_device
+from ingot.evaluator.registry import Context, Value, evaluates
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import ExecutionError
+
+
+@evaluates("async-start")
+def async_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Operands, the computation's value, and contexts that say nothing."""
+    result = context.call(op.attributes.calls, operands, context)
+    return tuple(operands), result, *_contexts(op.shape.elements[2:])
+
+
+def _contexts(shapes: Sequence[Shape]) -> list[Value]:
+    return [
+        tuple(_contexts(shape.elements)) if not shape.is_array else np.zeros((), shape.dtype.numpy)
+        for shape in shapes
+    ]
+
+
+@evaluates("async-update")
+def async_update(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """What the start gave."""
+    return operands[0]
+
+
+@evaluates("async-done")
+def async_done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The computation's value."""
+    return operands[0][1]
+
+
+@evaluates("copy-start")
+def copy_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The copy, the operand and a context."""
+    return operands[0], operands[0], *_contexts(op.shape.elements[2:])
+
+
+@evaluates("copy-done")
+def copy_done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The copy."""
+    return operands[0][0]
+
+
+@evaluates("infeed")
+def infeed(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The next value of the device's queue, and a token."""
+    queue = current_device().infeed
+    if not queue:
+        raise ExecutionError(
+            "infeed: the host has given nothing",
+            code="INGOT0508",
+            hint="evaluate inside `with on_device(Device(infeed=deque([value])))`",
+        )
+    return queue.popleft(), ()
+
+
+@evaluates("outfeed")
+def outfeed(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """A token; the value goes to the device's list."""
+    current_device().outfeed.append(operands[0])
+    return ()

@@ -1,0 +1,51 @@
+"""Evaluates `fft` in c128, rounded once, and `scan` step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.numbers import doubled
+from ingot.evaluator.registry import Context, Value, evaluates
+from ingot.hlo.instruction import Instruction
+
+_FUNCTIONS = {
+    "FFT": np.fft.fftn,
+    "IFFT": np.fft.ifftn,
+    "RFFT": np.fft.rfftn,
+    "IRFFT": np.fft.irfftn,
+}
+
+
+@evaluates("fft")
+def fft(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """The discrete Fourier transform of the last dimensions."""
+    (operand,) = operands
+    lengths = op.attributes.fft_length
+    dims = context.dims(op.shape)
+    if 0 in dims or 0 in operand.shape:
+        return np.zeros(dims, op.shape.dtype.numpy)
+    axes = tuple(range(operand.ndim - len(lengths), operand.ndim))
+    result = _FUNCTIONS[op.attributes.fft_type](doubled(operand), s=lengths, axes=axes)
+    return result.astype(op.shape.dtype.numpy)
+
+
+@evaluates("scan")
+def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Outputs of every step side by side, and the last carries."""
+    given = op.attributes
+    count, (place,) = given.num_carries, given.dimensions
+    inputs, carries = operands[: len(operands) - count], list(operands[-count:])
+    shapes = op.shape.elements[: len(op.shape.elements) - count]
+    outputs = [np.zeros(context.dims(shape), shape.dtype.numpy) for shape in shapes]
+    size = (inputs or outputs)[0].shape[place]
+    for step in reversed(range(size)) if given.is_reverse else range(size):
+        context.step(op)
+        at = (slice(None),) * place + (step,)
+        found: Any = context.call(given.to_apply, [*(v[at] for v in inputs), *carries], context)
+        for output, value in zip(outputs, found, strict=False):
+            output[at] = value
+        carries = list(found[len(outputs) :])
+    return *outputs, *carries

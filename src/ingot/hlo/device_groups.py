@@ -1,0 +1,152 @@
+"""Which devices meet in a collective op: groups of devices, from what the op's text says.
+
+A program runs on a grid of replicas and partitions. A device's number is
+`replica * partitions + partition`. What `replica_groups` and `source_target_pairs` count (replicas,
+partitions or devices) follows from `channel_id` and `use_global_device_ids`, the *mode*.
+
+Source: xla/service/collective_ops_utils.cc (GetCollectiveOpGroupMode,
+GetParticipatingDevicesGroups); StableHLO specification, "Process groups".
+
+Example:
+    >>> Grid(2, 2).groups("cross_partition", ((1, 0),))
+    ((1, 0), (3, 2))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.support.diagnostics import VerifyError
+
+Groups = tuple[tuple[int, ...], ...]
+CROSS_REPLICA = "cross_replica"
+CROSS_PARTITION = "cross_partition"
+CROSS_BOTH = "cross_replica_and_partition"
+FLATTENED = "flattened_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How many replicas of how many partitions a program runs on."""
+
+    replicas: int = 1
+    partitions: int = 1
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return self.replicas * self.partitions
+
+    def replica(self, device: int) -> int:
+        """Return the replica of a device."""
+        return device // self.partitions
+
+    def partition(self, device: int) -> int:
+        """Return the partition of a device."""
+        return device % self.partitions
+
+    def device(self, replica: int, partition: int) -> int:
+        """Return the number of a device."""
+        return replica * self.partitions + partition
+
+    def groups(self, mode: str, given: Groups) -> Groups:
+        """Return groups of devices; an empty `given` is one group of all that the mode counts."""
+        if mode == CROSS_PARTITION:
+            groups = given or (tuple(range(self.partitions)),)
+            return tuple(
+                tuple(self.device(replica, one) for one in group)
+                for group in groups
+                for replica in range(self.replicas)
+            )
+        if mode == FLATTENED:
+            return given or (tuple(range(self.devices)),)
+        groups = given or (tuple(range(self.replicas)),)
+        everyone = range(self.partitions)
+        if mode == CROSS_BOTH:
+            return tuple(
+                tuple(self.device(one, partition) for one in group for partition in everyone)
+                for group in groups
+            )
+        return tuple(
+            tuple(self.device(one, partition) for one in group)
+            for group in groups
+            for partition in everyone
+        )
+
+
+def mode_of(op: Instruction) -> str:
+    """Return what the op's groups or pairs count."""
+    given = op.attributes
+    if given.mode:
+        return given.mode
+    if given.channel_id is None:
+        return CROSS_REPLICA
+    is_global: bool | None = getattr(given, "use_global_device_ids", None)
+    if is_global is None:
+        return CROSS_PARTITION
+    return FLATTENED if is_global else CROSS_BOTH
+
+
+def groups_of(op: Instruction, grid: Grid) -> Groups:
+    """Return the groups of devices that meet in a collective op, each in its order.
+
+    Raises:
+        VerifyError: INGOT0213, a group names a device that is not there, or one twice.
+    """
+    groups = grid.groups(mode_of(op), op.attributes.replica_groups or ())
+    _check(op, grid, [device for group in groups for device in group])
+    return groups
+
+
+def pairs_of(op: Instruction, grid: Grid) -> Groups:
+    """Return (source, target) devices of a collective-permute.
+
+    Raises:
+        VerifyError: INGOT0213, a pair names a device that is not there.
+    """
+    mode, pairs = mode_of(op), op.attributes.source_target_pairs
+    if mode in (FLATTENED, CROSS_BOTH):
+        found = pairs
+    elif mode == CROSS_PARTITION:
+        found = tuple(
+            (grid.device(replica, source), grid.device(replica, target))
+            for replica in range(grid.replicas)
+            for source, target in pairs
+        )
+    else:
+        found = tuple(
+            (grid.device(source, partition), grid.device(target, partition))
+            for source, target in pairs
+            for partition in range(grid.partitions)
+        )
+    for side in (0, 1):
+        _check(op, grid, [pair[side] for pair in found])
+    return found
+
+
+def group_of(groups: Groups, device: int) -> tuple[int, ...]:
+    """Return the group that a device is in; alone when it is in none."""
+    return next((group for group in groups if device in group), (device,))
+
+
+def _check(op: Instruction, grid: Grid, devices: list[int]) -> None:
+    missing = [device for device in devices if not 0 <= device < grid.devices]
+    if not missing and len(set(devices)) == len(devices):
+        return
+    what = f"device {missing[0]} is not there" if missing else "a device stands twice"
+    raise VerifyError(
+        f"{op.opcode}: {what} ({grid.replicas} replicas of {grid.partitions} partitions)",
+        code="INGOT0213",
+        instruction=repr(op),
+        location=op.metadata.location,
+        hint="write replica_count=N, num_partitions=M into the header of the module",
+    )
+
+
+def grid_of(module: Module) -> Grid:
+    """Return the grid that the module's header says: `replica_count`, `num_partitions`."""
+    return Grid(
+        int(module.extra.get("replica_count", "1")), int(module.extra.get("num_partitions", "1"))
+    )
