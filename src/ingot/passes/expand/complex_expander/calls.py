@@ -1,0 +1,166 @@
+"""Versions of called computations that take and give parts instead of complex numbers.
+
+A version starts as a copy whose parameters are parts, put together again where the copy begins;
+splitting it then takes that back. Each is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.expand.complex_expander.forms import (
+    Form,
+    Forms,
+    flat_shapes,
+    from_flat,
+    split_shape,
+)
+from ingot.passes.simplify.inline import copy_into, inline
+
+Split = Callable[[Computation], Forms]
+"""Splits the body of a computation in place; its root is still the old one."""
+
+
+@dataclass(slots=True)
+class Versions:
+    """The versions made so far, by what they were made of and how."""
+
+    module: Module
+    split: Split
+    _made: dict[tuple[Computation, str], Computation] = field(
+        default_factory=dict[tuple[Computation, str], Computation]
+    )
+    _separated: dict[Computation, list[Computation] | None] = field(
+        default_factory=dict[Computation, "list[Computation] | None"]
+    )
+
+    def _once(self, source: Computation, kind: str, make: Callable[[], Computation]) -> Computation:
+        found = self._made.get((source, kind))
+        if found is None:
+            found = self._made[source, kind] = self.module.take(make())
+        return found
+
+    def nested(self, source: Computation) -> Computation:
+        """Return the version of nested parameters and result: for while, call, conditional."""
+
+        def make() -> Computation:
+            build = Builder(f"{source.name}.parts")
+            forms = Forms(build.computation)
+            values: list[Form] = []
+            for number, parameter in enumerate(source.parameters):
+                made = build.parameter(number, split_shape(parameter.shape), parameter.name)
+                values.append(forms.from_nested(made, parameter.shape))
+            return self._body(source, build, forms, values, forms_root="nested")
+
+        return self._once(source, "nested", make)
+
+    def flat(self, source: Computation) -> Computation:
+        """Return the version of flat parameters and a flat tuple as result: for reducers."""
+        return self._once(source, "flat", lambda: self._flat(source, "flat"))
+
+    def mapped(self, source: Computation, part: int) -> Computation:
+        """Return the version of flat parameters that gives one part of the result: for map."""
+        return self._once(source, f"part {part}", lambda: self._flat(source, f"part {part}"))
+
+    def _flat(self, source: Computation, result: str) -> Computation:
+        build = Builder(f"{source.name}.parts")
+        numbers = count()
+        values: list[Form] = []
+        for parameter in source.parameters:
+            leaves = [
+                build.parameter(next(numbers), shape, parameter.name)
+                for shape in flat_shapes(parameter.shape)
+            ]
+            values.append(from_flat(iter(leaves), parameter.shape))
+        return self._body(source, build, Forms(build.computation), values, forms_root=result)
+
+    def comparator(self, source: Computation) -> Computation:
+        """Return the version for sort: the two sides of each leaf stand beside each other."""
+
+        def make() -> Computation:
+            build = Builder(f"{source.name}.parts")
+            numbers = count()
+            values: list[Form] = []
+            for left, right in zip(source.parameters[::2], source.parameters[1::2], strict=True):
+                sides: tuple[list[Instruction], list[Instruction]] = ([], [])
+                for shape in flat_shapes(left.shape):
+                    sides[0].append(build.parameter(next(numbers), shape, left.name))
+                    sides[1].append(build.parameter(next(numbers), shape, right.name))
+                values.extend(from_flat(iter(side), left.shape) for side in sides)
+            return self._body(source, build, Forms(build.computation), values, forms_root="nested")
+
+        return self._once(source, "comparator", make)
+
+    def _body(
+        self,
+        source: Computation,
+        build: Builder,
+        forms: Forms,
+        values: list[Form],
+        *,
+        forms_root: str,
+    ) -> Computation:
+        """Copy the body onto parameters put together, split it, and set the root."""
+        computation = build.computation
+        computation.set_root(inline(computation, source, [forms.whole(form) for form in values]))
+        forms = self.split(computation)
+        root = forms.of(computation.root)
+        if forms_root == "nested":
+            computation.set_root(forms.nested(root))
+        else:
+            leaves = forms.flat(root)
+            if forms_root == "flat":
+                computation.set_root(build.tuple(*leaves))
+            else:
+                computation.set_root(leaves[int(forms_root.split()[1])])
+        remove_dead(computation)
+        return computation
+
+    def separated(self, source: Computation) -> list[Computation] | None:
+        """Return a reducer per leaf of the result, or None if one needs more than its own leaf."""
+        if source not in self._separated:
+            found = _separated(self.flat(source))
+            self._separated[source] = found and [self.module.take(made) for made in found]
+        return self._separated[source]
+
+
+def remove_dead(computation: Computation) -> None:
+    """Remove what nobody uses, and edges of order to it."""
+    for instruction in reversed(computation.post_order()):
+        computation.remove_dead(instruction)
+    for instruction in computation.instructions:
+        if instruction.control_predecessors:
+            left = tuple(p for p in instruction.control_predecessors if p in computation)
+            instruction.control_predecessors = left
+
+
+def _separated(reducer: Computation) -> list[Computation] | None:
+    results = reducer.root.operands
+    made: list[Computation] = []
+    for number, result in enumerate(results):
+        own = (reducer.parameters[number], reducer.parameters[len(results) + number])
+        needed = _needed(result)
+        if any(item.opcode == "parameter" and item not in own for item in needed):
+            return None
+        build = Builder(f"{reducer.name}.{number}")
+        copies = {p: build.parameter(k, p.shape, p.name) for k, p in enumerate(own)}
+        order = [item for item in reducer.post_order() if item in needed]
+        made.append(build.build(copy_into(build.computation, order, copies)[result]))
+    return made
+
+
+def _needed(result: Instruction) -> set[Instruction]:
+    found: set[Instruction] = set()
+    stack = [result]
+    while stack:
+        item = stack.pop()
+        if item not in found:
+            found.add(item)
+            stack.extend(item.operands)
+    return found

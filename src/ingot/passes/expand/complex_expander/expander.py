@@ -1,0 +1,116 @@
+"""The complex expander: afterwards complex numbers are only moved, taken apart and put together.
+
+Computation by computation, every op on complex arrays becomes ops on their parts, by `rules`; what
+has no rule (custom-call, fft, collectives …) is a border: it takes and gives complex arrays as
+before. What is left for the kernels is `real`, `imag`, `complex` and moves of whole numbers.
+
+Moves (transpose, slice, gather …) between borders alone stay complex: moving one c64 is cheaper
+than taking it apart, moving two f32 and putting them together. All else is held as parts, so values
+between kernels are contiguous real arrays, vectors need no shuffles, and dots are real dots.
+
+Source: the idea is XLA's complex handling in elemental_ir_emitter.cc, done on whole arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
+from ingot.passes.expand.complex_expander.forms import Forms, has_complex
+from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site
+from ingot.passes.simplify.inline import replace_by_call
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexExpander(Pass):
+    """Writes complex arithmetic as arithmetic on parts."""
+
+    name: ClassVar[str] = "complex-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite every reachable computation that is not called from a border."""
+        if not any(map(_works_on_complex, module.post_order())):
+            return False
+        versions = Versions(module, lambda computation: _split(computation, versions))
+        _split_in_place(module.entry, versions)
+        for computation in module.post_order():
+            outer = (*computation.parameters, computation.root)
+            inner = computation is not module.entry and _works_on_complex(computation)
+            if inner and not any(has_complex(value.shape) for value in outer):
+                _split_in_place(computation, versions)
+        return True
+
+
+def _works_on_complex(computation: Computation) -> bool:
+    return any(_is_split(instruction) for instruction in computation.instructions)
+
+
+def _touches(instruction: Instruction) -> bool:
+    return has_complex(instruction.shape) or any(has_complex(o.shape) for o in instruction.operands)
+
+
+_KEPT = MOVES | {"parameter", "constant", "tuple", "get-tuple-element", "real", "imag", "complex"}
+
+
+def _is_split(instruction: Instruction) -> bool:
+    """Whether an op on complex numbers has to go."""
+    if instruction.opcode in _KEPT or not _touches(instruction):
+        return False
+    return instruction.opcode in RULES or instruction.opcode == "fusion"
+
+
+def _split_in_place(computation: Computation, versions: Versions) -> None:
+    forms = _split(computation, versions)
+    computation.set_root(forms.whole(forms.of(computation.root)))
+    remove_dead(computation)
+
+
+def _split(computation: Computation, versions: Versions) -> Forms:
+    """Split the ops of a computation; the old ones stay until the root is set."""
+    for instruction in computation.instructions:
+        if instruction.opcode == "fusion" and _touches(instruction):
+            replace_by_call(instruction, instruction.attributes.calls, instruction.operands)
+    forms = Forms(computation)
+    is_entry = computation.module is not None and computation.module.entry is computation
+    order = computation.post_order()
+    moved = _stay_whole(order, computation.root if is_entry else None)
+    for instruction in order:
+        if _touches(instruction):
+            _split_one(Site(instruction, forms, versions), instruction in moved)
+    return forms
+
+
+def _split_one(site: Site, stays: bool) -> None:
+    instruction, forms = site.instruction, site.forms
+    operands = [forms.of(operand) for operand in instruction.operands]
+    are_whole = all(isinstance(form, Instruction) for form in operands)
+    rule = RULES.get(instruction.opcode)
+    if rule is None or (stays and are_whole and instruction.opcode in MOVES):
+        for number, form in enumerate(operands):
+            instruction.computation.replace_operand(instruction, number, forms.whole(form))
+        return
+    made = rule(site)
+    if not isinstance(made, Instruction) or has_complex(made.shape):
+        forms.set(instruction, made)
+    elif made is not instruction:
+        instruction.computation.replace_all_uses(instruction, made)
+
+
+def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instruction]:
+    """Return what only moves and borders use; `root` is the root if it is a border."""
+    found: set[Instruction] = set()
+    for instruction in reversed(order):
+        if instruction.is_root and instruction is not root:
+            continue
+        through = MOVES | {"tuple", "get-tuple-element"}
+        if all(
+            user in found if user.opcode in through else user.opcode not in RULES
+            for user in instruction.users
+        ):
+            found.add(instruction)
+    return found

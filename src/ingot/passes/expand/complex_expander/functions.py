@@ -1,0 +1,303 @@
+"""Complex functions as formulas over their real and imaginary parts, one per opcode.
+
+`UNARY` and `BINARY` give a complex result, `TO_REAL` a real one, `COMPARISONS` a pred.
+
+Special values are those of C99's Annex G, with the sign of zeros: `sqrt(-1-0i)` is `-i`. XLA:CPU
+agrees but for some zeros' signs and some infinities that it loses (`exp(1-0i)`, `|inf+nan i|`), and
+but for `exp`, `sine` and their kin at infinite angles, where C99 would have zeros here and there.
+
+Source: C99 Annex G; W. Kahan, "Branch cuts for complex elementary functions" (1987) for `sqrt`,
+`tanh` and the inverse functions; power and log1p as XLA's elemental_ir_emitter.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from ingot.passes.expand.complex_expander.numbers import (
+    INFINITY,
+    Complex,
+    Real,
+    absolute,
+    angle,
+    choose,
+    divide,
+    scaled,
+)
+
+SATURATED = 20.0
+"""tanh is 1 in f64 beyond this."""
+
+
+def _unless_zero(part: Real, otherwise: Real) -> Real:
+    """Return `otherwise`, but where `part` is zero that zero: it beats infinities and NaN."""
+    return part.is_zero.choose(part, otherwise)
+
+
+# ---- sign, roots
+
+
+def sign(z: Complex) -> Complex:
+    """Return z / |z|; zeros as they are."""
+    size = absolute(z)
+    return choose(size.is_zero, z, Complex(z.re / size, z.im / size))
+
+
+def sqrt(z: Complex) -> Complex:
+    """The root with a real part that is not negative (Kahan's CSQRT, scaled by the larger part)."""
+    larger, ratio = scaled(z.re, z.im)
+    wide = z.re.magnitude.compare("GE", z.im.magnitude)
+    share = wide.choose(z.re.constant(1.0), ratio)
+    hypot = (ratio * ratio + 1.0).apply("sqrt")
+    root = larger.apply("sqrt") * ((share + hypot) * 0.5).apply("sqrt")
+    other = z.im.magnitude / (root * 2.0)
+    positive = z.re.compare("GE", 0.0)
+    re, im = positive.choose(root, other), z.im.signed(positive.choose(other, root))
+    # On the axes the quotients are exact zeros, whatever the root is.
+    level, infinity = z.re.constant(0.0), z.re.constant(INFINITY)
+    flat = z.im.is_zero & z.re.is_nan.apply("not")
+    re = flat.choose(positive.choose(re, level), re)
+    im = flat.choose(positive.choose(z.im, im), im)
+    ends = z.re.is_infinite & z.im.apply("is-finite")
+    re = ends.choose(positive.choose(infinity, level), re)
+    im = ends.choose(z.im.signed(positive.choose(level, infinity)), im)
+    tall = z.im.is_infinite
+    return Complex(tall.choose(infinity, re), tall.choose(z.im, im))
+
+
+def rsqrt(z: Complex) -> Complex:
+    """1 / sqrt(z)."""
+    return divide(z.constant(1.0), sqrt(z))
+
+
+# ---- exponentials and logarithms
+
+
+def exponential(z: Complex) -> Complex:
+    """e^x (cos y + i sin y)."""
+    size = z.re.apply("exponential")
+    re, im = size * z.im.apply("cosine"), size * z.im.apply("sine")
+    return Complex(re, _unless_zero(z.im, im))
+
+
+def exponential_minus_one(z: Complex) -> Complex:
+    """(e^x - 1) cos y + (cos y - 1) + i e^x sin y, with cos y - 1 as -2 sin(y/2)^2."""
+    less = z.re.apply("exponential-minus-one")
+    half = (z.im * 0.5).apply("sine")
+    cosine_less = half * half * -2.0
+    re = less * z.im.apply("cosine") + cosine_less
+    im = z.re.apply("exponential") * z.im.apply("sine")
+    return Complex(z.im.is_zero.choose(less, re), _unless_zero(z.im, im))
+
+
+def log(z: Complex) -> Complex:
+    """Return log |z| + i arg z."""
+    larger, ratio = scaled(z.re, z.im)
+    size = larger.apply("log") + (ratio * ratio).apply("log-plus-one") * 0.5
+    return Complex(size, angle(z))
+
+
+def log_plus_one(z: Complex) -> Complex:
+    """log(1 + z), accurate near 0."""
+    more = z.plus(1.0)
+    larger, ratio = scaled(more.re, more.im)
+    near = more.re.compare("GT", z.im.magnitude)
+    size = near.choose(z.re, larger - 1.0).apply("log-plus-one")
+    return Complex(size + (ratio * ratio).apply("log-plus-one") * 0.5, angle(more))
+
+
+def logistic(z: Complex) -> Complex:
+    """1 / (1 + e^-z)."""
+    return divide(z.constant(1.0), exponential(-z).plus(1.0))
+
+
+def power(z: Complex, w: Complex) -> Complex:
+    """e^(w log z), with z^0 = 1, 1^w = 1 and 0^w = 0 for a positive real w."""
+    size, turn = absolute(z), angle(z)
+    scale = size.apply("power", w.re) * (-w.im * turn).apply("exponential")
+    phase = w.re * turn + w.im * size.apply("log")
+    found = Complex(scale * phase.apply("cosine"), scale * phase.apply("sine"))
+    one, zero = z.constant(1.0), z.constant(0.0)
+    real = w.im.is_zero
+    rises, falls = w.re.compare("GT", 0.0), w.re.compare("LT", 0.0)
+    found = choose(size.is_zero & real & rises, zero, found)
+    flat = z.re.compare("EQ", INFINITY) & z.im.is_zero & real
+    found = choose(flat & rises, z.constant(INFINITY), found)
+    found = choose(flat & falls, zero, found)
+    is_one = z.re.compare("EQ", 1.0) & z.im.is_zero
+    return choose(is_one | (w.re.is_zero & real), one, found)
+
+
+# ---- circular and hyperbolic functions
+
+
+def sinh(z: Complex) -> Complex:
+    """Return sinh x cos y + i cosh x sin y."""
+    re = z.re.apply("sinh") * z.im.apply("cosine")
+    im = z.re.apply("cosh") * z.im.apply("sine")
+    return Complex(_unless_zero(z.re, re), _unless_zero(z.im, im))
+
+
+def cosh(z: Complex) -> Complex:
+    """Return cosh x cos y + i sinh x sin y."""
+    re = z.re.apply("cosh") * z.im.apply("cosine")
+    im = z.re.apply("sinh") * z.im.apply("sine")
+    # On an axis the product of the signs is the zero that is meant.
+    axis = z.re.is_zero | z.im.is_zero
+    return Complex(re, axis.choose(z.re.apply("sign") * z.im.apply("sign"), im))
+
+
+def sine(z: Complex) -> Complex:
+    """-i sinh(i z)."""
+    return sinh(z.times_i()).times_minus_i()
+
+
+def cosine(z: Complex) -> Complex:
+    """cosh(i z)."""
+    return cosh(z.times_i())
+
+
+def tanh(z: Complex) -> Complex:
+    """Kahan's CTANH: with t = tan y, b = 1 + t^2, s = sinh x: (b s sqrt(1+s^2) + i t)/(1+b s^2)."""
+    t, s = z.im.apply("tan"), z.re.apply("sinh")
+    b = t * t + 1.0
+    below = b * s * s + 1.0
+    re = b * (s * s + 1.0).apply("sqrt") * s / below
+    flat = z.re.magnitude.compare("GT", SATURATED) & (z.re.is_infinite | t.is_nan.apply("not"))
+    re = flat.choose(z.re.signed(1.0), re)
+    im = z.re.is_infinite.choose(z.im.signed(0.0), t / below)
+    return Complex(_unless_zero(z.re, re), _unless_zero(z.im, im))
+
+
+def tan(z: Complex) -> Complex:
+    """-i tanh(i z)."""
+    return tanh(z.times_i()).times_minus_i()
+
+
+# ---- their inverses
+
+
+def asin(z: Complex) -> Complex:
+    """Kahan's CASIN."""
+    less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
+    re = z.re.apply("atan2", less.re * more.re - less.im * more.im)
+    return Complex(re, (less.re * more.im - less.im * more.re).apply("asinh"))
+
+
+def acos(z: Complex) -> Complex:
+    """Kahan's CACOS."""
+    less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
+    re = less.re.apply("atan2", more.re) * 2.0
+    return Complex(re, (more.re * less.im - more.im * less.re).apply("asinh"))
+
+
+def acosh(z: Complex) -> Complex:
+    """Kahan's CACOSH."""
+    less, more = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
+    re = (less.re * more.re + less.im * more.im).apply("asinh")
+    return Complex(re, less.im.apply("atan2", more.re) * 2.0)
+
+
+def asinh(z: Complex) -> Complex:
+    """Return i asin(-i z)."""
+    return asin(z.times_minus_i()).times_i()
+
+
+def atanh(z: Complex) -> Complex:
+    """log1p(4x / ((1-x)^2 + y^2)) / 4 + i atan2(2y, (1-x)(1+x) - y^2) / 2."""
+    less, more = -z.re + 1.0, z.re + 1.0
+    square = z.im * z.im
+    re = (z.re * 4.0 / (less * less + square)).apply("log-plus-one") * 0.25
+    im = (z.im * 2.0).apply("atan2", less * more - square) * 0.5
+    far = z.re.is_infinite | z.im.is_infinite
+    re = far.choose(z.re.signed(0.0), re)
+    return Complex(re, far.choose(z.im.signed(math.pi / 2), im))
+
+
+def atan2(y: Complex, x: Complex) -> Complex:
+    """-i log((x + i y) / sqrt(x^2 + y^2))."""
+    return log(divide(x + y.times_i(), sqrt(x * x + y * y))).times_minus_i()
+
+
+# ---- order: by real part, then by imaginary part
+
+
+def equal(a: Complex, b: Complex) -> Real:
+    """Whether both parts are equal."""
+    return a.re.compare("EQ", b.re) & a.im.compare("EQ", b.im)
+
+
+def not_equal(a: Complex, b: Complex) -> Real:
+    """Whether a part differs."""
+    return a.re.compare("NE", b.re) | a.im.compare("NE", b.im)
+
+
+def _ordered(direction: str) -> Callable[[Complex, Complex], Real]:
+    def compare(a: Complex, b: Complex) -> Real:
+        before = a.re.compare(direction[0] + "T", b.re)
+        return before | (a.re.compare("EQ", b.re) & a.im.compare(direction, b.im))
+
+    return compare
+
+
+def _extremum(direction: str) -> Callable[[Complex, Complex], Complex]:
+    compare = _ordered(direction)
+
+    def function(a: Complex, b: Complex) -> Complex:
+        a_nan, b_nan = a.re.is_nan | a.im.is_nan, b.re.is_nan | b.im.is_nan
+        return choose(a_nan | (b_nan.apply("not") & compare(a, b)), a, b)
+
+    return function
+
+
+maximum, minimum = _extremum("GE"), _extremum("LE")
+
+
+def clamp(low: Complex, z: Complex, high: Complex) -> Complex:
+    """The value held between bounds."""
+    return minimum(maximum(z, low), high)
+
+
+UNARY: Mapping[str, Callable[[Complex], Complex]] = {
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atanh": atanh,
+    "cosh": cosh,
+    "cosine": cosine,
+    "exponential": exponential,
+    "exponential-minus-one": exponential_minus_one,
+    "log": log,
+    "log-plus-one": log_plus_one,
+    "logistic": logistic,
+    "rsqrt": rsqrt,
+    "sign": sign,
+    "sine": sine,
+    "sinh": sinh,
+    "sqrt": sqrt,
+    "tan": tan,
+    "tanh": tanh,
+}
+BINARY: Mapping[str, Callable[[Complex, Complex], Complex]] = {
+    "atan2": atan2,
+    "divide": divide,
+    "maximum": maximum,
+    "minimum": minimum,
+    "multiply": lambda a, b: a * b,
+    "power": power,
+}
+TO_REAL: Mapping[str, Callable[[Complex], Real]] = {
+    "abs": absolute,
+    "imag": lambda z: z.im,
+    "real": lambda z: z.re,
+}
+COMPARISONS: Mapping[str, Callable[[Complex, Complex], Real]] = {
+    "EQ": equal,
+    "GE": _ordered("GE"),
+    "GT": _ordered("GT"),
+    "LE": _ordered("LE"),
+    "LT": _ordered("LT"),
+    "NE": not_equal,
+}

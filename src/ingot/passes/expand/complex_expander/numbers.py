@@ -1,0 +1,227 @@
+"""Real and complex arrays of a computation being built, under Python's operators.
+
+What the formulas of `functions` are written with. A `Complex` is a pair of `Real`s; a `Real` is an
+HLO value of a float type (or pred, for the results of comparisons).
+
+Magnitude and quotient are here too: they neither overflow nor underflow where the result does not.
+
+Source: quotients as XLA's elemental_ir_emitter.cc (R. Smith's method with C99's Annex G).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Real:
+    """A real array in a computation being built, under Python's operators."""
+
+    build: Builder
+    value: Instruction
+
+    def constant(self, number: float) -> Real:
+        """Return `number` in the shape of this value."""
+        return Real(self.build, self.build.full(number, self.value.shape))
+
+    def _with(self, other: Real | float) -> Instruction:
+        return other.value if isinstance(other, Real) else self.constant(other).value
+
+    def apply(self, opcode: str, *others: Real | float) -> Real:
+        """Return the elementwise op of this value and others."""
+        operands = (self._with(other) for other in others)
+        return Real(self.build, self.build.emit(opcode, self.value, *operands))
+
+    def compare(self, direction: str, other: Real | float) -> Real:
+        """Return a comparison, as HLO names it."""
+        made = self.build.compare(self.value, self._with(other), direction=direction)
+        return Real(self.build, made)
+
+    def choose(self, on_true: Real, on_false: Real) -> Real:
+        """Return one of two values by this predicate."""
+        return Real(self.build, self.build.select(self.value, on_true.value, on_false.value))
+
+    def __add__(self, other: Real | float) -> Real:
+        return self.apply("add", other)
+
+    def __sub__(self, other: Real | float) -> Real:
+        return self.apply("subtract", other)
+
+    def __mul__(self, other: Real | float) -> Real:
+        return self.apply("multiply", other)
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return self.apply("divide", other)
+
+    def __neg__(self) -> Real:
+        return self.apply("negate")
+
+    def __and__(self, other: Real) -> Real:
+        return self.apply("and", other)
+
+    def __or__(self, other: Real) -> Real:
+        return self.apply("or", other)
+
+    @property
+    def magnitude(self) -> Real:
+        """The absolute value."""
+        return self.apply("abs")
+
+    @property
+    def is_nan(self) -> Real:
+        """Where this is not a number."""
+        return self.compare("NE", self)
+
+    @property
+    def is_zero(self) -> Real:
+        """Where this is 0 or -0."""
+        return self.compare("EQ", 0.0)
+
+    @property
+    def is_infinite(self) -> Real:
+        """Where this is an infinity of either sign."""
+        return self.magnitude.compare("EQ", INFINITY)
+
+    def signed(self, size: Real | float) -> Real:
+        """Return `size`, not negative, with this value's sign, that of a zero included."""
+        build, like = self.build, self.value.shape
+        bits = like.with_dtype(f"s{like.dtype.bits}")
+        mine = build.bitcast_convert(self.value, shape=bits)
+        sign = build.and_(mine, build.full(-(1 << (like.dtype.bits - 1)), bits))
+        given = build.bitcast_convert(self._with(size), shape=bits)
+        return Real(build, build.bitcast_convert(build.or_(sign, given), shape=like))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Complex:
+    """A complex array in a computation being built: its parts."""
+
+    re: Real
+    im: Real
+
+    def __add__(self, other: Complex) -> Complex:
+        return Complex(self.re + other.re, self.im + other.im)
+
+    def __sub__(self, other: Complex) -> Complex:
+        return Complex(self.re - other.re, self.im - other.im)
+
+    def __neg__(self) -> Complex:
+        return Complex(-self.re, -self.im)
+
+    def __mul__(self, other: Complex) -> Complex:
+        return Complex(
+            self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re
+        )
+
+    def __truediv__(self, other: Complex) -> Complex:
+        return divide(self, other)
+
+    def times_i(self) -> Complex:
+        """Return the value turned by a right angle."""
+        return Complex(-self.im, self.re)
+
+    def times_minus_i(self) -> Complex:
+        """Return the value turned back by a right angle."""
+        return Complex(self.im, -self.re)
+
+    def plus(self, number: float) -> Complex:
+        """Return the sum with a real number."""
+        return Complex(self.re + number, self.im)
+
+    def constant(self, number: float) -> Complex:
+        """Return a real number as a complex value of this shape."""
+        return Complex(self.re.constant(number), self.re.constant(0.0))
+
+
+def choose(predicate: Real, on_true: Complex, on_false: Complex) -> Complex:
+    """Return one of two values by a predicate."""
+    return Complex(
+        predicate.choose(on_true.re, on_false.re), predicate.choose(on_true.im, on_false.im)
+    )
+
+
+# ---- magnitude and angle
+
+
+def scaled(re: Real, im: Real) -> tuple[Real, Real]:
+    """Return (larger magnitude, smaller / larger): hypot is larger * sqrt(1 + ratio^2).
+
+    The ratio is 1 where both are equal, so that zeros and infinities need no care afterwards; an
+    infinite part makes the larger infinite even beside a NaN.
+    """
+    one, other = re.magnitude, im.magnitude
+    larger, smaller = one.apply("maximum", other), one.apply("minimum", other)
+    infinite = one.compare("EQ", INFINITY) | other.compare("EQ", INFINITY)
+    unit = one.constant(1.0)
+    ratio = (infinite | one.compare("EQ", other)).choose(unit, smaller / larger)
+    return infinite.choose(one.constant(INFINITY), larger), ratio
+
+
+def absolute(z: Complex) -> Real:
+    """|z|."""
+    larger, ratio = scaled(z.re, z.im)
+    return larger * (ratio * ratio + 1.0).apply("sqrt")
+
+
+def angle(z: Complex) -> Real:
+    """The argument, from -pi to pi."""
+    return z.im.apply("atan2", z.re)
+
+
+# ---- quotients
+
+
+def divide(a: Complex, b: Complex) -> Complex:
+    """Return a / b by Smith's method; zeros and infinities as in C99's Annex G."""
+    imaginary = b.re.magnitude.compare("LT", b.im.magnitude)
+    larger, smaller = imaginary.choose(b.im, b.re), imaginary.choose(b.re, b.im)
+    u, v = imaginary.choose(a.re, a.im), imaginary.choose(a.im, a.re)
+    ratio = smaller / larger
+    denominator = larger + ratio * smaller
+    across = ratio * v
+    found = Complex(
+        (ratio * u + v) / denominator,
+        imaginary.choose(across - u, u - across) / denominator,
+    )
+    return choose(found.re.is_nan & found.im.is_nan, _special_quotient(a, b, found), found)
+
+
+def _special_quotient(a: Complex, b: Complex, otherwise: Complex) -> Complex:
+    """The quotient where Smith's method gives no number."""
+    by_infinity = _ones(b)
+    zero = Complex(
+        (a.re * by_infinity.re + a.im * by_infinity.im) * 0.0,
+        (a.im * by_infinity.re - a.re * by_infinity.im) * 0.0,
+    )
+    of_infinity = _ones(a)
+    infinity = Complex(
+        (of_infinity.re * b.re + of_infinity.im * b.im) * INFINITY,
+        (of_infinity.im * b.re - of_infinity.re * b.im) * INFINITY,
+    )
+    pole = b.re.signed(INFINITY)
+    a_infinite, b_infinite = _is_infinite(a), _is_infinite(b)
+    a_finite, b_finite = _is_finite(a), _is_finite(b)
+    result = choose(b_infinite & a_finite, zero, otherwise)
+    result = choose(a_infinite & b_finite, infinity, result)
+    is_pole = b.re.is_zero & b.im.is_zero
+    return choose(is_pole, Complex(pole * a.re, pole * a.im), result)
+
+
+def _ones(z: Complex) -> Complex:
+    """Infinite parts as 1, others as 0, with their signs."""
+    one, zero = z.re.constant(1.0), z.re.constant(0.0)
+    parts = [part.signed(part.is_infinite.choose(one, zero)) for part in (z.re, z.im)]
+    return Complex(*parts)
+
+
+def _is_infinite(z: Complex) -> Real:
+    return z.re.is_infinite | z.im.is_infinite
+
+
+def _is_finite(z: Complex) -> Real:
+    return z.re.apply("is-finite") & z.im.apply("is-finite")

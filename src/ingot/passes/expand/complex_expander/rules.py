@@ -1,0 +1,339 @@
+"""What becomes of each op when complex numbers are split into parts; one rule per opcode.
+
+A rule gets the `Site` of an instruction with complex operands or result and returns the form of the
+result. Ops without a rule are borders: they keep their complex operands and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.complex_expander.calls import Versions
+from ingot.passes.expand.complex_expander.forms import (
+    Form,
+    Forms,
+    Group,
+    Pair,
+    from_flat,
+    part_type,
+)
+from ingot.passes.expand.complex_expander.functions import (
+    BINARY,
+    COMPARISONS,
+    TO_REAL,
+    UNARY,
+    clamp,
+)
+from ingot.passes.expand.complex_expander.numbers import Complex, Real
+
+MOVES = frozenset({
+    "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
+    "gather", "pad", "reshape", "reverse", "select", "slice", "transpose",
+})  # fmt: skip
+"""Ops that give each part of the result from the same part of the operands, unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An instruction being split."""
+
+    instruction: Instruction
+    forms: Forms
+    versions: Versions
+
+    @property
+    def build(self) -> Builder:
+        """A builder on behalf of the instruction."""
+        return Builder(self.instruction.computation, self.instruction.metadata)
+
+    @property
+    def part_shape(self) -> Shape:
+        """The shape of a part of the result."""
+        shape = self.instruction.shape
+        return shape.with_dtype(part_type(shape.dtype))
+
+    def form(self, number: int) -> Form:
+        """Return the form of an operand."""
+        return self.forms.of(self.instruction.operands[number])
+
+    def number(self, number: int) -> Complex:
+        """Return an operand as a complex number to calculate with."""
+        build = self.build
+        return Complex(*(Real(build, part) for part in self.forms.parts(self.form(number))))
+
+    def like(
+        self, operands: Sequence[Instruction], shape: Shape, attributes: Any = None
+    ) -> Instruction:
+        """Add the instruction's op on other operands, with another shape."""
+        source = self.instruction
+        made = source.computation.copy_of(source, operands)
+        made.control_predecessors = source.control_predecessors
+        made.shape = shape
+        made.attributes = source.attributes if attributes is None else attributes
+        return made
+
+
+Rule = Callable[[Site], Form]
+
+
+def _pair(value: Complex) -> Pair:
+    return Pair(value.re.value, value.im.value)
+
+
+# ---- each part on its own
+
+
+def _each_part(site: Site) -> Form:
+    parts: list[Instruction] = []
+    for number in (0, 1):
+        operands = [
+            site.forms.parts(site.forms.of(operand))[number]
+            if operand.shape.dtype.is_complex
+            else operand
+            for operand in site.instruction.operands
+        ]
+        parts.append(site.like(operands, site.part_shape))
+    return Pair(*parts)
+
+
+def _complex(site: Site) -> Form:
+    return Pair(*site.instruction.operands)
+
+
+def _iota(site: Site) -> Form:
+    shape = site.part_shape
+    return Pair(site.like((), shape), site.build.full(0, shape))
+
+
+def _convert(site: Site) -> Form:
+    build, target = site.build, site.instruction.shape
+    (operand,) = site.instruction.operands
+    if not operand.shape.dtype.is_complex:
+        re = build.convert_to(operand, part_type(target.dtype))
+        return Pair(re, build.full(0, re.shape))
+    if target.dtype.is_complex:
+        parts = site.forms.parts(site.form(0))
+        return Pair(*(build.convert_to(part, part_type(target.dtype)) for part in parts))
+    value = site.number(0)
+    if target.dtype is PRED:
+        return (value.re.compare("NE", 0.0) | value.im.compare("NE", 0.0)).value
+    return build.convert_to(value.re.value, target.dtype)
+
+
+def _bitcast_convert(site: Site) -> Form:
+    if site.instruction.operands[0].shape.dtype is site.instruction.shape.dtype:
+        return site.form(0)
+    return site.like((site.forms.whole(site.form(0)),), site.instruction.shape)
+
+
+# ---- elementwise functions
+
+
+def _unary(site: Site) -> Form:
+    return _pair(UNARY[site.instruction.opcode](site.number(0)))
+
+
+def _binary(site: Site) -> Form:
+    return _pair(BINARY[site.instruction.opcode](site.number(0), site.number(1)))
+
+
+def _to_real(site: Site) -> Form:
+    return TO_REAL[site.instruction.opcode](site.number(0)).value
+
+
+def _compare(site: Site) -> Form:
+    function = COMPARISONS[site.instruction.attributes.direction]
+    return function(site.number(0), site.number(1)).value
+
+
+def _clamp(site: Site) -> Form:
+    build, dims = site.build, site.instruction.shape.dims
+    numbers: list[Complex] = []
+    for place in range(3):
+        parts = (build.broadcast_to(p, dims) for p in site.forms.parts(site.form(place)))
+        numbers.append(Complex(*(Real(build, part) for part in parts)))
+    return _pair(clamp(*numbers))
+
+
+# ---- contractions
+
+
+def _contraction(site: Site) -> Form:
+    """Four real products: three would do, but differ from the naive sum where parts cancel."""
+    left, right = site.instruction.operands
+
+    def product(one: Instruction, other: Instruction) -> Instruction:
+        return site.like((one, other), site.part_shape)
+
+    if not left.shape.dtype.is_complex:
+        return Pair(*(product(left, part) for part in site.forms.parts(site.form(1))))
+    a = site.forms.parts(site.form(0))
+    if not right.shape.dtype.is_complex:
+        return Pair(*(product(part, right) for part in a))
+    b, build = site.forms.parts(site.form(1)), site.build
+    return Pair(
+        build.subtract(product(a.re, b.re), product(a.im, b.im)),
+        build.add(product(a.re, b.im), product(a.im, b.re)),
+    )
+
+
+# ---- ops with computations on elements
+
+
+def _leaves(site: Site, operands: Sequence[Instruction]) -> list[Instruction]:
+    return [leaf for operand in operands for leaf in site.forms.flat(site.forms.of(operand))]
+
+
+def _folded(site: Site) -> Form:
+    """Split reduce and reduce-window; see `_combined`."""
+    operands = site.instruction.operands
+    count = len(operands) // 2
+    return _combined(site, _leaves(site, operands[:count]), [], _leaves(site, operands[count:]))
+
+
+def _scatter(site: Site) -> Form:
+    operands = site.instruction.operands
+    count = len(operands) // 2
+    inputs, updates = _leaves(site, operands[:count]), _leaves(site, operands[count + 1 :])
+    return _combined(site, inputs, [operands[count]], updates)
+
+
+def _combined(
+    site: Site, inputs: list[Instruction], between: list[Instruction], others: list[Instruction]
+) -> Form:
+    """Split an op that joins `inputs` and `others`: one op per leaf if its computation lets us."""
+    attributes = site.instruction.attributes
+    reducer = site.versions.flat(attributes.to_apply)
+    singles = site.versions.separated(attributes.to_apply)
+    dims = _first_array(site.instruction.shape).dims
+    shapes = [Shape.array(result.shape.dtype, dims) for result in reducer.root.operands]
+    if singles is None:
+        operands = (*inputs, *between, *others)
+        made = site.like(
+            operands, Shape.tuple(tuple(shapes)), replace(attributes, to_apply=reducer)
+        )
+        build = site.build
+        results = [build.element_of(made, number) for number in range(len(inputs))]
+    else:
+        results = [
+            site.like((one, *between, other), shape, replace(attributes, to_apply=single))
+            for one, other, shape, single in zip(inputs, others, shapes, singles, strict=True)
+        ]
+    return from_flat(iter(results), site.instruction.shape)
+
+
+def _first_array(shape: Shape) -> Shape:
+    return shape.leaves()[0][1]
+
+
+def _sort(site: Site) -> Form:
+    attributes, build = site.instruction.attributes, site.build
+    operands = _leaves(site, site.instruction.operands)
+    comparator = site.versions.comparator(attributes.to_apply)
+    shape = Shape.tuple(tuple(operand.shape for operand in operands))
+    made = site.like(operands, shape, replace(attributes, to_apply=comparator))
+    results = (build.element_of(made, number) for number in range(len(operands)))
+    return from_flat(results, site.instruction.shape)
+
+
+def _map(site: Site) -> Form:
+    """Split a map: it has one result only, so there is one map for each part."""
+    attributes, shape = site.instruction.attributes, site.instruction.shape
+    operands = _leaves(site, site.instruction.operands)
+
+    def part(number: int, of: Shape) -> Instruction:
+        mapped = site.versions.mapped(attributes.to_apply, number)
+        return site.like(operands, of, replace(attributes, to_apply=mapped))
+
+    if not shape.dtype.is_complex:
+        return part(0, shape)
+    return Pair(part(0, site.part_shape), part(1, site.part_shape))
+
+
+# ---- control flow, tuples
+
+
+def _nested_call(site: Site, operands: list[Instruction], attributes: Any, shape: Shape) -> Form:
+    made = site.like(operands, shape, attributes)
+    return site.forms.from_nested(made, site.instruction.shape)
+
+
+def _call(site: Site) -> Form:
+    operands = [site.forms.nested(site.forms.of(o)) for o in site.instruction.operands]
+    called = site.versions.nested(site.instruction.attributes.to_apply)
+    attributes = replace(site.instruction.attributes, to_apply=called)
+    return _nested_call(site, operands, attributes, called.root.shape)
+
+
+def _while(site: Site) -> Form:
+    state, given = site.forms.nested(site.form(0)), site.instruction.attributes
+    condition, body = (site.versions.nested(called) for called in (given.condition, given.body))
+    attributes = replace(given, condition=condition, body=body)
+    return _nested_call(site, [state], attributes, state.shape)
+
+
+def _conditional(site: Site) -> Form:
+    index, *values = site.instruction.operands
+    operands = [index, *(site.forms.nested(site.forms.of(value)) for value in values)]
+    given = site.instruction.attributes
+    branches = tuple(map(site.versions.nested, given.branch_computations))
+    attributes = replace(given, branch_computations=branches)
+    return _nested_call(site, operands, attributes, branches[0].root.shape)
+
+
+def _as_one(site: Site) -> Form:
+    """Split an op that passes its first operand on."""
+    value = site.forms.nested(site.form(0))
+    operands = [value, *site.instruction.operands[1:]]
+    return _nested_call(site, operands, site.instruction.attributes, value.shape)
+
+
+def _dimension_size(site: Site) -> Form:
+    return site.like((site.forms.parts(site.form(0)).re,), site.instruction.shape)
+
+
+def _tuple(site: Site) -> Form:
+    elements: list[Form] = [site.forms.of(operand) for operand in site.instruction.operands]
+    return Group(tuple(elements))
+
+
+def _element(site: Site) -> Form:
+    form = site.form(0)
+    if isinstance(form, Instruction):
+        return site.instruction
+    return site.forms.elements(form).elements[site.instruction.attributes.index]
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys((*MOVES, "add", "subtract", "negate", "set-dimension-size"), _each_part),
+    **dict.fromkeys(UNARY, _unary),
+    **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys(TO_REAL, _to_real),
+    "add-dependency": _as_one,
+    "bitcast-convert": _bitcast_convert,
+    "call": _call,
+    "clamp": _clamp,
+    "compare": _compare,
+    "complex": _complex,
+    "conditional": _conditional,
+    "convert": _convert,
+    "convolution": _contraction,
+    "dot": _contraction,
+    "get-dimension-size": _dimension_size,
+    "get-tuple-element": _element,
+    "iota": _iota,
+    "map": _map,
+    "opt-barrier": _as_one,
+    "reduce": _folded,
+    "reduce-window": _folded,
+    "scatter": _scatter,
+    "sort": _sort,
+    "tuple": _tuple,
+    "while": _while,
+}
