@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.assertions import is_assertion
+from ingot.hlo.call_layouts import logical_shapes
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -41,8 +42,10 @@ class CallSite:
 
     Attributes:
         target: name of the target.
-        operands: shapes of the flattened operands, with their layouts; tokens included.
-        results: shapes of the flattened results, with their layouts; tokens included.
+        operands: shapes of the flattened operands as the target knows them, in the layouts in which
+            their buffers lie; tokens included.
+        results: the same of the results. The dimensions in a call's frame are those of the dense
+            row-major array in the buffer (`call_layouts.physical_dims` of the shape's).
         config: the `backend_config`, unquoted.
         api_version: XLA's `API_VERSION_*`, or empty.
         side_effect: whether the call must be kept if nobody uses its results.
@@ -82,7 +85,8 @@ class Target:
 
     Attributes:
         name: the `custom_call_target`.
-        evaluate: `(call, *arrays) -> tuple of arrays`, one per result leaf that is no token.
+        evaluate: `(call, *arrays) -> tuple of arrays`, one per result leaf that is no token; the
+            arrays have the dimensions of the call site's shapes.
         link: `(call) -> LinkedCall`; raises `UnsupportedError` for calls that it cannot serve.
     """
 
@@ -133,8 +137,7 @@ def call_site(instruction: Instruction) -> CallSite:
     given = instruction.attributes
     return CallSite(
         given.custom_call_target,
-        tuple(leaf for operand in instruction.operands for _, leaf in operand.shape.leaves()),
-        tuple(leaf for _, leaf in instruction.shape.leaves()),
+        *logical_shapes(instruction),
         config_text(instruction),
         given.api_version,
         given.custom_call_has_side_effect,

@@ -1,0 +1,70 @@
+"""The frame of a foreign call, as emitted adapters read it.
+
+A `FrameReader` gives operands' and results' data and *logical* dimensions: those that the target
+knows, found among the dense row-major dimensions that the host program passes by the layouts of
+the call site. What is static is a number and costs no instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo.call_layouts import row_major
+from ingot.hlo.custom_calls import CallSite
+from ingot.hlo.shape import Shape
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.index import Index
+from ingot.llvm.types import I64, PTR
+from ingot.llvm.values import Value
+from ingot.runtime.records import CALL_FRAME
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One operand or result of the call, in emitted code: its bytes, shape and dimensions."""
+
+    data: Value
+    shape: Shape
+    dims: tuple[Index, ...]
+
+    def size(self, f: FunctionBuilder, first: int = 0) -> Index:
+        """Emit the number of elements of the dimensions from `first` on."""
+        total: Index = 1
+        for size in self.dims[first:]:
+            total = f.imul(total, size)
+        return total
+
+    def bytes(self, f: FunctionBuilder, first: int = 0) -> Index:
+        """Emit the number of bytes of the dimensions from `first` on."""
+        return f.imul(self.size(f, first), self.shape.dtype.bytes)
+
+
+def read_frame(
+    f: FunctionBuilder, frame: Value, call: CallSite
+) -> tuple[Value, list[Argument], list[Argument]]:
+    """Emit the loads of a frame; return the runtime, the operands and the results."""
+    sides = (("operands", "operand_dims", call.operands), ("results", "result_dims", call.results))
+    found: list[list[Argument]] = []
+    for data, dims, shapes in sides:
+        base, sizes = CALL_FRAME.load(f, frame, data), CALL_FRAME.load(f, frame, dims)
+        found.append(
+            [
+                Argument(
+                    f.load(PTR, f.gep(base, number, PTR)),
+                    shape,
+                    _dims(f, f.gep(sizes, number, PTR), shape),
+                )
+                for number, shape in enumerate(shapes)
+            ]
+        )
+    return CALL_FRAME.load(f, frame, "runtime"), found[0], found[1]
+
+
+def _dims(f: FunctionBuilder, slot: Value, shape: Shape) -> tuple[Index, ...]:
+    """Emit the logical dimensions; the frame's are those of what lies in memory."""
+    order = shape.layout.minor_to_major if shape.layout is not None else row_major(shape.rank)
+    places = {logical: at for at, logical in enumerate(reversed(order))}
+    return tuple(
+        size if isinstance(size, int) else f.load(I64, f.gep(f.load(PTR, slot), places[n], I64))
+        for n, size in enumerate(shape.dims)
+    )

@@ -1,0 +1,311 @@
+"""Emits the code of one LAPACK call: from a frame to a loop over the batch that calls LAPACK.
+
+One function `i32 call(ptr frame)` per call site, from its row of the table: copy operands into the
+results that LAPACK overwrites (unless they share memory already), ask LAPACK how much workspace it
+wants, allocate it once, and call the routine for each matrix. No Python and no lock at run time.
+
+Invariant: characters and attributes are in the code, sizes in the frame may be symbolic; LAPACK is
+called with leading dimensions of at least 1, as it demands of empty matrices too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ingot.hlo.custom_calls import CallSite
+from ingot.hlo.shape import Shape
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.index import Index
+from ingot.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Type
+from ingot.llvm.values import Value
+from ingot.runtime.foreign.attributes import Attribute
+from ingot.runtime.foreign.frames import Argument, read_frame
+from ingot.runtime.foreign.lapack.expressions import emit_size
+from ingot.runtime.foreign.lapack.routines import Routine
+from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_unpack
+from ingot.runtime.records import RUNTIME
+from ingot.support.diagnostics import InternalError
+
+SYMBOL = "call"
+_LINE = 64
+_WORKSPACES = ("work", "rwork", "iwork")
+_LENGTHS = ("lwork", "lrwork", "liwork")
+
+
+@dataclass(slots=True)
+class Adapter:
+    """The function under construction; `emit_adapter` is the caller."""
+
+    f: FunctionBuilder
+    call: CallSite
+    routine: Routine
+    function: str
+    attributes: dict[str, Attribute]
+    runtime: Value
+    arrays: dict[str, Argument]
+    slots: dict[str, Value] = field(default_factory=dict[str, Value])
+    scratch: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments of the LAPACK routine."""
+        row = self.routine
+        special = row.complex_arguments if self.is_complex else ""
+        return (special or row.arguments).split()
+
+    @property
+    def element(self) -> Shape:
+        """The shape of the routine's matrices."""
+        return self.arrays[self.routine.matrix].shape
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the routine is one on complex numbers."""
+        return self.element.dtype.is_complex
+
+    @property
+    def real(self) -> Type:
+        """The type of real numbers."""
+        return F64 if self.element.dtype.name in ("f64", "c128") else F32
+
+    @property
+    def batch_rank(self) -> int:
+        """How many dimensions come before those of a matrix."""
+        return self.element.rank - 2
+
+    def size(self, text: str) -> Index:
+        """Emit an expression of the table."""
+        return emit_size(self.f, text, self._name)
+
+    def _name(self, name: str) -> Index:
+        matrix = self.arrays[self.routine.matrix].dims
+        known = {"m": matrix[-2], "n": matrix[-1]}
+        if name in known:
+            return known[name]
+        if name == "k":
+            return self.f.imin(*matrix[-2:])
+        array, _, which = name.partition(".")
+        return self.arrays[array].dims[-2 if which == "rows" else -1]
+
+    # ---- arguments
+
+    def integer(self, text: str) -> Value:
+        """Emit the address of a 32-bit integer."""
+        slot = self.slots.get("=" + text)
+        if slot is None:
+            slot = self.slots["=" + text] = self.f.alloca(I32)
+            value = self.f.as_value(self.size(text))
+            self.f.store(self.f.trunc(value, I32), slot)
+        return slot
+
+    def character(self, text: str) -> Value:
+        """Emit the address of a character."""
+        slot = self.f.alloca(I8)
+        self.f.store(self.f.const(I8, ord(text)), slot)
+        return slot
+
+    def constant(self, word: str) -> Value:
+        """Emit the address of what is the same for every matrix."""
+        slot = self.slots.get(word)
+        if slot is None:
+            slot = self.slots[word] = self._constant(word)
+        return slot
+
+    def _constant(self, word: str) -> Value:
+        mark, text = word[0], word[1:]
+        if mark == "@":
+            return self.character(chr(self.attributes[text].value))
+        if mark == "!":
+            name, _, choices = text.partition(":")
+            return self.character(choices[0 if self.attributes[name].value else 1])
+        if mark == "#":
+            return self.integer(str(self.attributes[text].value))
+        if mark == "^":
+            return self.integer(f"max(1,{text})")
+        if mark == "=":
+            return self.integer(text)
+        if word == "one":
+            slot = self.f.alloca(self.real, 2)
+            self.f.store(self.f.const(self.real, 1.0), slot)
+            self.f.store(self.f.zero(self.real), self.f.gep(slot, 1, self.real))
+            return slot
+        raise InternalError(f"the table of LAPACK routines has no argument '{word}'")
+
+    def argument(self, word: str, number: Value) -> Value:
+        """Emit one argument of the call for matrix `number` of the batch."""
+        if word == "null":
+            return self.f.zero(PTR)
+        if word in self.scratch:
+            return self.scratch[word]
+        name, _, offset = word.partition("+")
+        if name in self.arrays:
+            at = self.matrix(name, number)
+            return self.f.gep(at, int(offset or 0) * self.arrays[name].shape.dtype.bytes)
+        workspace = word.partition("[")[0]
+        if workspace in _WORKSPACES:
+            return self.scratch[workspace]
+        if word == "info":
+            return self.slots.setdefault(word, self.f.alloca(I32))
+        return self.slots[word] if word in _LENGTHS else self.constant(word)
+
+    def matrix(self, name: str, number: Value) -> Value:
+        """Emit the address of matrix `number` of an operand or result."""
+        array = self.arrays[name]
+        step = array.bytes(self.f, self.batch_rank)
+        return self.f.gep(array.data, self.f.as_value(self.f.imul(number, step)))
+
+    # ---- workspace
+
+    def scratch_type(self, name: str) -> int:
+        """Return the bytes of an element of a workspace or scratch matrix."""
+        if name == "iwork":
+            return I32.bytes
+        return self.real.bytes if name == "rwork" else self.element.dtype.bytes
+
+    def query(self) -> dict[str, Index]:
+        """Emit the question how long workspaces shall be; return lengths in elements."""
+        f = self.f
+        asked = [word for word in self.words if word in _LENGTHS]
+        lengths: dict[str, Index] = {
+            word.partition("[")[0]: self.size(word.partition("[")[2].removesuffix("]"))
+            for word in self.words
+            if "[" in word
+        }
+        if not asked:
+            return lengths
+        for word in asked:
+            self.slots[word] = f.alloca(I32)
+            f.store(f.const(I32, -1), self.slots[word])
+        for name in _WORKSPACES:
+            # Some routines write into a workspace that they were only asked about.
+            self.scratch[name] = f.alloca(I64, 2)
+        for name in self.scratch_matrices():
+            self.scratch[name] = self.scratch["work"]
+        self.invoke(f.const(I64, 0))
+        for word in asked:
+            name = word[1:]
+            lengths[name] = self._answer(name)
+            f.store(f.trunc(f.as_value(lengths[name]), I32), self.slots[word])
+        return lengths
+
+    def _answer(self, name: str) -> Index:
+        f = self.f
+        if name == "iwork":
+            return f.imax(f.sext(f.load(I32, self.scratch[name]), I64), 1)
+        number = f.load(self.real, self.scratch[name])
+        # A float cannot say every large number: LAPACK may have rounded it down.
+        number = f.fma(number, f.const(self.real, 1 + 2.0**-20), f.const(self.real, 0.5))
+        return f.imax(f.fptosi(number, I64), 1)
+
+    def scratch_matrices(self, *, copies: bool = False) -> dict[str, str]:
+        """Return scratch matrix -> operand that it is as large as (or, only those, a copy of)."""
+        row = self.routine
+        words = (row.complex_scratch if self.is_complex else row.scratch).split()
+        found = (word.partition("=") for word in words if ":=" in word or not copies)
+        return {name.removesuffix(":"): operand for name, _, operand in found}
+
+    def allocate(self, lengths: dict[str, Index]) -> Value:
+        """Emit one block for all workspaces; return it (null if nothing is needed)."""
+        f = self.f
+        offsets: dict[str, Index] = {}
+        total: Index = 0
+        sizes = {n: f.imul(length, self.scratch_type(n)) for n, length in lengths.items()}
+        for name, like in self.scratch_matrices().items():
+            sizes[name] = self.arrays[like].bytes(f, self.batch_rank)
+        for name, size in sizes.items():
+            offsets[name] = total
+            total = f.imul(f.iceildiv(f.iadd(f.iadd(total, size), 1), _LINE), _LINE)
+        if not sizes:
+            return f.zero(PTR)
+        allocate = RUNTIME.load(f, self.runtime, "allocate")
+        block = f.call_indirect(allocate, PTR, [I64], [f.as_value(total)])
+        f.if_(f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, 1)), likely=False)
+        for name, offset in offsets.items():
+            self.scratch[name] = f.gep(block, f.as_value(offset))
+        return block
+
+    # ---- the call
+
+    def invoke(self, number: Value) -> None:
+        """Emit the call of LAPACK for matrix `number`."""
+        f = self.f
+        arguments = [self.argument(word, number) for word in self.words]
+        function = f.module.declare(self.function, VOID, [PTR] * len(arguments))
+        f.call(function, arguments)
+
+    def one_matrix(self, number: Value, _: list[Value]) -> None:
+        """Emit what is done for one matrix of the batch."""
+        f, row = self.f, self.routine
+        for name, like in self.scratch_matrices(copies=True).items():
+            size = f.as_value(self.arrays[like].bytes(f, self.batch_rank))
+            f.memcpy(self.scratch[name], self.matrix(like, number), size)
+
+        def run() -> None:
+            self.invoke(number)
+            for scratch, result in () if self.is_complex else row.unpack:
+                if not self.is_unused(result):
+                    emit_unpack(
+                        f, self.real, self.size("n"), self.matrix("wi", number),
+                        self.scratch[scratch], self.matrix(result, number),
+                    )  # fmt: skip
+
+        if not row.finite:
+            run()
+            return
+        count = self.arrays[row.matrix].size(f, self.batch_rank)
+        count = f.imul(count, 2 if self.is_complex else 1)
+        finite = emit_all_finite(f, self.real, self.scratch[row.finite], count)
+        info = self.matrix("info", number)
+        f.if_(finite, run, lambda: f.store(f.const(I32, -4), info))
+
+    def is_unused(self, result: str) -> bool:
+        """Whether LAPACK leaves a result alone."""
+        name = self.routine.unused.get(result)
+        return name is not None and chr(self.attributes[name].value) == "N"
+
+    def begin_results(self, copies: dict[str, str]) -> None:
+        """Emit the copies of operands into results, and the zeros of unused results."""
+        f = self.f
+        for result, operand in copies.items():
+            target, source = self.arrays[result], self.arrays[operand]
+            size = f.as_value(target.bytes(f))
+            differ = f.icmp("ne", target.data, source.data)
+            f.if_(differ, lambda t=target, s=source, n=size: f.memcpy(t.data, s.data, n))
+        for result in filter(self.is_unused, self.routine.unused):
+            array = self.arrays[result]
+            f.memset(array.data, 0, f.as_value(array.bytes(f)))
+
+    def body(self, copies: dict[str, str]) -> None:
+        """Emit the whole function."""
+        f = self.f
+        self.begin_results(copies)
+        batch: Index = 1
+        for size in self.arrays[self.routine.matrix].dims[:-2]:
+            batch = f.imul(batch, size)
+        f.if_(f.ieq(batch, 0), lambda: f.ret(f.const(I32, 0)))
+        if f.terminated:
+            return
+        block = self.allocate(self.query())
+        f.loop(0, batch, 1, [], self.one_matrix)
+        f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
+        f.ret(f.const(I32, 0))
+
+
+def result_names(row: Routine, is_complex: bool) -> dict[str, str]:
+    """Return result -> the operand that it begins as, or an empty text."""
+    text = (row.complex_results if is_complex else "") or row.results
+    return {name: source for name, _, source in (word.partition("=") for word in text.split())}
+
+
+def emit_adapter(
+    call: CallSite, row: Routine, function: str, attributes: dict[str, Attribute]
+) -> str:
+    """Return the module's text; it imports `function` and defines `SYMBOL`."""
+    module = ModuleBuilder(f"{call.target}.adapter")
+    f = module.function(SYMBOL, I32, [("frame", PTR)])
+    runtime, operands, results = read_frame(f, f.params[0], call)
+    names = result_names(row, operands[0].shape.dtype.is_complex)
+    arrays = dict(zip((*row.operands.split(), *names), (*operands, *results), strict=True))
+    adapter = Adapter(f, call, row, function, attributes, runtime, arrays)
+    adapter.body({result: operand for result, operand in names.items() if operand})
+    return module.text()

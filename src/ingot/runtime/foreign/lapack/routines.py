@@ -1,0 +1,140 @@
+"""The table of LAPACK targets: operands, results, and the arguments of the LAPACK routine.
+
+One row per routine; the adapter's code and the registry follow from it. An argument is one word:
+
+* `@uplo`: the character attribute `uplo`; `!left:LR`: a bool attribute, as one of two characters
+* `#low`: the integer attribute `low`
+* `=n`, `=5*k`, `=max(1,m)`: a 32-bit integer; `^m` is `=max(1,m)`, a leading dimension
+* `x_out`: this matrix of the batch, of the operand or result with that name; `x_out+1` one element
+  further; `a`: one that `scratch` declares
+* `work`, `rwork`, `iwork` and their lengths `lwork`, `lrwork`, `liwork`: as LAPACK asks for
+* `rwork[2*n]`: a workspace of that many elements; it has no length argument
+* `info`: the result `info`, or a place that nobody reads; `null`; `one`
+
+In an expression `x.rows`, `x.cols` and `tau.last` are dimensions (as in XLA, of the logical shape;
+matrices lie column-major), `m`, `n`, `k` those of the routine's matrix and the lesser of both.
+
+Source: jaxlib/cpu/lapack_kernels.cc, jax/_src/lax/linalg.py (0.10.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """One row.
+
+    Attributes:
+        name: of the real LAPACK routine without its type's letter.
+        operands: names of the operands.
+        results: names of the results; `x_out=x` begins as a copy of the operand `x`.
+        arguments: what LAPACK is given.
+        complex_name: of the routine on complex numbers, if it differs.
+        complex_arguments: what that is given, if it differs.
+        complex_results: its results, if they differ.
+        matrix: operand whose last two dimensions are `m` and `n` and the others the batch.
+        scratch: `a=x`: memory as large as one matrix of operand `x`; with `a:=x` its copy.
+        complex_scratch: that of the complex routine.
+        finite: a name; the routine runs if all of it is finite, otherwise `info` is -4.
+        unused: result -> attribute; the result is zero if the attribute is `N`.
+        unpack: (scratch, result): eigenvectors as LAPACK packs conjugate pairs -> complex.
+        refuses: attribute -> character that cannot be served.
+        is_blas: whether the function is BLAS.
+    """
+
+    name: str
+    operands: str
+    results: str
+    arguments: str
+    complex_name: str = ""
+    complex_arguments: str = ""
+    complex_results: str = ""
+    matrix: str = "x"
+    scratch: str = ""
+    complex_scratch: str = ""
+    finite: str = ""
+    unused: dict[str, str] = field(default_factory=dict[str, str])
+    unpack: tuple[tuple[str, str], ...] = ()
+    refuses: dict[str, str] = field(default_factory=dict[str, str])
+    is_blas: bool = False
+
+
+ROUTINES = (
+    Routine(
+        "trsm", "x y", "y_out=y", matrix="y", is_blas=True,
+        arguments="@side @uplo @trans_x @diag =m =n one x ^x.rows y_out ^m",
+    ),
+    Routine("getrf", "x", "x_out=x ipiv info", "=m =n x_out ^m ipiv info"),
+    Routine("geqrf", "x", "x_out=x tau", "=m =n x_out ^m tau work lwork info"),
+    Routine(
+        "geqp3", "x jpvt", "x_out=x jpvt_out=jpvt tau",
+        "=m =n x_out ^m jpvt_out tau work lwork info",
+        complex_arguments="=m =n x_out ^m jpvt_out tau work lwork rwork[2*n] info",
+    ),
+    Routine(
+        "orgqr", "x tau", "x_out=x", complex_name="ungqr",
+        arguments="=m =n =tau.last x_out ^m tau work lwork info",
+    ),
+    Routine(
+        "ormqr", "a tau c", "c_out=c", complex_name="unmqr", matrix="c",
+        arguments="!left:LR !transpose:TN =m =n =tau.last a ^a.rows tau c_out ^m work lwork info",
+        complex_arguments=(
+            "!left:LR !transpose:CN =m =n =tau.last a ^a.rows tau c_out ^m work lwork info"
+        ),
+    ),
+    Routine("potrf", "x", "x_out=x info", "@uplo =m x_out ^m info"),
+    Routine(
+        "gesdd", "x", "x_out=x s u vt info",
+        "@mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork iwork[8*k] info",
+        complex_arguments=(
+            "@mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork "
+            "rwork[max(5*k*k+7*k,2*max(m,n)*k+2*k*k+k)] iwork[8*k] info"
+        ),
+        unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"},
+    ),
+    Routine(
+        "gesvd", "x", "x_out=x s u vt info",
+        "@mode @mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork info",
+        complex_arguments=(
+            "@mode @mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork rwork[5*k] info"
+        ),
+        unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"},
+    ),
+    Routine(
+        "syevd", "x", "x_out=x w info", complex_name="heevd",
+        arguments="@mode @uplo =n x_out ^n w work lwork iwork liwork info",
+        complex_arguments="@mode @uplo =n x_out ^n w work lwork rwork lrwork iwork liwork info",
+    ),
+    Routine(
+        "geev", "x", "wr wi vl vr info",
+        "@compute_left @compute_right =n a ^n wr wi left ^n right ^n work lwork info",
+        complex_results="w vl vr info",
+        complex_arguments=(
+            "@compute_left @compute_right =n a ^n w vl ^n vr ^n work lwork rwork[2*n] info"
+        ),
+        scratch="a:=x left=x right=x", complex_scratch="a:=x", finite="a",
+        unused={"vl": "compute_left", "vr": "compute_right"},
+        unpack=(("left", "vl"), ("right", "vr")),
+    ),
+    Routine(
+        "gees", "x", "x_out=x vs wr wi selected info",
+        "@mode @sort null =n x_out ^n selected wr wi vs ^n work lwork null info",
+        complex_results="x_out=x vs w selected info",
+        complex_arguments=(
+            "@mode @sort null =n x_out ^n selected w vs ^n work lwork rwork[n] null info"
+        ),
+        unused={"vs": "mode"}, refuses={"sort": "S"},
+    ),
+    Routine("gehrd", "x", "x_out=x tau info", "=n #low #high x_out ^m tau work lwork info"),
+    Routine(
+        "sytrd", "x", "x_out=x d e tau info", complex_name="hetrd",
+        arguments="@uplo =n x_out ^m d e tau work lwork info",
+    ),
+    Routine(
+        "gtsv", "dl d du b", "dl_out=dl d_out=d du_out=du b_out=b info", matrix="b",
+        arguments="=m =n dl_out+1 d_out du_out b_out ^m info",
+    ),
+)  # fmt: skip
+"""Every LAPACK routine that JAX calls on CPU."""
