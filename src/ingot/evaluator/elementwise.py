@@ -239,7 +239,8 @@ def reduce_precision(op: Instruction, operands: Sequence[Any], context: Context)
 
     Source: xla/service/elemental_ir_emitter.cc, EmitReducePrecisionIR, line by line.
     """
-    wide = computed(operands[0])
+    # An f16 has an exponent of its own width; other narrow floats are rounded as the f32 they are.
+    wide = operands[0] if operands[0].dtype == np.float16 else computed(operands[0])
     element = element_of(wide)
     exponent_bits, mantissa_bits = op.attributes.exponent_bits, op.attributes.mantissa_bits
     source_exponent_bits = element.bits - 1 - element.mantissa

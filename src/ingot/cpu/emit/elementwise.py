@@ -209,11 +209,9 @@ def _clamp(op: Op) -> Value:
     low, value, high = op.args
     f = op.f
     if op.dtype.is_float:
-        raised = f.select(f.fcmp("olt", value, low), low, value)
-        held = f.select(f.fcmp("ogt", raised, high), high, raised)
-        # A NaN bound makes the result NaN, as min and max would.
-        held = f.select(f.fcmp("uno", low, low), low, held)
-        return f.select(f.fcmp("uno", high, high), high, held)
+        # The order of +0 and -0, and NaN of any operand, as maximum and minimum have them.
+        raised = f.intrinsic("llvm.maximum", value.type, [low, value])
+        return f.intrinsic("llvm.minimum", value.type, [raised, high])
     if op.dtype is PRED:
         return f.and_(f.or_(low, value), high)
     sign = "s" if op.dtype.is_signed else "u"

@@ -18,13 +18,17 @@ _STEP_BITS = {True: 28, False: 52}
 def remainder(m: MathEmitter, x: Value, y: Value) -> Value:
     """Return x - y * trunc(x / y), exactly; NaN for y = 0 or infinite x, x for infinite y."""
     if not m.is_f32:
-        return _remainder(m, x, y, from_f32=False)
+        rest, undefined = _remainder(m, x, y, from_f32=False)
+        return m.select(undefined, NAN, m.copysign(rest, x))
     wide = m.over(F64)
     operands = [m.builder.fpext(item, wide.type) for item in (x, y)]
-    return m.builder.fptrunc(_remainder(wide, *operands, from_f32=True), m.type)
+    rest, undefined = _remainder(wide, *operands, from_f32=True)
+    # The sign in f32: LLVM would round the sign's f64 to f16 by a library call.
+    return m.select(undefined, NAN, m.copysign(m.builder.fptrunc(rest, m.type), x))
 
 
-def _remainder(m: MathEmitter, x: Value, y: Value, from_f32: bool) -> Value:
+def _remainder(m: MathEmitter, x: Value, y: Value, from_f32: bool) -> tuple[Value, Value]:
+    """Return the rest's size, and where it is not defined."""
     builder = m.builder
     dividend, divisor = m.abs(x), m.abs(y)
     undefined = builder.or_(m.compare("ueq", dividend, INFINITY), m.compare("ueq", divisor, 0.0))
@@ -41,7 +45,7 @@ def _remainder(m: MathEmitter, x: Value, y: Value, from_f32: bool) -> Value:
         return [_step(m, values[0], divisor, steps)]
 
     (rest,) = builder.while_([dividend], unfinished, step)
-    return m.select(undefined, NAN, m.copysign(rest, x))
+    return rest, undefined
 
 
 def _step(m: MathEmitter, rest: Value, divisor: Value, steps: int) -> Value:
