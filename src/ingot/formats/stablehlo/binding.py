@@ -30,7 +30,10 @@ class Mlir:
     ir: Any
     stablehlo: Any
     extension: Any
+    func: Any
     passmanager: Any
+    chlo: Any
+    sdy: Any
 
 
 @cache
@@ -40,7 +43,15 @@ def mlir() -> Mlir:
     Raises:
         UnsupportedError: jaxlib is not installed (INGOT0350).
     """
-    names = ("ir", "dialects.stablehlo", "_mlir_libs._jax_mlir_ext", "passmanager")
+    names = (
+        "ir",
+        "dialects.stablehlo",
+        "_mlir_libs._jax_mlir_ext",
+        "dialects.func",
+        "passmanager",
+        "dialects.chlo",
+        "dialects.sdy",
+    )
     try:
         return Mlir(*(importlib.import_module(f"jaxlib.mlir.{name}") for name in names))
     except ImportError as error:
@@ -71,7 +82,8 @@ def new_context() -> Any:
     context.load_all_available_dialects()
     # What is not known is refused by name, with a way out, when it is converted.
     context.allow_unregistered_dialects = True
-    library.stablehlo.register_dialect(context)
+    for dialect in (library.stablehlo, library.chlo, library.sdy):
+        dialect.register_dialect(context)
     return context
 
 
@@ -93,6 +105,36 @@ def parse_mlir(data: str | bytes) -> Any:
                 code="INGOT0120",
                 hint="it must be a module as MLIR text, MLIR bytecode or a portable artifact",
             ) from error
+
+
+def legalized(op: Any, pipeline: str) -> Any:
+    """Return a module whose function `main` is `op` alone, after MLIR's passes `pipeline`.
+
+    Raises:
+        Exception: MLIR cannot legalize the op (the bindings raise several classes).
+    """
+    library = mlir()
+    _register_passes()
+    ir, func = library.ir, library.func
+    with op.context, ir.Location.unknown():
+        module = ir.Module.create()
+        inputs = [operand.type for operand in op.operands]
+        outputs = [result.type for result in op.results]
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("main", ir.FunctionType.get(inputs, outputs))
+        block = function.add_entry_block()
+        with ir.InsertionPoint(block):
+            copy = op.clone()
+            for number, argument in enumerate(block.arguments):
+                copy.operation.operands[number] = argument
+            func.ReturnOp(list(copy.operation.results))
+        library.passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+    return module
+
+
+@cache
+def _register_passes() -> None:
+    mlir().stablehlo.register_stablehlo_passes()
 
 
 def _artifact(context: Any, data: bytes) -> Any:

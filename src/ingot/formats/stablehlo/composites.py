@@ -1,16 +1,20 @@
-"""CHLO ops and composites that Ingot has itself.
+"""CHLO ops and composites: the native op where there is one, else the decomposition.
 
-JAX writes `chlo.top_k`, `chlo.erf` … as `stablehlo.composite` with a decomposition; MLIR text may
-hold the CHLO op itself, and older artifacts a custom call `mhlo.topk`. Each is the native op where
-the op table has one for these operands, and its decomposition otherwise.
+JAX writes `chlo.top_k`, `chlo.erf` … as `stablehlo.composite`, with a function that does the same;
+MLIR text may hold the CHLO op itself, and older artifacts a custom call `mhlo.topk`. Where the op
+table has no such op for these operands, a composite calls its function, and MLIR's own passes
+rewrite a CHLO op (or a deprecated op of StableHLO) to ops that Ingot reads.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ingot.formats.stablehlo.binding import legalized
+from ingot.formats.stablehlo.calls import call_computation
 from ingot.formats.stablehlo.scope import Converter, Results, Site
-from ingot.hlo.opdef import NoAttributes, OpDef, table
+from ingot.hlo.computation import Computation
+from ingot.hlo.opdef import NoAttributes, OpDef, OpView, table
 from ingot.hlo.opset.elementwise import AccuracyAttributes
 from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.support.diagnostics import VerifyError
@@ -18,6 +22,20 @@ from ingot.support.diagnostics import VerifyError
 _DIALECTS = ("chlo.", "mhlo.")
 # CHLO's or MHLO's name where it is not the opcode.
 _OPCODES = {"top_k": "topk"}
+# Every op of CHLO.
+_CHLO = """
+    acos acosh asin asinh atan atanh _asin_acos_kernel bessel_i1e broadcast_add broadcast_and
+    broadcast_atan2 broadcast_compare broadcast_complex broadcast_divide broadcast_maximum
+    broadcast_minimum broadcast_multiply broadcast_next_after broadcast_or broadcast_polygamma
+    broadcast_power broadcast_remainder broadcast_select broadcast_shift_left
+    broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor
+    broadcast_zeta conj constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf
+    lgamma mulhi next_after polygamma ragged_dot scan sinh square tan top_k zeta
+"""
+# Ops of StableHLO that its specification no longer has.
+_DEPRECATED = ("einsum", "unary_einsum", "torch_index_select", "cross-replica-sum")
+_CHLO_PASSES = "func.func(chlo-legalize-to-stablehlo)"
+_DEPRECATED_PASSES = "func.func(stablehlo-legalize-deprecated-ops)"
 
 
 def native(site: Site, name: str, attributes: dict[str, Any]) -> Results | None:
@@ -39,8 +57,6 @@ def _takes(site: Site, definition: OpDef) -> bool:
     """Whether the native op takes these operands and gives the declared result."""
     if len(site.operands) != definition.arity[0] or len(site.op.results) != 1:
         return False
-    from ingot.hlo.opdef import OpView
-
     shapes = tuple(operand.shape for operand in site.operands)
     try:
         found = definition.infer(OpView(definition.name, shapes, definition.attributes()))
@@ -56,4 +72,46 @@ def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
     return site.elements(made)
 
 
-CONVERTERS: dict[str, Converter] = {}
+# ---- ops that MLIR rewrites
+
+
+def _chlo(site: Site) -> Results:
+    given = {name: site.attributes[name] for name in site.attributes}
+    found = native(site, site.name, given)
+    return found if found is not None else _rewritten(site, _CHLO_PASSES)
+
+
+def _deprecated(site: Site) -> Results:
+    return _rewritten(site, _DEPRECATED_PASSES)
+
+
+def _rewritten(site: Site, passes: str) -> Results:
+    """Call what MLIR's passes make of the op."""
+    conversion = site.conversion
+    attributes = tuple((name, site.attributes[name]) for name in site.attributes)
+    key = (site.name, tuple(operand.type for operand in site.op.operands), attributes)
+    if site.op.regions:
+        made = _rewrite(site, passes)
+    else:
+        made = conversion.rewritten.get(key)
+        if made is None:
+            made = conversion.rewritten[key] = _rewrite(site, passes)
+    return call_computation(site, made, site.operands)
+
+
+def _rewrite(site: Site, passes: str) -> Computation:
+    try:
+        module = legalized(site.op, passes)
+    except Exception as error:  # The bindings raise several classes.
+        raise site.unsupported(f"MLIR cannot rewrite it: {error}") from error
+    function = module.body.operations[0].operation
+    for view in function.regions[0].blocks[0].operations:
+        if view.operation.name == site.name:
+            raise site.unsupported("neither Ingot nor MLIR's passes have a rewrite for it")
+    site.conversion.keep_alive.append(module)
+    name = site.name.partition(".")[2]
+    return site.conversion.convert_function(function, name)
+
+
+CONVERTERS: dict[str, Converter] = {f"chlo.{name}": _chlo for name in _CHLO.split()}
+CONVERTERS |= {f"stablehlo.{name}": _deprecated for name in _DEPRECATED}

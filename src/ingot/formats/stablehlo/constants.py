@@ -79,7 +79,7 @@ def _text(op: Any) -> str:
 
 def _from_text(op: Any, shape: Shape) -> np.ndarray[Any, Any]:
     numbers = _numbers(_text(op), shape)
-    if numbers.size == 1:
+    if numbers.size == 1 and shape.dims:
         return np.broadcast_to(numbers, shape.static_dims)
     return numbers
 

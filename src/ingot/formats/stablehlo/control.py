@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.formats.stablehlo.calls import call_function, results_of
 from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.conversion import packed
 from ingot.formats.stablehlo.scope import Captures, Converter, Results, Scope, Site
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import find
-from ingot.hlo.opset.control import CallAttributes, ConditionalAttributes, WhileAttributes
+from ingot.hlo.opdef import NO_ATTRIBUTES, find
+from ingot.hlo.opset.control import ConditionalAttributes, WhileAttributes
 from ingot.hlo.shape import Shape
 
 
@@ -73,32 +74,26 @@ def _conditional(site: Site) -> Results:
     attributes = ConditionalAttributes(tuple(branches))
     operands = (site.operands[0], *states)
     made = site.emit(find("conditional"), operands, attributes, branches[0].root.shape)
-    return _results(site, made)
-
-
-def _results(site: Site, made: Instruction) -> Results:
-    """Return a call's results; a call that gives nothing is kept by nobody, as in HLO."""
-    if len(site.op.results) == 1:
-        return made
-    return [site.scope.element(made, n, part) for n, part in enumerate(made.shape.elements)]
-
-
-def call(site: Site, function: str, operands: list[Instruction]) -> Results:
-    """Add a call of the function `function`."""
-    called = site.conversion.function(function)
-    attributes = CallAttributes(called)
-    return _results(site, site.emit(find("call"), operands, attributes, called.root.shape))
+    return results_of(site, made)
 
 
 def _call(site: Site) -> Results:
-    return call(site, site.attributes["callee"].value, site.operands)
+    return call_function(site, site.attributes["callee"].value)
+
+
+def _optimization_barrier(site: Site) -> Results:
+    """HLO's barrier has one operand: several are a tuple."""
+    if len(site.operands) == 1:
+        return site.add(find("opt-barrier"))
+    state = site.tuple_of(site.operands)
+    return results_of(site, site.emit(find("opt-barrier"), (state,), NO_ATTRIBUTES, state.shape))
 
 
 def _composite(site: Site) -> Results:
     found = native(site, site.attributes["name"].value, _composite_attributes(site))
     if found is not None:
         return found
-    return call(site, site.attributes["decomposition"].value, site.operands)
+    return call_function(site, site.attributes["decomposition"].value)
 
 
 def _composite_attributes(site: Site) -> dict[str, Any]:
@@ -111,6 +106,7 @@ CONVERTERS: dict[str, Converter] = {
     "stablehlo.while": _while,
     "stablehlo.if": _conditional,
     "stablehlo.case": _conditional,
+    "stablehlo.optimization_barrier": _optimization_barrier,
     "func.call": _call,
     "stablehlo.composite": _composite,
 }

@@ -34,6 +34,8 @@ class Conversion:
         types: shapes by MLIR type.
         locations: metadata by MLIR location.
         reducers: one-op reducers that are already there, by what they do.
+        rewritten: computations of ops that MLIR's passes rewrote, by op, types and attributes.
+        keep_alive: MLIR modules whose values are in use.
     """
 
     def __init__(self, mlir_module: Any) -> None:
@@ -42,6 +44,8 @@ class Conversion:
         self.types = Types()
         self.locations = Locations()
         self.reducers: dict[Any, Computation] = {}
+        self.rewritten: dict[Any, Computation] = {}
+        self.keep_alive: list[Any] = []
         self._table = converters()
         self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation | None] = {}

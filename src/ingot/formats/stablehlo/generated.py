@@ -38,10 +38,7 @@ NAMED: dict[str, tuple[str, dict[str, str]]] = {
     "batch_norm_inference": ("batch-norm-inference", {}),
     "batch_norm_training": ("batch-norm-training", {}),
     "batch_norm_grad": ("batch-norm-grad", {}),
-    "optimization_barrier": ("opt-barrier", {}),
     "create_token": ("after-all", {}),
-    "infeed": ("infeed", {}),
-    "outfeed": ("outfeed", {}),
 }
 
 Read = Callable[[Site], Any]
