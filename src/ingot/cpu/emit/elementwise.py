@@ -12,11 +12,11 @@ from typing import Any
 
 from ingot.cpu.emit.conversions import bitcast_convert, convert
 from ingot.cpu.emit.types import complex_of, complex_part, round_to
-from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.dtype import F16, PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.math import MATH
+from ingot.llvm.math import MATH, half
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 from ingot.support.diagnostics import UnsupportedError
@@ -286,15 +286,18 @@ def _bitcast_convert(op: Op) -> Value:
 def _reduce_precision(op: Op) -> Value:
     """Round to fewer exponent and mantissa bits. Source: XLA's EmitReducePrecisionIR."""
     f = op.f
-    wide = op.x.type.element is lt.F64
-    bits_type = vector(lt.I64 if wide else lt.I32, op.x.type.lanes)
-    mantissa, exponent = (52, 11) if wide else (23, 8)
+    # An f16 is in its own bits here, for its denormals; its conversions by integers are exact.
+    x = half.narrow(f, op.x, lt.F16, has_f16c=False) if op.dtype is F16 else op.x
+    integer, mantissa, exponent = {
+        lt.F16: (lt.I16, 10, 5), lt.F32: (lt.I32, 23, 8), lt.F64: (lt.I64, 52, 11),
+    }[x.type.element]  # fmt: skip
+    bits_type = vector(integer, x.type.lanes)
     keep, keep_exponent = op.attributes.mantissa_bits, op.attributes.exponent_bits
 
     def number(value: int) -> Value:
         return f.const(bits_type, value)
 
-    bits = f.bitcast(op.x, bits_type)
+    bits = f.bitcast(x, bits_type)
     if keep < mantissa:
         dropped = mantissa - keep
         lowest = f.and_(f.lshr(bits, number(dropped)), number(1))
@@ -308,7 +311,9 @@ def _reduce_precision(op: Op) -> Value:
         field = f.and_(bits, number(mask))
         bits = f.select(f.icmp("ugt", field, number(most)), f.or_(sign, number(mask)), bits)
         bits = f.select(f.icmp("ule", field, number(least)), sign, bits)
-    result = f.bitcast(bits, op.x.type)
+    result = f.bitcast(bits, x.type)
+    if op.dtype is F16:
+        result = half.widen(f, result, has_f16c=False)
     return f.select(f.fcmp("uno", op.x, op.x), op.x, result)
 
 
