@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ingot.evaluator import complex_numbers
+
 # Registers the other parts of the family.
 from ingot.evaluator import rounding as rounding
 from ingot.evaluator import transcendental as transcendental
@@ -42,6 +44,8 @@ def _is_integer(value: Array) -> bool:
 
 
 def _divide(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "c":
+        return complex_numbers.divide(x, y)
     if not _is_integer(x):
         return np.asarray(x / y)
     negates = (y == -1) if x.dtype.kind == "i" else np.zeros(y.shape, np.bool_)
@@ -80,8 +84,7 @@ def _clamp(low: Array, x: Array, high: Array) -> Array:
 
 def _sign(x: Array) -> Array:
     if x.dtype.kind == "c":
-        size = np.abs(x)
-        return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+        return complex_numbers.sign(x)
     if x.dtype.kind == "f":
         return np.where((x == 0) | np.isnan(x), x, np.copysign(np.ones_like(x), x))
     return np.sign(x)

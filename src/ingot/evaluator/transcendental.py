@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.evaluator import complex_numbers
 from ingot.evaluator.numbers import computed, doubled, rounded
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.dtype import DType
@@ -38,19 +39,35 @@ def _erf(x: Array) -> Array:
     return flat.reshape(x.shape)
 
 
+def _reciprocal(x: Array) -> Array:
+    return complex_numbers.divide(np.ones_like(x), x) if x.dtype.kind == "c" else 1 / x
+
+
 def _logistic(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+    return _reciprocal(1 + np.exp(-x))
 
 
 def _rsqrt(x: Array) -> Array:
-    return 1 / np.sqrt(x)
+    return _reciprocal(np.sqrt(x))
+
+
+def _or_complex(
+    function: Callable[..., Array], on_complex: Callable[..., Array]
+) -> Callable[..., Array]:
+    def either(*operands: Array) -> Array:
+        return (on_complex if operands[0].dtype.kind == "c" else function)(*operands)
+
+    return either
+
+
+_power = _or_complex(np.power, complex_numbers.power)
 
 
 _register("acos", np.arccos)
 _register("acosh", np.arccosh)
 _register("asin", np.arcsin)
 _register("asinh", np.arcsinh)
-_register("atan2", np.arctan2)
+_register("atan2", _or_complex(np.arctan2, complex_numbers.atan2))
 _register("atanh", np.arctanh)
 _register("cbrt", np.cbrt)
 _register("cosh", np.cosh)
@@ -59,7 +76,7 @@ _register("erf", _erf)
 _register("exponential", np.exp)
 _register("exponential-minus-one", np.expm1)
 _register("log", np.log)
-_register("log-plus-one", np.log1p)
+_register("log-plus-one", _or_complex(np.log1p, complex_numbers.log_plus_one))
 _register("logistic", _logistic)
 _register("rsqrt", _rsqrt)
 _register("sine", np.sin)
@@ -75,7 +92,7 @@ def power(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     base, exponent = operands
     if op.shape.dtype.is_integer:
         return rounded(_integer_power(computed(base), computed(exponent)), op.shape.dtype)
-    return _narrowed(np.power(doubled(base), doubled(exponent)), op.shape.dtype)
+    return _narrowed(_power(doubled(base), doubled(exponent)), op.shape.dtype)
 
 
 def _integer_power(base: Array, exponent: Array) -> Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from ingot.hlo.dtype import F32
 from ingot.passes.expand.complex_expander.numbers import (
     INFINITY,
     Complex,
@@ -29,10 +30,13 @@ from ingot.passes.expand.complex_expander.numbers import (
 SATURATED = 20.0
 """tanh is 1 in f64 beyond this."""
 
+FAR = 1e18
+"""1 is nothing beside the square of this (in f32; of its square in f64)."""
 
-def _unless_zero(part: Real, otherwise: Real) -> Real:
-    """Return `otherwise`, but where `part` is zero that zero: it beats infinities and NaN."""
-    return part.is_zero.choose(part, otherwise)
+
+def _zero_times(part: Real, product: Real) -> Real:
+    """Return a product with (a function of) `part`: a zero beats infinities and NaN."""
+    return (part.is_zero & product.is_nan).choose(part, product)
 
 
 # ---- sign, roots
@@ -78,7 +82,8 @@ def exponential(z: Complex) -> Complex:
     """e^x (cos y + i sin y)."""
     size = z.re.apply("exponential")
     re, im = size * z.im.apply("cosine"), size * z.im.apply("sine")
-    return Complex(re, _unless_zero(z.im, im))
+    gone = z.re.compare("EQ", -INFINITY) & re.is_nan
+    return Complex(gone.choose(size, re), gone.choose(size, _zero_times(z.im, im)))
 
 
 def exponential_minus_one(z: Complex) -> Complex:
@@ -88,7 +93,7 @@ def exponential_minus_one(z: Complex) -> Complex:
     cosine_less = half * half * -2.0
     re = less * z.im.apply("cosine") + cosine_less
     im = z.re.apply("exponential") * z.im.apply("sine")
-    return Complex(z.im.is_zero.choose(less, re), _unless_zero(z.im, im))
+    return Complex(z.im.is_zero.choose(less, re), _zero_times(z.im, im))
 
 
 def log(z: Complex) -> Complex:
@@ -136,7 +141,7 @@ def sinh(z: Complex) -> Complex:
     """Return sinh x cos y + i cosh x sin y."""
     re = z.re.apply("sinh") * z.im.apply("cosine")
     im = z.re.apply("cosh") * z.im.apply("sine")
-    return Complex(_unless_zero(z.re, re), _unless_zero(z.im, im))
+    return Complex(_zero_times(z.re, re), _zero_times(z.im, im))
 
 
 def cosh(z: Complex) -> Complex:
@@ -166,8 +171,8 @@ def tanh(z: Complex) -> Complex:
     re = b * (s * s + 1.0).apply("sqrt") * s / below
     flat = z.re.magnitude.compare("GT", SATURATED) & (z.re.is_infinite | t.is_nan.apply("not"))
     re = flat.choose(z.re.signed(1.0), re)
-    im = z.re.is_infinite.choose(z.im.signed(0.0), t / below)
-    return Complex(_unless_zero(z.re, re), _unless_zero(z.im, im))
+    im = z.re.is_infinite.choose(t.signed(0.0), t / below)
+    return Complex(_zero_times(z.re, re), _zero_times(z.im, im))
 
 
 def tan(z: Complex) -> Complex:
@@ -178,25 +183,42 @@ def tan(z: Complex) -> Complex:
 # ---- their inverses
 
 
+def _far(z: Complex, bound: float) -> Real:
+    """Whether z is so large that z^2 + 1 is z^2; `bound` in f32, its square in f64."""
+    limit = bound if z.re.value.shape.dtype is F32 else bound * bound
+    return z.re.magnitude.apply("maximum", z.im.magnitude).compare("GT", limit) | (
+        z.re.is_infinite | z.im.is_infinite
+    )
+
+
+def _log_twice(z: Complex) -> Real:
+    return log(z).re + math.log(2.0)
+
+
 def asin(z: Complex) -> Complex:
-    """Kahan's CASIN."""
+    """Kahan's CASIN; far out, i log(2z) turned."""
     less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
     re = z.re.apply("atan2", less.re * more.re - less.im * more.im)
-    return Complex(re, (less.re * more.im - less.im * more.re).apply("asinh"))
+    near = Complex(re, (less.re * more.im - less.im * more.re).apply("asinh"))
+    far = Complex(z.re.apply("atan2", z.im.magnitude), z.im.signed(_log_twice(z)))
+    return choose(_far(z, FAR), far, near)
 
 
 def acos(z: Complex) -> Complex:
-    """Kahan's CACOS."""
+    """Kahan's CACOS; far out, i log(2z)."""
     less, more = sqrt((-z).plus(1.0)), sqrt(z.plus(1.0))
     re = less.re.apply("atan2", more.re) * 2.0
-    return Complex(re, (more.re * less.im - more.im * less.re).apply("asinh"))
+    near = Complex(re, (more.re * less.im - more.im * less.re).apply("asinh"))
+    far = Complex(z.im.magnitude.apply("atan2", z.re), (-z.im).signed(_log_twice(z)))
+    return choose(_far(z, FAR), far, near)
 
 
 def acosh(z: Complex) -> Complex:
-    """Kahan's CACOSH."""
+    """Kahan's CACOSH; far out, log(2z)."""
     less, more = sqrt(z.plus(-1.0)), sqrt(z.plus(1.0))
     re = (less.re * more.re + less.im * more.im).apply("asinh")
-    return Complex(re, less.im.apply("atan2", more.re) * 2.0)
+    near = Complex(re, less.im.apply("atan2", more.re) * 2.0)
+    return choose(_far(z, FAR), Complex(_log_twice(z), angle(z)), near)
 
 
 def asinh(z: Complex) -> Complex:
@@ -206,13 +228,13 @@ def asinh(z: Complex) -> Complex:
 
 def atanh(z: Complex) -> Complex:
     """log1p(4x / ((1-x)^2 + y^2)) / 4 + i atan2(2y, (1-x)(1+x) - y^2) / 2."""
-    less, more = -z.re + 1.0, z.re + 1.0
-    square = z.im * z.im
-    re = (z.re * 4.0 / (less * less + square)).apply("log-plus-one") * 0.25
-    im = (z.im * 2.0).apply("atan2", less * more - square) * 0.5
-    far = z.re.is_infinite | z.im.is_infinite
-    re = far.choose(z.re.signed(0.0), re)
-    return Complex(re, far.choose(z.im.signed(math.pi / 2), im))
+    size = z.re.magnitude
+    less, square = -size + 1.0, z.im * z.im
+    re = (size * 4.0 / (less * less + square)).apply("log-plus-one") * 0.25
+    im = (z.im * 2.0).apply("atan2", less * (size + 1.0) - square) * 0.5
+    far = _far(z, FAR)
+    re = far.choose(z.re.constant(0.0), re)
+    return Complex(z.re.signed(re), far.choose(z.im.signed(math.pi / 2), im))
 
 
 def atan2(y: Complex, x: Complex) -> Complex:

@@ -307,7 +307,8 @@ def _element(site: Site) -> Form:
     form = site.form(0)
     if isinstance(form, Instruction):
         return site.instruction
-    return site.forms.elements(form).elements[site.instruction.attributes.index]
+    index: int = site.instruction.attributes.index
+    return site.forms.elements(form).elements[index]
 
 
 RULES: dict[str, Rule] = {
