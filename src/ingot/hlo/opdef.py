@@ -40,6 +40,7 @@ FAMILIES = (
     "dots",
     "dynamic",
     "transforms",
+    "linalg",
 )
 
 

@@ -1,0 +1,82 @@
+"""Evaluates linear algebra by the textbook: one row or column after the other.
+
+In f32 at least; the other triangle of a Cholesky factor is zero, and a matrix that is not positive
+definite gives NaN throughout, as XLA's expansions do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.numbers import rounded
+from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.linalg import TriangularSolveAttributes
+
+
+@evaluates("cholesky")
+def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Column by column: each has the root of what is left of its diagonal element."""
+    a = _wide(operands[0], op.shape.dtype)
+    a = a if op.attributes.lower else _adjoint(a)
+    factor = np.zeros_like(a)
+    with np.errstate(all="ignore"):
+        for place in range(a.shape[-1]):
+            row = factor[..., place, :place]
+            left = a[..., place:, place] - np.einsum(
+                "...ij,...j->...i", factor[..., place:, :place], np.conj(row)
+            )
+            root = np.sqrt(left[..., 0].real)
+            factor[..., place:, place] = left / root[..., None]
+            factor[..., place, place] = root
+        diagonal = np.diagonal(factor, axis1=-2, axis2=-1).real
+        positive = (diagonal > 0).all(axis=-1)
+        factor = np.where(positive[..., None, None], factor, np.nan)
+    factor = factor if op.attributes.lower else _adjoint(factor)
+    return _narrow(factor, op.shape.dtype)
+
+
+@evaluates("triangular-solve")
+def triangular_solve(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """Substitution: the first unknown, then the next with what is known put in."""
+    given: TriangularSolveAttributes = op.attributes
+    a, b = (_wide(operand, op.shape.dtype) for operand in operands)
+    a = np.tril(a) if given.lower else np.triu(a)
+    if given.transpose_a != "NO_TRANSPOSE":
+        a = _transpose(a) if given.transpose_a == "TRANSPOSE" else _adjoint(a)
+    lower = given.lower == (given.transpose_a == "NO_TRANSPOSE")
+    if not given.left_side:
+        # x a = b  <=>  a^T x^T = b^T
+        a, b, lower = _transpose(a), _transpose(b), not lower
+    x = np.zeros_like(b)
+    order = range(a.shape[-1])
+    with np.errstate(all="ignore"):
+        for place in order if lower else reversed(order):
+            known = slice(0, place) if lower else slice(place + 1, None)
+            left = b[..., place, :] - np.einsum(
+                "...j,...jk->...k", a[..., place, known], x[..., known, :]
+            )
+            diagonal = a[..., place, place, None]
+            x[..., place, :] = left if given.unit_diagonal else left / diagonal
+    return _narrow(x if given.left_side else _transpose(x), op.shape.dtype)
+
+
+def _transpose(x: Array) -> Array:
+    return np.swapaxes(x, -1, -2)
+
+
+def _adjoint(x: Array) -> Array:
+    return np.conj(_transpose(x))
+
+
+def _wide(x: Any, element: DType) -> Array:
+    small = element.is_float and element.bits < 32
+    return np.asarray(x, np.float32 if small else element.numpy)
+
+
+def _narrow(x: Array, element: DType) -> Array:
+    return rounded(x, element) if element.is_float else x.astype(element.numpy)
