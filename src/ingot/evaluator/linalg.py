@@ -33,8 +33,8 @@ def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
             root = np.sqrt(left[..., 0].real)
             factor[..., place:, place] = left / root[..., None]
             factor[..., place, place] = root
-        diagonal = np.diagonal(factor, axis1=-2, axis2=-1).real
-        positive = (diagonal > 0).all(axis=-1)
+        diagonal: Array = np.einsum("...ii->...i", factor)
+        positive: Array = np.all(np.real(diagonal) > 0, axis=-1)
         factor = np.where(positive[..., None, None], factor, np.nan)
     factor = factor if op.attributes.lower else _adjoint(factor)
     return _narrow(factor, op.shape.dtype)

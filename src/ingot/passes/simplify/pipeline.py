@@ -11,12 +11,15 @@ from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
+from ingot.passes.expand.linalg import LinalgExpander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
+from ingot.passes.expand.pipeline import RUNTIME_OPS
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
 from ingot.passes.expand.scans import ScanExpander
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
 from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.topk import TopKExpander
+from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
 from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
 from ingot.passes.simplify.calls import (
     CallInliner,
@@ -50,7 +53,10 @@ FIXED_POINT = FixedPoint(
 EXPANSION = Pipeline(
     "expansion",
     (
+        RUNTIME_OPS,
         ShardingRemover(),
+        LinalgExpander(),
+        CustomCallLayouts(),
         TopKExpander(),
         ComparisonExpander(),
         RngBitGeneratorExpander(),
@@ -84,6 +90,9 @@ ORDER = (
         "algsimp",
         "what the expansion leaves to fold (keys of the rounds, sizes) is folded once",
     ),
+    Order("linalg-expander", "custom-call-layouts", "its calls want column-major matrices"),
+    Order("linalg-expander", "complex-expander", "it selects among complex numbers"),
+    Order("linalg-expander", "float-normalization", "it computes on f32 in their place"),
     Order("topk-expander", "comparison-expander", "its comparator asks for the total order"),
     Order(
         "select-and-scatter-expander",

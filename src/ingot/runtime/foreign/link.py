@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from ingot.artifact.artifact import call_symbol
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite, LinkedCall
+from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.support.diagnostics import UnsupportedError
+
+# Here, and not when a call is linked: a user's target of the same name comes later and replaces it.
+register_builtin_targets()
 
 _NEAR = 12
 """Registered names that an error lists."""

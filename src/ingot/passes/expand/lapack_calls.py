@@ -1,0 +1,91 @@
+"""Custom calls of LAPACK targets, as expanders write them.
+
+LAPACK's matrices are column-major. A pass that wants a matrix as it is written asks for `columns`
+and leaves the transposes to `custom-call-layouts`; one that can do with the transposed problem
+(a triangular factor is the other factor of the transpose) hands the rows over as columns: no
+element moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.call_layouts import Order, note_orders, row_major
+from ingot.hlo.custom_calls import set_config
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S32, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Layout, Shape
+
+_LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+Dims = tuple[int | Dim, ...]
+
+
+def lapack_element(element: DType) -> DType:
+    """Return the element type in which LAPACK computes for `element`."""
+    return element if element.name in _LETTERS else _F32
+
+
+_F32 = Shape.array("f32", ()).dtype
+
+
+def lapack_call(
+    build: Builder,
+    routine: str,
+    operands: Sequence[Instruction],
+    results: Sequence[Shape],
+    attributes: dict[str, str] | None = None,
+    *,
+    aliases: str = "",
+    columns: bool = True,
+) -> list[Instruction]:
+    """Add a call of `lapack_<letter><routine>_ffi` and return its results.
+
+    Args:
+        build: where to.
+        routine: LAPACK's name without the type's letter.
+        operands: the operands.
+        results: shapes of the results, as they are in HLO.
+        attributes: attribute -> character.
+        aliases: `output_to_operand_aliasing`.
+        columns: matrices are written in HLO as LAPACK takes them; otherwise LAPACK is given their
+            rows as columns, which is the transpose.
+    """
+    rank = max(operand.shape.rank for operand in operands)
+    shapes = [operand.shape for operand in operands]
+    if columns:
+        results = [_with_columns(shape, rank) for shape in results]
+        shapes = [_with_columns(shape, rank) for shape in shapes]
+    call = build.custom_call(
+        *operands,
+        shape=results[0] if len(results) == 1 else Shape.tuple(tuple(results)),
+        custom_call_target=f"lapack_{_LETTERS[operands[0].shape.dtype.name]}{routine}_ffi",
+        operand_layout_constraints="{" + ", ".join(map(str, shapes)) + "}",
+        output_to_operand_aliasing=aliases,
+        api_version="API_VERSION_TYPED_FFI",
+    )
+    if attributes:
+        inner = ", ".join(f"{name} = {ord(c)} : ui8" for name, c in sorted(attributes.items()))
+        set_config(call, "{" + inner + "}")
+    if not columns:
+        note_orders(call, [_order(s, rank) for s in shapes], [_order(s, rank) for s in results])
+    if len(results) == 1:
+        return [call]
+    return [build.element_of(call, number) for number in range(len(results))]
+
+
+def succeeded(build: Builder, info: Instruction, dims: Dims) -> Instruction:
+    """Add `info == 0` of each matrix, broadcast over its elements to `dims`."""
+    ok = build.compare(info, build.full(0, Shape.array(S32, info.shape.dims)), direction="EQ")
+    return build.broadcast_to(ok, dims, tuple(range(info.shape.rank)))
+
+
+def _order(shape: Shape, rank: int) -> Order:
+    if shape.rank < rank:
+        return row_major(shape.rank)
+    return (rank - 2, rank - 1, *range(rank - 3, -1, -1))
+
+
+def _with_columns(shape: Shape, rank: int) -> Shape:
+    return Shape.array(shape.dtype, shape.dims, Layout(_order(shape, rank)))

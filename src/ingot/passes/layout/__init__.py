@@ -1,0 +1,1 @@
+"""Layouts: made explicit where they are visible, at custom calls."""

@@ -1,0 +1,94 @@
+"""The custom-call-layouts pass: transposes around calls that want other orders than row-major.
+
+In Ingot a value is dense row-major whatever its layout says. A custom call with layouts takes and
+gives other orders: this pass transposes its operands before and its results after, gives the call
+the permuted shapes, and notes in it how the dimensions that its target knows lie in them
+(`ingot.hlo.call_layouts`). The transposes are ordinary ops, which fuse with what is beside them.
+
+Invariant: afterwards the buffers of every custom call are dense row-major arrays of its shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.call_layouts import (
+    Order,
+    layout_orders,
+    logical_dims,
+    note_orders,
+    noted_orders,
+    physical_dims,
+    row_major,
+)
+from ingot.hlo.custom_calls import is_foreign_call
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCallLayouts(Pass):
+    """Makes the layouts of custom calls explicit."""
+
+    name: ClassVar[str] = "custom-call-layouts"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in computation.instructions:
+                if is_foreign_call(item) and _moves(item):
+                    _make_explicit(item)
+                    changed = True
+        return changed
+
+
+def _moves(call: Instruction) -> bool:
+    orders = (order for side in layout_orders(call) for order in side)
+    return noted_orders(call) is None and any(o != row_major(len(o)) for o in orders)
+
+
+def _make_explicit(call: Instruction) -> None:
+    operand_orders, result_orders = layout_orders(call)
+    build = Builder(call.computation, call.metadata)
+    orders = iter(operand_orders)
+    operands = [_moved(build, operand, orders, into=True) for operand in call.operands]
+    made = call.computation.copy_of(call, operands)
+    call.computation.set_shape(made, _physical(call.shape, iter(result_orders)))
+    if call.attributes.operand_layout_constraints:
+        shapes = [leaf for operand in operands for _, leaf in operand.shape.leaves()]
+        text = "{" + ", ".join(map(str, shapes)) + "}"
+        attributes = replace(call.attributes, operand_layout_constraints=text)
+        call.computation.set_attributes(made, attributes)
+    note_orders(made, operand_orders, result_orders)
+    result = _moved(build, made, iter(result_orders), into=False)
+    call.computation.replace(call, result)
+
+
+def _moved(
+    build: Builder, value: Instruction, orders: Iterator[Order], *, into: bool
+) -> Instruction:
+    """Return the value's arrays transposed between logical dimensions and what lies in memory."""
+    if value.shape.is_tuple:
+        count = len(value.shape.elements)
+        elements = (build.element_of(value, number) for number in range(count))
+        return build.tuple(*(_moved(build, e, orders, into=into) for e in elements))
+    order = next(orders)
+    places = range(value.shape.rank)
+    # A transpose's result dimension n is dimension places[n] of its operand.
+    permutation = physical_dims(places, order) if into else logical_dims(places, order)
+    if not value.shape.is_array or permutation == tuple(places):
+        return value
+    return build.transpose(value, dimensions=permutation)
+
+
+def _physical(shape: Shape, orders: Iterator[Order]) -> Shape:
+    if shape.is_tuple:
+        return Shape.tuple(tuple(_physical(element, orders) for element in shape.elements))
+    order = next(orders)
+    return shape.with_dims(physical_dims(shape.dims, order)) if shape.is_array else shape

@@ -1,0 +1,16 @@
+"""The targets that every program may call: registered when the first program is linked.
+
+Registering is cheap: LAPACK's library is loaded by the first call that needs it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ingot.runtime.foreign.lapack.targets import register_lapack
+
+
+@cache
+def register_builtin_targets() -> None:
+    """Register the targets that come with Ingot, once."""
+    register_lapack()
