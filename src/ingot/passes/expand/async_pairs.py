@@ -1,0 +1,82 @@
+"""Asynchronous pairs made synchronous: on the CPU nothing runs beside the program.
+
+The start becomes a tuple of what it declares: operands, the value computed at once, contexts that
+nobody reads; update gives its operand, done the value. The simplifier then forgets the tuple.
+
+Source: xla/hlo/transforms/... (async-to-sync, convert_async_collectives_to_sync.cc).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import find
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
+
+_COLLECTIVES = {
+    "all-gather-start": "all-gather",
+    "collective-permute-start": "collective-permute",
+}
+_ELEMENT = {
+    "async-done": 1,
+    "copy-done": 0,
+    "all-gather-done": 1,
+    "collective-permute-done": 1,
+}
+_FORWARD = frozenset({"async-update", "all-reduce-done"})
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncToSync(Expander):
+    """Rewrites start, update and done of every kind of asynchronous op."""
+
+    name: ClassVar[str] = "async-to-sync"
+    opcodes: ClassVar[frozenset[str]] = frozenset(
+        {"async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT, *_FORWARD}
+    )
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the synchronous form."""
+        if op.opcode in _FORWARD:
+            return op.operands[0]
+        if op.opcode in _ELEMENT:
+            return build.element_of(op.operands[0], _ELEMENT[op.opcode])
+        if op.opcode == "all-reduce-start":
+            return _synchronous(op, "all-reduce", op.shape)
+        if op.opcode == "copy-start":
+            copy = build.copy(op.operands[0])
+            return build.tuple(copy, op.operands[0], *_contexts(op, build))
+        if op.opcode == "async-start":
+            value = build.call(*op.operands, to_apply=op.attributes.calls)
+            return build.tuple(build.tuple(*op.operands), value, *_contexts(op, build))
+        value = _synchronous(op, _COLLECTIVES[op.opcode], op.shape.elements[1])
+        given = op.operands[0] if len(op.operands) == 1 else build.tuple(*op.operands)
+        return build.tuple(given, value, *_contexts(op, build))
+
+
+def _synchronous(op: Instruction, opcode: str, shape: Shape) -> Instruction:
+    """Add the op that a collective's start begins."""
+    definition = find(opcode)
+    given: dict[str, Any] = {
+        row.name: getattr(op.attributes, row.name) for row in fields(definition.attributes)
+    }
+    made = op.computation.add(
+        opcode, op.operands, definition.attributes(**given), shape=shape, metadata=op.metadata
+    )
+    made.extra = dict(op.extra)
+    return made
+
+
+def _contexts(op: Instruction, build: Builder) -> list[Instruction]:
+    return [_zero(shape, build) for shape in op.shape.elements[2:]]
+
+
+def _zero(shape: Shape, build: Builder) -> Instruction:
+    if shape.is_tuple:
+        return build.tuple(*(_zero(element, build) for element in shape.elements))
+    return build.full(0, shape) if shape.is_array else build.after_all()

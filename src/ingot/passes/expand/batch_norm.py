@@ -1,0 +1,113 @@
+"""Batch normalization as arithmetic and reductions, which fuse with what is around them.
+
+Narrow floats are computed in f32. Statistics are taken in two passes (mean, then mean square of
+the differences): the one-pass form loses all digits when the mean is large.
+
+Source: xla/service/batchnorm_expander.cc; the formulas of the StableHLO specification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo import dim
+from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.dtype import F32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.counters import size_value
+from ingot.passes.expand.expander import Expander
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormExpander(Expander):
+    """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
+
+    name: ClassVar[str] = "batchnorm_expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset(
+        {"batch-norm-training", "batch-norm-inference", "batch-norm-grad"}
+    )
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the arithmetic."""
+        parts = _Parts(op, build, module)
+        if op.opcode == "batch-norm-inference":
+            return parts.narrow(parts.normalized(*parts.operands), op.shape)
+        found = parts.training() if op.opcode == "batch-norm-training" else parts.gradients()
+        shapes = op.shape.elements
+        return build.tuple(*(parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)))
+
+
+class _Parts:
+    """What the three have in common: wide operands, vectors spread over features, sums."""
+
+    def __init__(self, op: Instruction, build: Builder, module: Module) -> None:
+        self.build = build
+        self.module = module
+        element = op.operands[0].shape.dtype
+        self.element = F32 if element.bits < 32 else element
+        self.operands = [build.convert_to(operand, self.element) for operand in op.operands]
+        self.shape: Shape = self.operands[0].shape
+        self.feature: int = op.attributes.feature_index
+        self.others = tuple(n for n in range(self.shape.rank) if n != self.feature)
+        self.epsilon: float = op.attributes.epsilon
+
+    def narrow(self, value: Instruction, shape: Shape) -> Instruction:
+        return self.build.convert_to(value, shape.dtype)
+
+    def spread(self, vector: Instruction) -> Instruction:
+        return self.build.broadcast_to(vector, self.shape.dims, (self.feature,))
+
+    def total(self, value: Instruction) -> Instruction:
+        add = self.module.take(scalar_computation("add", self.element))
+        zero = self.build.constant(0, self.element)
+        return self.build.reduce(value, zero, dimensions=self.others, to_apply=add)
+
+    def count(self, like: Shape) -> Instruction:
+        """Return how many elements a feature has, everywhere."""
+        number = dim.product(tuple(self.shape.dims[place] for place in self.others))
+        scalar = self.build.convert_to(size_value(self.build, number), self.element)
+        return self.build.broadcast_to(scalar, like.dims, ())
+
+    def inverse_deviation(self, variance: Instruction) -> Instruction:
+        epsilon = self.build.full(self.epsilon, variance.shape)
+        return self.build.rsqrt(self.build.add(variance, epsilon))
+
+    def normalized(
+        self,
+        value: Instruction,
+        scale: Instruction,
+        offset: Instruction,
+        mean: Instruction,
+        variance: Instruction,
+    ) -> Instruction:
+        build = self.build
+        centered = build.subtract(value, self.spread(mean))
+        unit = build.multiply(centered, self.spread(self.inverse_deviation(variance)))
+        return build.add(build.multiply(unit, self.spread(scale)), self.spread(offset))
+
+    def training(self) -> tuple[Instruction, ...]:
+        build = self.build
+        value, scale, offset = self.operands
+        mean = build.divide(self.total(value), self.count(scale.shape))
+        centered = build.subtract(value, self.spread(mean))
+        squares = self.total(build.multiply(centered, centered))
+        variance = build.divide(squares, self.count(scale.shape))
+        return self.normalized(value, scale, offset, mean, variance), mean, variance
+
+    def gradients(self) -> tuple[Instruction, ...]:
+        build = self.build
+        value, scale, mean, variance, gradient = self.operands
+        inverse = self.inverse_deviation(variance)
+        centered = build.subtract(value, self.spread(mean))
+        total = self.total(gradient)
+        product = self.total(build.multiply(gradient, centered))
+        count = self.count(scale.shape)
+        slope = build.divide(build.multiply(product, build.multiply(inverse, inverse)), count)
+        inner = build.subtract(gradient, self.spread(build.divide(total, count)))
+        inner = build.subtract(inner, build.multiply(centered, self.spread(slope)))
+        factor = build.multiply(scale, inverse)
+        for_operand = build.multiply(inner, self.spread(factor))
+        return for_operand, build.multiply(product, inverse), total

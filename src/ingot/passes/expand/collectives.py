@@ -1,0 +1,201 @@
+"""Collectives as a few calls that move bytes between devices, and arithmetic.
+
+The runtime knows how to gather, to exchange parts and to hand on (`ingot.all_gather`,
+`ingot.all_to_all`, `ingot.collective_permute`, `ingot.collective_broadcast`); it computes nothing.
+Reductions are folded here, by our own fused kernels, in the order of the group: the result is the
+same in every run, and on all devices. On one device all of them are the operand itself.
+
+Large all-reduces exchange parts first (each device folds one part, then the parts are gathered):
+two times the operand goes over each device's memory instead of as many times as there are devices.
+
+Source: xla/service/cpu (thunks of collectives); Thakur et al., "Optimization of collective
+communication operations in MPICH".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.device_groups import grid_of, pairs_of
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.expand.exchange import Exchange, device_id, parts_of
+from ingot.passes.expand.expander import Expander
+from ingot.passes.expand.ragged_exchange import ragged_rows
+from ingot.support.diagnostics import UnsupportedError
+
+SMALLEST_PART = 4096
+"""Elements of a part from which an all-reduce exchanges parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveExpander(Expander):
+    """Rewrites every collective op, `partition-id` and `replica-id`."""
+
+    name: ClassVar[str] = "collective-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset(
+        {
+            "all-gather", "all-reduce", "all-to-all", "collective-broadcast",
+            "collective-permute", "partition-id", "ragged-all-to-all", "reduce-scatter",
+            "replica-id",
+        }
+    )  # fmt: skip
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the calls and arithmetic."""
+        grid = grid_of(module)
+        if op.opcode in ("partition-id", "replica-id"):
+            return device_id(op.opcode, grid, build)
+        exchange = Exchange(op, build, grid, module)
+        return _RULES[op.opcode](op, exchange)
+
+
+def _folded(called: Computation, parts: list[Instruction], build: Builder) -> Instruction:
+    """Return the parts combined from the first to the last."""
+    result = parts[0]
+    places = tuple(range(result.shape.rank))
+    for part in parts[1:]:
+        result = build.map(result, part, dimensions=places, to_apply=called)
+    return result
+
+
+def _joined(values: list[Instruction], op: Instruction, build: Builder) -> Instruction:
+    return build.tuple(*values) if op.shape.is_tuple else values[0]
+
+
+def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
+    called = op.attributes.to_apply
+    values = [_reduced(called, value, exchange) for value in op.operands]
+    return _joined(values, op, exchange.build)
+
+
+def _reduced(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
+    build, count = exchange.build, exchange.size
+    size = value.shape.size
+    if count == 1:
+        return value
+    if not exchange.is_even:
+        return _reduced_unevenly(called, value, exchange)
+    if isinstance(size, int) and size % count == 0 and size // count >= SMALLEST_PART:
+        flat = exchange.exchange(build.reshape_to(value, (size,)), 0)
+        part = _folded(called, parts_of(flat, 0, count, (size // count,), build), build)
+        return build.reshape_to(exchange.gather(part, 0, count), value.shape.dims)
+    return _folded(called, exchange.stacked(value), build)
+
+
+def _reduced_unevenly(called: Computation, value: Instruction, exchange: Exchange) -> Instruction:
+    """Fold groups of different sizes: what the greatest one has, as far as this one has it."""
+    build, grid = exchange.build, exchange.grid
+    sizes = {device: len(group) for group in exchange.groups for device in group}
+    table = build.constant([sizes[device] for device in range(grid.devices)], S32)
+    replica, partition = (
+        build.convert_to(device_id(name, grid, build), S32)
+        for name in ("replica-id", "partition-id")
+    )
+    device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
+    own = build.reshape_to(build.dynamic_slice(table, device, dynamic_slice_sizes=(1,)), ())
+    parts = exchange.stacked(value)
+    places = tuple(range(value.shape.rank))
+    result = parts[0]
+    for number, part in enumerate(parts[1:], 1):
+        there = build.compare(build.constant(number, S32), own, direction="LT")
+        more = build.map(result, part, dimensions=places, to_apply=called)
+        result = build.select(build.broadcast_to(there, value.shape.dims, ()), more, result)
+    return result
+
+
+def _require_even(op: Instruction, exchange: Exchange) -> None:
+    if exchange.is_even:
+        return
+    raise UnsupportedError(
+        f"{op.opcode} over groups of different sizes {exchange.groups}",
+        instruction=repr(op),
+        location=op.metadata.location,
+        hint="its result's shape depends on the size of the group: give equal groups",
+    )
+
+
+def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
+    _require_even(op, exchange)
+    (along,) = op.attributes.dimensions
+    values = [exchange.gather(value, along, exchange.size) for value in op.operands]
+    return _joined(values, op, exchange.build)
+
+
+def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
+    _require_even(op, exchange)
+    (along,) = op.attributes.dimensions
+    build, results = exchange.build, list[Instruction]()
+    for value in op.operands:
+        mixed = exchange.exchange(value, along)
+        dims = value.shape.dims
+        dims = (*dims[:along], dims[along] // exchange.size, *dims[along + 1 :])
+        parts = parts_of(mixed, along, exchange.size, dims, build)
+        results.append(_folded(op.attributes.to_apply, parts, build))
+    return _joined(results, op, build)
+
+
+def _all_to_all(op: Instruction, exchange: Exchange) -> Instruction:
+    _require_even(op, exchange)
+    if op.attributes.dimensions:
+        (along,) = op.attributes.dimensions
+        return exchange.exchange(op.operands[0], along)
+    build = exchange.build
+    dims = op.operands[0].shape.dims
+    rows = [build.reshape_to(value, (1, *dims)) for value in op.operands]
+    mixed = exchange.exchange(build.concatenate(*rows, dimensions=(0,)), 0)
+    return _joined(parts_of(mixed, 0, exchange.size, dims, build), op, build)
+
+
+def _ragged(op: Instruction, exchange: Exchange) -> Instruction:
+    _require_even(op, exchange)
+    return ragged_rows(op, exchange)
+
+
+def _broadcast(op: Instruction, exchange: Exchange) -> Instruction:
+    if exchange.grid.devices == 1:
+        return _joined(list(op.operands), op, exchange.build)
+    sources = {device: group[0] for group in exchange.members for device in group}
+    return _moved("ingot.collective_broadcast", sources, op, exchange)
+
+
+def _permute(op: Instruction, exchange: Exchange) -> Instruction:
+    if op.attributes.slice_sizes:
+        raise UnsupportedError(
+            "collective-permute of slices in place is made by TPU's compiler only",
+            instruction=repr(op),
+            hint="write dynamic-slice, collective-permute and dynamic-update-slice",
+        )
+    sources = {target: source for source, target in pairs_of(op, exchange.grid)}
+    if exchange.grid.devices == 1:
+        build = exchange.build
+        values = [v if sources else build.full(0, v.shape) for v in op.operands]
+        return _joined(values, op, build)
+    return _moved("ingot.collective_permute", sources, op, exchange)
+
+
+def _moved(
+    target: str, sources: dict[int, int], op: Instruction, exchange: Exchange
+) -> Instruction:
+    devices = exchange.grid.devices
+    listed = [sources.get(device, -1) for device in range(devices)]
+    values = [
+        exchange.move(target, value, {"devices": devices, "sources": listed})
+        for value in op.operands
+    ]
+    return _joined(values, op, exchange.build)
+
+
+_RULES = {
+    "all-gather": _all_gather,
+    "all-reduce": _all_reduce,
+    "all-to-all": _all_to_all,
+    "collective-broadcast": _broadcast,
+    "collective-permute": _permute,
+    "ragged-all-to-all": _ragged,
+    "reduce-scatter": _reduce_scatter,
+}

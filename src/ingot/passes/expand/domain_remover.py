@@ -1,0 +1,26 @@
+"""`domain` removed: it says where a region of placement ends and computes nothing.
+
+Source: xla/hlo/transforms/hlo_domain_remover.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.expand.expander import Expander
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRemover(Expander):
+    """Replaces `domain` by its operand."""
+
+    name: ClassVar[str] = "domain_remover"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"domain"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the operand."""
+        return op.operands[0]

@@ -1,0 +1,100 @@
+"""What devices can exchange, as custom calls: the primitives that collectives are made of.
+
+Each call names its groups of devices; the runtime (`ingot.runtime.foreign.collectives`) lets the
+devices of a group meet and moves bytes between them. On one device a call is its operand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.device_groups import Grid, Groups, groups_of
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import U32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.foreign import foreign_call
+
+
+class Exchange:
+    """The primitives, between the groups of one op."""
+
+    def __init__(self, op: Instruction, build: Builder, grid: Grid, module: Module) -> None:
+        self.build = build
+        self.grid = grid
+        self.module = module
+        self.groups: Groups = ()
+        if op.opcode != "collective-permute":
+            self.groups = groups_of(op, grid)
+            inside = {device for group in self.groups for device in group}
+            alone = tuple((device,) for device in range(grid.devices) if device not in inside)
+            self.members = self.groups
+            self.groups = (*self.groups, *alone)
+        self.size = max((len(group) for group in self.groups), default=1)
+        self.is_even = all(len(group) == self.size for group in self.groups)
+
+    def config(self, **more: Any) -> dict[str, Any]:
+        """Return what the runtime must know of a call."""
+        groups = [list(group) for group in self.groups]
+        return {"devices": self.grid.devices, "groups": groups, **more}
+
+    def gather(self, value: Instruction, along: int, count: int) -> Instruction:
+        """Return the group's values side by side along a dimension."""
+        if self.grid.devices == 1:
+            return value
+        dims = value.shape.dims
+        shape = value.shape.with_dims((*dims[:along], dims[along] * count, *dims[along + 1 :]))
+        return self._call("ingot.all_gather", value, shape, self.config(along=along))
+
+    def exchange(self, value: Instruction, along: int) -> Instruction:
+        """Return this device's part of the group's values, side by side along a dimension."""
+        if self.grid.devices == 1:
+            return value
+        shape = value.shape.with_dims(value.shape.dims)
+        return self._call("ingot.all_to_all", value, shape, self.config(along=along))
+
+    def _call(
+        self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]
+    ) -> Instruction:
+        # The key tells the runtime that devices meet at the same op; collectives keep their order.
+        config["key"] = self.build.computation.name + "." + str(len(self.build.computation))
+        return foreign_call(self.build, target, (value,), shape, config, side_effect=True)
+
+    def move(self, target: str, value: Instruction, config: dict[str, Any]) -> Instruction:
+        """Return what a whole value becomes that is handed on."""
+        return self._call(target, value, value.shape.with_dims(value.shape.dims), config)
+
+    def stacked(self, value: Instruction) -> list[Instruction]:
+        """Return the value of every device of the group, in order."""
+        build, dims = self.build, value.shape.dims
+        if self.size == 1:
+            return [value]
+        gathered = self.gather(build.reshape_to(value, (1, *dims)), 0, self.size)
+        return parts_of(gathered, 0, self.size, dims, build)
+
+
+def parts_of(
+    value: Instruction, along: int, count: int, dims: tuple[int | Dim, ...], build: Builder
+) -> list[Instruction]:
+    """Return `count` equal parts of a value along a dimension, each with dimensions `dims`."""
+    whole = value.shape.dims
+    size = whole[along] // count
+    found: list[Instruction] = []
+    for number in range(count):
+        box = tuple(
+            (number * size, (number + 1) * size, 1) if place == along else (0, length, 1)
+            for place, length in enumerate(whole)
+        )
+        found.append(build.reshape_to(build.slice(value, slice=box), dims))
+    return found
+
+
+def device_id(opcode: str, grid: Grid, build: Builder) -> Instruction:
+    """Return `replica-id` or `partition-id`, which say who runs, as an u32 scalar."""
+    count = grid.replicas if opcode == "replica-id" else grid.partitions
+    if count == 1:
+        return build.constant(0, U32)
+    config = {"devices": grid.devices, "which": opcode}
+    return foreign_call(build, "ingot.device_id", (), Shape.array(U32, ()), config)

@@ -1,0 +1,47 @@
+"""Base of the passes that rewrite ops one by one: which opcodes, and what each becomes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+
+@dataclass(frozen=True, slots=True)
+class Expander(Pass):
+    """Replaces every instruction of `opcodes` by what `expand` makes of it.
+
+    Invariant: `expand` adds instructions to the computation of `op` and returns a value of the
+    same shape; it does not remove `op`.
+    """
+
+    opcodes: ClassVar[frozenset[str]]
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for op in [i for i in computation.post_order() if i.opcode in self.opcodes]:
+                if op.parent is None:
+                    continue
+                made = self.expand(op, Builder(computation, op.metadata), module)
+                if made is op:
+                    continue
+                successors = [i for i in computation.instructions if op in i.control_predecessors]
+                for later in successors:
+                    kept = tuple(p for p in later.control_predecessors if p is not op)
+                    later.control_predecessors = (*kept, made)
+                computation.replace_all_uses(op, made)
+                if not op.users:
+                    computation.remove(op)
+                changed = True
+        return changed
+
+    @abstractmethod
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return what stands for `op`; `op` itself when it stays."""

@@ -1,0 +1,25 @@
+"""`infeed` and `outfeed` as calls of the runtime's queues (`ingot.runtime.foreign.feeds`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.expand.expander import Expander
+from ingot.passes.expand.foreign import foreign_call
+
+
+@dataclass(frozen=True, slots=True)
+class FeedExpander(Expander):
+    """Rewrites `infeed` and `outfeed`."""
+
+    name: ClassVar[str] = "feed-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"infeed", "outfeed"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the call."""
+        target = f"ingot.{op.opcode}"
+        return foreign_call(build, target, op.operands, op.shape, {}, side_effect=True)

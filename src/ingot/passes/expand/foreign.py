@@ -1,0 +1,31 @@
+"""Adds custom calls of Ingot's own targets: what expanders rewrite ops to that need a runtime."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ingot.hlo import custom_calls
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def foreign_call(
+    build: Builder,
+    target: str,
+    operands: tuple[Instruction, ...],
+    shape: Shape,
+    config: dict[str, Any],
+    *,
+    side_effect: bool = False,
+) -> Instruction:
+    """Add a call of `target`; `config` goes to its `backend_config` as JSON."""
+    made = build.custom_call(
+        *operands,
+        shape=shape,
+        custom_call_target=target,
+        custom_call_has_side_effect=side_effect,
+    )
+    custom_calls.set_config(made, json.dumps(config, sort_keys=True))
+    return made

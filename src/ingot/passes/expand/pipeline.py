@@ -1,0 +1,37 @@
+"""Ops of the whole language that have no kernels, as ops that have: which passes, in which order.
+
+`RUNTIME_OPS` runs first of all: what it leaves are ordinary ops and custom calls of Ingot's own
+targets. Asynchronous forms go before the ops that they wrap.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.rewrite.pass_base import Pipeline
+from ingot.passes.expand.async_pairs import AsyncToSync
+from ingot.passes.expand.batch_norm import BatchNormExpander
+from ingot.passes.expand.collectives import CollectiveExpander
+from ingot.passes.expand.domain_remover import DomainRemover
+from ingot.passes.expand.feeds import FeedExpander
+from ingot.passes.expand.ragged_dot import RaggedDotRewriter
+from ingot.passes.expand.rng import RngExpander, RngStateExpander
+from ingot.passes.expand.scaled_dot import ScaledDotRewriter
+from ingot.passes.expand.scan import ScanToWhile
+from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvertDecomposer
+
+RUNTIME_OPS = Pipeline(
+    "runtime-ops",
+    (
+        DomainRemover(),
+        AsyncToSync(),
+        CollectiveExpander(),
+        FeedExpander(),
+        BatchNormExpander(),
+        RaggedDotRewriter(),
+        ScaledDotRewriter(),
+        ScanToWhile(),
+        RngExpander(),
+        RngStateExpander(),
+        StochasticConvertDecomposer(),
+        MulhiExpander(),
+    ),
+)

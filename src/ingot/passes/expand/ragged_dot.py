@@ -1,0 +1,112 @@
+"""`ragged-dot` as one `dot` of masked operands.
+
+Every row belongs to one group. With the ragged dimension among the rows, the lhs gets a dimension
+of groups in which all rows but the group's own are zero, and that dimension is contracted with the
+groups of the rhs. In the contraction, masked lhs times rhs gives each group's product. The mask
+fuses into the dot's packing; a zero times an infinity is a NaN that XLA gives too.
+
+Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.dots import RaggedDotAttributes
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
+from ingot.support.diagnostics import UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedDotRewriter(Expander):
+    """Rewrites `ragged-dot`."""
+
+    name: ClassVar[str] = "ragged-dot-rewriter"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the dot of masked operands."""
+        lhs, rhs, sizes = op.operands
+        given: RaggedDotAttributes = op.attributes
+        mode = given.mode()
+        if mode == "batch":
+            return _dot(op, build, lhs, rhs, _numbers(given))
+        if sizes.shape.rank != 1:
+            raise UnsupportedError(
+                f"ragged-dot with group sizes {sizes.shape} per batch",
+                instruction=repr(op),
+                location=op.metadata.location,
+                hint="give one vector of group sizes",
+            )
+        (ragged,) = given.lhs_ragged_dims
+        masked = _masked(lhs, ragged, sizes, build, module)
+        moved = {name: tuple(p + 1 for p in places) for name, places in _numbers(given).items()}
+        numbers = {**_numbers(given), **{n: p for n, p in moved.items() if n.startswith("lhs")}}
+        if mode == "rows":
+            numbers["lhs_contracting_dims"] = (0, *numbers["lhs_contracting_dims"])
+            numbers["rhs_contracting_dims"] = (
+                *given.rhs_group_dims,
+                *numbers["rhs_contracting_dims"],
+            )
+            return _dot(op, build, masked, rhs, numbers)
+        made = _dot(op, build, masked, rhs, numbers, with_groups=True)
+        # The groups stand after the batch dimensions: they come first.
+        batch = len(given.lhs_batch_dims)
+        rest = [n for n in range(made.shape.rank) if n != batch]
+        return build.transpose(made, dimensions=(batch, *rest))
+
+
+def _numbers(given: RaggedDotAttributes) -> dict[str, tuple[int, ...]]:
+    names = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
+    return {name: getattr(given, name) for name in names}
+
+
+def _dot(
+    op: Instruction,
+    build: Builder,
+    lhs: Instruction,
+    rhs: Instruction,
+    numbers: dict[str, tuple[int, ...]],
+    with_groups: bool = False,
+) -> Instruction:
+    dims = op.shape.dims
+    if with_groups:
+        batch = len(numbers["lhs_batch_dims"])
+        dims = (*dims[1 : 1 + batch], dims[0], *dims[1 + batch :])
+    precision = op.attributes.operand_precision
+    shape = Shape.array(op.shape.dtype, dims)
+    return build.dot(lhs, rhs, shape=shape, operand_precision=precision, **numbers)
+
+
+def _masked(
+    lhs: Instruction, ragged: int, sizes: Instruction, build: Builder, module: Module
+) -> Instruction:
+    """Return the lhs once per group, in a new first dimension, zero outside the group's rows."""
+    (groups,) = sizes.shape.dims
+    limits = _running_sums(build.convert_to(sizes, S64), build, module)
+    starts = build.subtract(limits, build.convert_to(sizes, S64))
+    dims = (groups, *lhs.shape.dims)
+    row = build.iota(shape=Shape.array(S64, dims), iota_dimension=ragged + 1)
+    after = build.compare(row, build.broadcast_to(starts, dims, (0,)), direction="GE")
+    before = build.compare(row, build.broadcast_to(limits, dims, (0,)), direction="LT")
+    copies = build.broadcast_to(lhs, dims)
+    return build.select(build.and_(after, before), copies, build.full(0, copies.shape))
+
+
+def _running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruction:
+    """Return the sum of the sizes up to each group: a sum over a triangle."""
+    (groups,) = sizes.shape.dims
+    square = Shape.array(S64, (groups, groups))
+    row, column = (build.iota(shape=square, iota_dimension=place) for place in (0, 1))
+    counted = build.compare(column, row, direction="LE")
+    values = build.select(
+        counted, build.broadcast_to(sizes, square.dims, (1,)), build.full(0, square)
+    )
+    add = module.take(scalar_computation("add", S64))
+    return build.reduce(values, build.constant(0, S64), dimensions=(1,), to_apply=add)

@@ -1,0 +1,94 @@
+"""`mulhi` and `stochastic-convert` in terms of ordinary arithmetic.
+
+`mulhi` multiplies in twice the width; 64-bit numbers are taken apart into halves. For
+`stochastic-convert` the fraction that truncation drops, as an unsigned number of the width of the
+random one, is the odds of going away from zero.
+
+Source: xla/service/stochastic_convert_decomposer.cc; Hacker's Delight, 8-2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import F64, S64, U64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.expand.counters import Words
+from ingot.passes.expand.expander import Expander
+from ingot.support.diagnostics import UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class MulhiExpander(Expander):
+    """Rewrites `mulhi`."""
+
+    name: ClassVar[str] = "mulhi-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"mulhi"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the high half of the product."""
+        left, right = op.operands
+        element = op.shape.dtype
+        if element.bits == 64:
+            return _high_of_64(left, right, build)
+        wide = S64 if element.is_signed else U64
+        product = build.multiply(build.convert_to(left, wide), build.convert_to(right, wide))
+        distance = build.full(element.bits, product.shape)
+        shift = build.shift_right_arithmetic if element.is_signed else build.shift_right_logical
+        return build.convert_to(shift(product, distance), element)
+
+
+def _high_of_64(left: Instruction, right: Instruction, build: Builder) -> Instruction:
+    """Return the high word: of the unsigned product, less what signs have added."""
+    element, on = left.shape.dtype, Words(build, left.shape.dims)
+    x, y = (build.convert_to(value, U64) for value in (left, right))
+    mask = (1 << 32) - 1
+    (x_low, x_high), (y_low, y_high) = (
+        (on.masked(value, mask), on.shifted_right(value, 32)) for value in (x, y)
+    )
+    low = build.multiply(x_low, y_low)
+    middle = build.add(build.multiply(x_high, y_low), on.shifted_right(low, 32))
+    other = build.add(build.multiply(x_low, y_high), on.masked(middle, mask))
+    high = build.add(build.multiply(x_high, y_high), on.shifted_right(middle, 32))
+    high = build.add(high, on.shifted_right(other, 32))
+    if element.is_signed:
+        zero = build.full(0, x.shape)
+        for value, factor in ((left, y), (right, x)):
+            negative = build.compare(value, build.full(0, left.shape), direction="LT")
+            high = build.subtract(high, build.select(negative, factor, zero))
+    return build.convert_to(high, element)
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticConvertDecomposer(Expander):
+    """Rewrites `stochastic-convert` to signed integers."""
+
+    name: ClassVar[str] = "stochastic_convert_decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"stochastic-convert"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the truncated number, one further from zero with the odds of the fraction."""
+        operand, random = op.operands
+        element = op.shape.dtype
+        if not element.is_signed:
+            raise UnsupportedError(
+                f"stochastic-convert to {element}: only signed integers",
+                instruction=repr(op),
+                location=op.metadata.location,
+                hint="convert to a signed integer type",
+            )
+        value = build.convert_to(operand, F64)
+        size = build.abs(value)
+        whole = build.floor(size)
+        scale = build.full(float(1 << random.shape.dtype.bits), size.shape)
+        odds = build.convert_to(build.multiply(build.subtract(size, whole), scale), U64)
+        grows = build.compare(build.convert_to(random, U64), odds, direction="LT")
+        grown = build.select(grows, build.add(whole, build.full(1.0, size.shape)), whole)
+        negative = build.compare(value, build.full(0.0, size.shape), direction="LT")
+        # Conversion saturates, and makes NaN zero.
+        result = build.convert_to(build.select(negative, build.negate(grown), grown), element)
+        finite = build.compare(value, value, direction="EQ")
+        return build.select(finite, result, build.full(0, result.shape))
