@@ -49,7 +49,7 @@ class Executable:
         self._owners = owners
         library = link_object([compiled.artifact.host], compiled.kernels.imports() | calls)
         # A loop or a foreign call may run long on little data: other threads must not wait for it.
-        patient = bool(calls) or has_loop(compiled.module)
+        patient = bool(calls) or self.has_loop
         release = 0 if patient else DEFAULT_RELEASE_GIL_BYTES
         self.program = Program.from_library(
             compiled.artifact.info,
@@ -79,6 +79,11 @@ class Executable:
     def artifact(self) -> Artifact:
         """The program as data."""
         return self._compiled.artifact
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether the program may repeat something an unknown number of times."""
+        return has_loop(self._compiled.module)
 
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:
@@ -134,7 +139,8 @@ class Executable:
         }
 
     def _llvm_modules(self) -> list[str]:
-        texts = [kernel.text for kernel in self._compiled.kernels.compiled.values()]
+        kernels = self._compiled.kernels.compiled.values()
+        texts = [text for kernel in kernels for text in kernel.texts]
         return [*dict.fromkeys(texts), self._compiled.host_text]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
 from ingot.artifact.artifact import call_symbol
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.hlo.assertions import assertions
@@ -196,7 +196,8 @@ class HostProgram:
     def call_kernel(self, kernel: EmittedKernel, addresses: list[Value]) -> None:
         """Fill env and run every phase of a kernel."""
         f = self.f
-        values = [*addresses, self._scratch(), *map(self._size, kernel.symbols)]
+        ordered = [addresses[number] for number in kernel.order] or addresses
+        values = [*ordered, self._scratch(), *map(self._slot, kernel.symbols)]
         for number, value in enumerate(values):
             f.store(value, f.gep(self.env, number * SLOT_BYTES), 8)
         for phase in kernel.phases:
@@ -218,8 +219,13 @@ class HostProgram:
     def _scratch(self) -> Value:
         return self.f.gep(self.temp, self.emitter.index(self.assignment.scratch_offset))
 
-    def _size(self, name: str) -> Value:
-        return self.f.as_value(self.emitter.names[name])
+    def _slot(self, held: Slot) -> Value:
+        """Return what a slot of env holds: a number, a function's address or a symbolic size."""
+        if isinstance(held, int):
+            return self.f.const(lt.I64, held)
+        if isinstance(held, CodeSlot):
+            return Value(lt.PTR, self.builder.declare(held.symbol, lt.VOID, []).text)
+        return self.f.as_value(self.emitter.names[held])
 
     def _while(self, instruction: Instruction) -> None:
         condition = instruction.attributes.condition

@@ -2,7 +2,8 @@
 
 `KernelSet` gathers the kernels that one program needs. Those that this process has compiled before
 are reused by address; the rest share one LLVM module, so one compilation. Objects are cached on
-disk by content (`ingot.llvm.cache`).
+disk by content (`ingot.llvm.cache`). Plain matrix products have no code of their own: they run in
+drivers of the library (`ingot.cpu.micro_kernels`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
-from ingot.cpu.emit.kernel_abi import EmittedKernel
+from ingot.cpu.emit.fft.stages import emit_fft_kernel
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.sort import emit_sort_kernel
+from ingot.cpu.micro_kernels import (
+    Shared,
+    product_driver,
+    product_micro_kernels,
+    shared_micro_kernel,
+)
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.collapse import collapse
@@ -22,10 +30,12 @@ from ingot.kernel.contraction import build_contraction_kernel, find_dot
 from ingot.kernel.contraction_schedule import schedule_contraction
 from ingot.kernel.convolution import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.expr import walk
+from ingot.kernel.fft import build_fft_kernel
 from ingot.kernel.fingerprint import fingerprint, kernel_text
-from ingot.kernel.ir import ContractionKernel, Kernel, SortKernel
+from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, SortKernel
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.product import plain_product
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.update import build_update_kernel
@@ -64,28 +74,36 @@ class CompiledKernel:
         name: its symbol, `k_` and the fingerprint.
         kernel: what it computes.
         emitted: how to call it.
-        code: the module that it was compiled in.
+        code: the module that it was compiled in, None if all its code is the library's.
+        shared: what it needs of the library.
     """
 
     name: str
     kernel: Kernel
     emitted: EmittedKernel
-    code: Code
+    code: Code | None
+    shared: tuple[Shared, ...] = ()
 
     @property
-    def text(self) -> str:
-        """LLVM IR of the module that it was compiled in."""
-        return self.code.text
+    def texts(self) -> tuple[str, ...]:
+        """LLVM IR of the modules that hold its code."""
+        own = () if self.code is None else (self.code.text,)
+        return own + tuple(item.text for item in self.shared)
 
     @property
-    def object(self) -> bytes:
-        """That module's ELF object."""
-        return self.code.object
+    def objects(self) -> tuple[bytes, ...]:
+        """Those modules' ELF objects."""
+        own = () if self.code is None else (self.code.object,)
+        return own + tuple(item.object for item in self.shared)
 
-    def address(self, symbol: str) -> int:
-        """Return the address of one of its functions."""
-        assert self.code.library is not None, "the kernels are not finished"
-        return self.code.library.address(symbol)
+    def addresses(self) -> dict[str, int]:
+        """Return the address of every function that a host program names to run it."""
+        found = {item.name: item.address for item in self.shared}
+        if self.code is not None:
+            library = self.code.library
+            assert library is not None, "the kernels are not finished"
+            found |= {phase.symbol: library.address(phase.symbol) for phase in self.emitted.phases}
+        return found
 
 
 Job = tuple[Code, Callable[[], bytes]]
@@ -98,6 +116,8 @@ def lower_fusion(fused: Computation) -> Kernel:
         return build_update_kernel(fused)
     if fused.root.opcode == "sort":
         return build_sort_kernel(fused)
+    if fused.root.opcode == "fft":
+        return build_fft_kernel(fused)
     if find_dot(fused) is not None:
         return build_contraction_kernel(fused)
     convolution = find_convolution(fused)
@@ -126,11 +146,29 @@ class KernelSet:
             raise placed(error, fused) from error
         name = f"k_{fingerprint(kernel)}"
         self.names[fusion] = name
-        known = _known.get((self.target, name))
+        known = _known.get((self.target, name)) or self._product(name, kernel)
         if known is not None:
             self.compiled[name] = known
         elif name not in self.compiled:
             self.pending.setdefault(name, kernel)
+
+    def _product(self, name: str, kernel: Kernel) -> CompiledKernel | None:
+        """Return a kernel of library code, if the kernel is a plain product."""
+        if not isinstance(kernel, ContractionKernel):
+            return None
+        product = plain_product(kernel, vectors_of(self.target))
+        if product is None:
+            return None
+        driver = product_driver(self.target, product.form)
+        needed = product_micro_kernels(product)
+        emitted = EmittedKernel(
+            (Phase(driver.name, product.chunks),),
+            len(product.buffers),
+            (*product.parameters, *(CodeSlot(item.name) for item in needed)),
+            order=product.buffers,
+        )
+        micro = [shared_micro_kernel(self.target, item) for item in dict.fromkeys(needed)]
+        return CompiledKernel(name, kernel, emitted, None, (driver, *micro))
 
     def emit(self) -> None:
         """Emit what is pending and begin to compile it, on other CPUs where there are some."""
@@ -156,7 +194,12 @@ class KernelSet:
             return
         for code, job in self._jobs:
             code.object = job()
-        library = link_object([code.object for code, _ in self._jobs])
+        tables = {
+            symbol: table.ctypes.data
+            for name in self.pending
+            for symbol, table in self.compiled[name].emitted.tables.items()
+        }
+        library = link_object([code.object for code, _ in self._jobs], tables)
         for code, _ in self._jobs:
             code.library = library
         with _lock:
@@ -171,15 +214,15 @@ class KernelSet:
 
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""
-        return {
-            phase.symbol: kernel.address(phase.symbol)
-            for kernel in self.compiled.values()
-            for phase in kernel.emitted.phases
-        }
+        found: dict[str, int] = {}
+        for kernel in self.compiled.values():
+            found |= kernel.addresses()
+        return found
 
     def objects(self) -> tuple[bytes, ...]:
         """Return the distinct ELF objects that hold the kernels."""
-        return tuple(dict.fromkeys(kernel.object for kernel in self.compiled.values()))
+        kernels = self.compiled.values()
+        return tuple(dict.fromkeys(data for kernel in kernels for data in kernel.objects))
 
     def text(self) -> str:
         """Return the kernel IR of all kernels."""
@@ -241,14 +284,21 @@ def forget_kernels() -> None:
         _known.clear()
 
 
+def vectors_of(target: TargetSpec) -> Vectors:
+    """Return what schedules must know of a target."""
+    return Vectors(target.vector_bits, target.num_vector_registers)
+
+
 def emit_kernel(
     module: ModuleBuilder, name: str, kernel: Kernel, target: TargetSpec
 ) -> EmittedKernel:
     """Schedule a kernel for the target and emit its functions."""
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    vectors = vectors_of(target)
     if isinstance(kernel, ContractionKernel):
         schedule = schedule_contraction(kernel, vectors)
         return emit_contraction_kernel(module, name, kernel, schedule, target)
     if isinstance(kernel, SortKernel):
         return emit_sort_kernel(module, name, kernel, schedule_sort(kernel), target)
+    if isinstance(kernel, FftKernel):
+        return emit_fft_kernel(module, name, kernel, target)
     return emit_loop_kernel(module, name, kernel, schedule_loops(kernel, vectors), target.has_fma)

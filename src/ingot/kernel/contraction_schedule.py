@@ -10,7 +10,6 @@ Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,6 +19,7 @@ from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel, Store
+from ingot.kernel.register_block import register_block
 from ingot.kernel.schedule import Vectors
 
 PACK_BYTES = 256 * 1024
@@ -98,14 +98,16 @@ def oriented(kernel: ContractionKernel) -> ContractionKernel:
     return replace(kernel, m=kernel.n, n=kernel.m, lhs=kernel.rhs, rhs=kernel.lhs)
 
 
-def schedule_contraction(kernel: ContractionKernel, vectors: Vectors) -> ContractionSchedule:
-    """Return the schedule of a contraction for a target's vectors."""
+def schedule_contraction(
+    kernel: ContractionKernel, vectors: Vectors, block: tuple[int, int] | None = None
+) -> ContractionSchedule:
+    """Return the schedule for a target's vectors; `block`: a register block to keep to."""
     swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
     kernel = oriented(kernel) if swapped else kernel
     bits = cell_bits(kernel.accumulate)
     m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
     lanes = _lanes(kernel, vectors, bits)
-    rows, columns = _register_block(m, n, lanes, vectors)
+    rows, columns = block or register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
     rhs = _rhs_placement(kernel, bits, rows, masks)
     depth: int | None = _depth(kernel, k, lanes)
@@ -278,48 +280,6 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         return isinstance(k, int)
     sizes = (m, n)
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in sizes)
-
-
-# ---- the register block
-
-
-def _register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
-    """Return (rows, columns) of the register block with the fewest cycles for the extents."""
-    shapes = list(_shapes(m, n, lanes, vectors))
-    rows, count = min(
-        shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1])
-    )
-    return rows, lanes * count
-
-
-def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int, int]]:
-    # Without FMA a product needs a register of its own.
-    spare = 1 if vectors.bits > 128 else 2
-    for count in (1, 2, 3, 4, 6, 8, 12, 16, 24):
-        if count > 1 and ((count - 1) * lanes >= n or count + 4 > vectors.registers):
-            return
-        most = (vectors.registers - 1 - count - spare) // count
-        for rows in range(1, max(1, min(most, m)) + 1):
-            yield rows, count
-
-
-def _cycles(m: int, n: int, lanes: int, rows: int, count: int) -> float:
-    """Return the cycles of one k over all register blocks: products, loads, latency."""
-
-    def block(height: int, width: int) -> float:
-        if not height or not width:
-            return 0.0
-        return max(height * width / 2, (height + width) * 0.55, 4.0) + 0.1
-
-    columns = -(-n // lanes)
-    full_rows, left_rows = divmod(m, rows)
-    full_columns, left_columns = divmod(columns, count)
-    return (
-        full_rows * full_columns * block(rows, count)
-        + full_rows * block(rows, left_columns)
-        + full_columns * block(left_rows, count)
-        + block(left_rows, left_columns)
-    )
 
 
 # ---- cache blocks and chunks

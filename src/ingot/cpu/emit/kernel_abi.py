@@ -7,7 +7,11 @@ after the other; the chunks of a phase run in any order on any thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -16,6 +20,9 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
 
 SLOT_BYTES = 8
+
+Numbers = np.ndarray[Any, Any]
+"""An array of numbers in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +34,35 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeSlot:
+    """A slot of env that holds the address of a function."""
+
+    symbol: str
+
+
+Slot = str | int | CodeSlot
+"""What a slot of env holds: the size of that name, a number, a function's address."""
+
+
+@dataclass(frozen=True, slots=True)
 class EmittedKernel:
     """What the host program must know to run a kernel.
 
     Attributes:
         phases: parallel loops, one after the other.
         buffers: number of buffer slots at the start of env; then scratch, then `symbols`.
-        symbols: size names in env order.
+        symbols: what the slots behind hold.
         scratch_bytes: bytes that all phases share.
+        order: which of the fusion's buffers each buffer slot holds; empty: as they come.
+        tables: arrays that the kernel's module names as external constants.
     """
 
     phases: tuple[Phase, ...]
     buffers: int
-    symbols: tuple[str, ...]
+    symbols: tuple[Slot, ...]
     scratch_bytes: int | Dim = 0
+    order: tuple[int, ...] = ()
+    tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
 
     @property
     def slots(self) -> int:

@@ -2,7 +2,8 @@
 
 A micro-kernel is an internal function: C[rows, columns] (+)= A[rows, k] * B[k, columns]. A is read
 one element at a time and broadcast; B and C in vectors. Strides known at compile time become
-immediate offsets; the others are parameters. Equal micro-kernels of a module are one function.
+immediate offsets; the others are parameters. Equal micro-kernels of a module are one function;
+those of `shared` are compiled once for all modules (`ingot.cpu.micro_kernels`).
 
 Invariant: each sum adds its products in order of k, one fma (or multiply and add) each, whatever
 the block's shape, so that results do not depend on tiling.
@@ -81,18 +82,46 @@ class MicroKernel:
             if known is None
         ]
         args = [*pointers, f.as_value(depth), f.as_condition(accumulate), f.as_value(columns)]
-        f.call(f.owner.helper(self.name, self._define), [*args, *passed])
+        f.call(f.owner.helper(self.name, self.define), [*args, *passed])
 
-    def _define(self, module: ModuleBuilder) -> FunctionRef:
+    @property
+    def params(self) -> list[tuple[str, Type]]:
+        """The function's parameters: pointers, numbers, then the strides that are not known."""
         unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
-        params += [(name, lt.I64) for name in unknown]
+        return params + [(name, lt.I64) for name in unknown]
+
+    def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
+        """Define the function in a module."""
         f = module.function(
-            self.name, lt.VOID, params, linkage="internal", attrs="nounwind noinline"
+            self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind noinline"
         )
-        _Body(self, f, dict(zip(unknown, f.params[6:], strict=True))).emit()
+        given = {name: f.params[6 + at] for at, (name, _) in enumerate(self.params[6:])}
+        _Body(self, f, given).emit()
         return f.reference
+
+
+def shared(
+    element: Type, lanes: int, rows: int, vectors: int, *, masked: bool, a_step: int | None
+) -> MicroKernel:
+    """Return a micro-kernel that fits every product with this `a_step`; see `MicroKernel`."""
+    return MicroKernel(
+        element=element,
+        lanes=lanes,
+        rows=rows,
+        vectors=vectors,
+        fma=True,
+        logical=False,
+        a_row=None,
+        a_step=a_step,
+        b_step=None,
+        c_row=None,
+        accumulates=True,
+        whole_vectors=0 if masked else vectors,
+        mask_loads=masked,
+        mask_stores=masked,
+    )
 
 
 class _Body:

@@ -10,6 +10,7 @@ Invariant: what lies beyond the operand's extents in a buffer is never stored in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.conversions import convert
@@ -74,7 +75,7 @@ class Packer:
         buffer: Value,
         n: Span,
         k: Span,
-        shape: tuple[int, int, int],
+        shape: tuple[int, int, IndexValue],
         transposed: bool,
     ) -> None:
         """Pack columns of the rhs; `shape` is (lanes, columns, depth) of a panel of the buffer.
@@ -96,7 +97,7 @@ class Packer:
         f.loop(0, n.count, columns, [], panel)
 
     def _lines(
-        self, operand: Expr, buffer: Value, n: Span, k: Span, shape: tuple[int, int, int]
+        self, operand: Expr, buffer: Value, n: Span, k: Span, shape: tuple[int, int, IndexValue]
     ) -> None:
         """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
         f, emitter = self.f, self.emitter
@@ -146,7 +147,10 @@ class Packer:
                 for number, line in enumerate(transpose(f, lines)):
                     f.store(line, f.gep(target, number * columns, self.cell), self.cell.alignment)
 
-            is_even = isinstance(k.count, int) and k.count % lanes == 0
+            if not isinstance(k.count, int):
+                self.vectors(k.count, lanes, square)
+                return
+            is_even = k.count % lanes == 0
 
             def step(position: Value, _: list[Value]) -> None:
                 # One body, masked throughout where there is a tail: a square is much code.
@@ -157,16 +161,18 @@ class Packer:
 
         f.loop(0, columns, lanes, [], group)
 
-    def vectors(self, count: IndexValue, lanes: int, body: object) -> None:
+    def vectors(
+        self, count: IndexValue, lanes: int, body: Callable[[Value, Value | None], None]
+    ) -> None:
         """Run `body(position, mask)` for vectors of `count` positions, the last one masked."""
         f = self.f
         whole = f.imul(f.idiv(count, lanes), lanes)
-        f.loop(0, whole, lanes, [], lambda position, _: body(position, None))  # type: ignore
+        f.loop(0, whole, lanes, [], lambda position, _: body(position, None))
         if lanes == 1:
             return
 
         def rest() -> None:
-            body(f.as_value(whole), lane_mask(f, f.isub(count, whole), lanes))  # type: ignore
+            body(f.as_value(whole), lane_mask(f, f.isub(count, whole), lanes))
 
         f.if_(f.ilt(whole, count), rest)
 

@@ -1,0 +1,250 @@
+"""Plain products: contractions that need no code of their own.
+
+A product of two operands that lie in memory with constant steps, whose sums are the result, is the
+same computation at every size. So it runs in a driver that all such products share: extents, steps
+and blocks are numbers that the host program passes (`PARAMETERS`), and the micro-kernels are
+addresses. Compiling a plain product is then nothing but choosing those numbers.
+
+Rows are cut into blocks of two heights that differ by one, `tall` and `low`, so that no block is
+left over that would use few registers.
+
+Invariant: each sum adds its products in order of k, as in every other contraction kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import F32, F64, DType
+from ingot.kernel.contraction_schedule import (
+    ContractionSchedule,
+    cell_bits,
+    has_plain_lhs,
+    is_plain,
+    schedule_contraction,
+    stores_sums,
+    stride,
+)
+from ingot.kernel.ir import Axis, ContractionKernel
+from ingot.kernel.register_block import block_cycles, least_cycles, most_rows
+from ingot.kernel.schedule import Vectors
+
+ELEMENTS = (F32, F64)
+VECTORS = 2
+"""Vectors per row of a register block."""
+
+MIN_VECTOR_BITS = 256
+"""From here on rows end in masked vectors."""
+
+MAX_LOSS = 1.05
+"""A register block made for the extents is taken instead where it saves more than that."""
+
+CROWDED_ROW, CROWDED_ROWS_LESS = 4096, 2
+"""Rows of the lhs that lie a multiple of so many bytes apart share one set of the L1 cache, which
+then has no room for a whole register block of them."""
+
+PARAMETERS = (
+    *("lhs_batch", "rhs_batch", "out_batch"),
+    *("lhs_row", "lhs_step", "rhs_step", "out_row"),
+    *("n", "k", "n_block", "k_block", "panel_depth"),
+    *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "units", "grain"),
+)
+"""Numbers of a product, in the order of its env.
+
+`rhs_step` goes from k to k, or from n to n in a transposed rhs; a unit has `unit_row_blocks` row
+blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows.
+"""
+
+Placement = Literal["direct", "packed", "transposed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What products must have in common to share a driver.
+
+    Attributes:
+        element: type of operands and sums.
+        lanes: lanes of one vector.
+        rhs: how the rhs is read; see `ContractionSchedule`.
+        is_dense: whether the lhs has step 1 along k.
+    """
+
+    element: DType
+    lanes: int
+    rhs: Placement
+    is_dense: bool
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        lhs = "dense" if self.is_dense else "across"
+        return f"{self.element.name}x{self.lanes}_{lhs}_{self.rhs}"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A plain product.
+
+    Attributes:
+        form: what is compiled for it.
+        buffers: buffer numbers of lhs, rhs and result.
+        parameters: values of `PARAMETERS`.
+        chunks: number of chunks.
+        has_rest: whether columns are left over behind the whole register blocks.
+    """
+
+    form: Form
+    buffers: tuple[int, int, int]
+    parameters: tuple[int, ...]
+    chunks: int
+    has_rest: bool
+
+    def value(self, name: str) -> int:
+        """Return a parameter."""
+        return self.parameters[PARAMETERS.index(name)]
+
+    @property
+    def heights(self) -> tuple[int, int]:
+        """Rows of a low and of a tall block; equal where all blocks are."""
+        low = self.value("low_rows")
+        return low, low + (self.value("tall_blocks") > 0)
+
+
+def heights_of(vectors: Vectors) -> range:
+    """Return the heights that blocks of a target's products have."""
+    most = most_rows(VECTORS, vectors)
+    return range((most - CROWDED_ROWS_LESS) // 2, most + 1)
+
+
+def _most_rows(kernel: ContractionKernel, lhs_row: int, vectors: Vectors) -> int:
+    most = most_rows(VECTORS, vectors)
+    is_crowded = lhs_row * cell_bits(kernel.accumulate) // 8 % CROWDED_ROW == 0
+    return most - CROWDED_ROWS_LESS if is_crowded else most
+
+
+def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
+    """Return how the shared driver runs a contraction, None if that cannot or would be slow."""
+    steps = _steps(kernel, vectors)
+    if steps is None:
+        return None
+    lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
+    columns = VECTORS * lanes
+    rows = _most_rows(kernel, steps["lhs_row"], vectors)
+    schedule = schedule_contraction(kernel, vectors, (rows, columns))
+    rhs_row, rhs_column = _strides(kernel.rhs.payload.index, kernel.k, kernel.n)
+    step = _rhs_step(schedule, rhs_row, rhs_column)
+    if schedule.swapped or step is None:
+        return None
+    m, n, k = _sizes(kernel)
+    row_blocks = -(-m // rows)
+    low, tall = divmod(m, row_blocks)
+    if _cycles((low, tall, row_blocks), n, lanes) > MAX_LOSS * least_cycles(m, n, lanes, vectors):
+        return None
+    assert isinstance(schedule.units, int), "the extents are known"
+    assert isinstance(schedule.chunks, int), "the extents are known"
+    depth = schedule.k_block or k
+    values = {
+        **steps,
+        "rhs_step": step,
+        "n": n,
+        "k": k,
+        "n_block": schedule.n_block,
+        "k_block": depth,
+        "panel_depth": -(-depth // lanes) * lanes,
+        "low_rows": low,
+        "tall_blocks": tall,
+        "row_blocks": row_blocks,
+        "unit_row_blocks": schedule.m_block // rows,
+        "units": schedule.units,
+        "grain": schedule.grain,
+    }
+    assert schedule.rhs != "dots", "dot products have no step"
+    (store,) = kernel.stores
+    return Product(
+        Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1),
+        (kernel.lhs.payload.buffer, kernel.rhs.payload.buffer, store.buffer),
+        tuple(values[name] for name in PARAMETERS),
+        schedule.chunks,
+        n % columns > 0,
+    )
+
+
+def _steps(kernel: ContractionKernel, vectors: Vectors) -> dict[str, int] | None:
+    """Return the steps that do not depend on the schedule, None if the product is not plain."""
+    if not _is_candidate(kernel, vectors):
+        return None
+    (store,) = kernel.stores
+    lhs, rhs = kernel.lhs.payload.index, kernel.rhs.payload.index
+    lhs_batch, lhs_row, lhs_step = _strides(lhs, kernel.batch, kernel.m, kernel.k)
+    rhs_batch, rhs_row, rhs_column = _strides(rhs, kernel.batch, kernel.k, kernel.n)
+    out_batch, out_row, out_column = _strides(store.index, kernel.batch, kernel.m, kernel.n)
+    is_whole = (
+        lhs == _index(kernel, (lhs_batch, lhs_row, 0, lhs_step))
+        and rhs == _index(kernel, (rhs_batch, 0, rhs_column, rhs_row))
+        and store.index == _index(kernel, (out_batch, out_row, out_column, 0))
+    )
+    if not is_whole or out_column != 1:
+        return None
+    return {
+        "lhs_batch": lhs_batch,
+        "rhs_batch": rhs_batch,
+        "out_batch": out_batch,
+        "lhs_row": lhs_row,
+        "lhs_step": lhs_step,
+        "out_row": out_row,
+    }
+
+
+def _is_candidate(kernel: ContractionKernel, vectors: Vectors) -> bool:
+    if kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+        return False
+    extents = [axis.extent for axis in (kernel.batch, kernel.m, kernel.n, kernel.k)]
+    if not all(isinstance(extent, int) and extent > 0 for extent in extents):
+        return False
+    m, n, _ = _sizes(kernel)
+    if m < heights_of(vectors)[0] or n < 2:
+        return False
+    names = (kernel.n.name, kernel.k.name)
+    return (
+        has_plain_lhs(kernel)
+        and is_plain(kernel.rhs, names, kernel.accumulate)
+        and stores_sums(kernel)
+    )
+
+
+def _sizes(kernel: ContractionKernel) -> tuple[int, int, int]:
+    m, n, k = (
+        axis.extent for axis in (kernel.m, kernel.n, kernel.k) if isinstance(axis.extent, int)
+    )
+    return m, n, k
+
+
+def _strides(index: int | Dim, *axes: Axis) -> tuple[int, ...]:
+    """Return the steps along axes; -1, which no operand has, where a step is not constant."""
+    steps = [stride(index, axis.name) for axis in axes]
+    return tuple(step if isinstance(step, int) else -1 for step in steps)
+
+
+def _index(kernel: ContractionKernel, steps: tuple[int, int, int, int]) -> int | Dim:
+    total: int | Dim = 0
+    for axis, step in zip((kernel.batch, kernel.m, kernel.n, kernel.k), steps, strict=True):
+        if axis.extent != 1 and step:
+            total = total + Dim.symbol(axis.name) * step
+    return total
+
+
+def _rhs_step(schedule: ContractionSchedule, row: int, column: int) -> int | None:
+    """Return the step of the rhs that is not 1, None where neither is."""
+    if schedule.rhs == "transposed":
+        return column if row == 1 else None
+    return row if schedule.rhs != "dots" and column == 1 else None
+
+
+def _cycles(blocks: tuple[int, int, int], n: int, lanes: int) -> float:
+    """Return the cycles of one k over all register blocks."""
+    low, tall, count = blocks
+    panels = -(-n // (VECTORS * lanes))
+    of_low, of_tall = block_cycles(low, VECTORS), block_cycles(low + 1, VECTORS)
+    return panels * (tall * of_tall + (count - tall) * of_low)

@@ -1,0 +1,142 @@
+"""Plain products run in the library's drivers: every form and size, and only if they are plain."""
+
+import numpy as np
+import pytest
+from tests.cpu.contraction.test_contraction import product
+
+import ingot
+from ingot.client import compile
+from ingot.kernel.contraction import build_contraction_kernel
+from ingot.kernel.product import plain_product
+from ingot.kernel.schedule import Vectors
+from ingot.llvm.target import TargetSpec, host_levels
+
+RANDOM = np.random.default_rng(0)
+
+
+def module(lhs, rhs, result, dtype="f32", batch=False, lhs_k=1, rhs_k=0):
+    """Return the HLO of one dot; dimensions are counted behind the batch dimension."""
+
+    def shape(dims):
+        return f"{dtype}[{','.join(map(str, dims))}]"
+
+    batches = "lhs_batch_dims={0}, rhs_batch_dims={0}, " if batch else ""
+    return ingot.parse_hlo(f"""\
+HloModule product
+
+ENTRY main {{
+  x = {shape(lhs)} parameter(0)
+  y = {shape(rhs)} parameter(1)
+  ROOT z = {shape(result)} dot(x, y), {batches}lhs_contracting_dims={{{lhs_k + batch}}}, \
+rhs_contracting_dims={{{rhs_k + batch}}}
+}}
+""")
+
+
+def library_names(executable):
+    (kernel,) = executable._compiled.kernels.compiled.values()
+    return [item.name for item in kernel.shared] if kernel.code is None else []
+
+
+CASES = [
+    # m, n, k, batch, lhs is [k, m], rhs is [n, k]
+    (64, 64, 64, 0, False, False),
+    (64, 64, 64, 0, False, True),
+    (15, 33, 1, 0, False, False),
+    (128, 128, 64, 3, False, False),
+    (600, 700, 1100, 0, False, True),
+    (600, 700, 1100, 0, True, False),
+    (530, 590, 2050, 0, True, True),
+    (100, 256, 1024, 2, True, True),
+]
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize(("m", "n", "k", "batch", "left", "right"), CASES)
+def test_products_of_every_form(m, n, k, batch, left, right, level):
+    if level == "plain":
+        pytest.skip("no masked vectors, no driver")
+    outer = (batch,) if batch else ()
+    lhs = (*outer, k, m) if left else (*outer, m, k)
+    rhs = (*outer, n, k) if right else (*outer, k, n)
+    program = module(lhs, rhs, (*outer, m, n), "f32", bool(batch), 1 - left, int(right))
+    executable = compile(program, target=TargetSpec.host(level))
+    x = RANDOM.standard_normal(lhs, np.float32)
+    y = RANDOM.standard_normal(rhs, np.float32)
+    wide = [np.swapaxes(a, -1, -2) if turn else a for a, turn in ((x, left), (y, right))]
+    expected = np.matmul(wide[0].astype(np.float64), wide[1])
+    np.testing.assert_allclose(executable(x, y), expected, atol=2e-5 * k**0.5)
+
+
+def test_a_plain_product_compiles_no_code_of_its_own():
+    names = library_names(compile(module((64, 64), (64, 64), (64, 64))))
+    assert names[0] == f"product_{_form_of_host()}"
+    again = library_names(compile(module((64, 128), (128, 96), (64, 96))))
+    assert again == names
+
+
+def _form_of_host():
+    lanes = TargetSpec.host().vector_bits // 32
+    return f"f32x{lanes}_dense_direct"
+
+
+def test_doubles():
+    executable = compile(module((40, 50), (50, 64), (40, 64), "f64"))
+    assert library_names(executable)
+    x, y = RANDOM.standard_normal((40, 50)), RANDOM.standard_normal((50, 64))
+    np.testing.assert_allclose(executable(x, y), x @ y, atol=1e-13)
+
+
+def test_one_buffer_as_both_operands():
+    text = """\
+HloModule square
+
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  ROOT z = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+    executable = compile(ingot.parse_hlo(text))
+    x = RANDOM.standard_normal((64, 64), np.float32)
+    np.testing.assert_allclose(executable(x), x @ x, atol=1e-4)
+
+
+def test_the_driver_and_a_kernel_of_its_own_agree_to_the_bit():
+    shapes = (256, 1100), (1100, 96), (256, 96)
+    driver = compile(module(*shapes))
+    own = compile(
+        ingot.parse_hlo("""\
+HloModule own
+
+ENTRY main {
+  x = f32[256,1100] parameter(0)
+  y = f32[1100,96] parameter(1)
+  z = f32[256,96] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT w = f32[256,96] negate(z)
+}
+""")
+    )
+    assert library_names(driver)
+    assert not library_names(own)
+    x = RANDOM.standard_normal((256, 1100), np.float32)
+    y = RANDOM.standard_normal((1100, 96), np.float32)
+    np.testing.assert_array_equal(driver(x, y), -own(x, y))
+
+
+def plan(m, n, k):
+    return plain_product(build_contraction_kernel(product((None, m, n, k))), Vectors(512, 32))
+
+
+@pytest.mark.parametrize("m", [7, 13, 15, 27, 64, 100, 1000, 1024])
+def test_row_blocks_cover_all_rows(m):
+    found = plan(m, 512, 128)
+    assert found is not None
+    low, tall = found.heights
+    blocks, of_tall = found.value("row_blocks"), found.value("tall_blocks")
+    assert of_tall * tall + (blocks - of_tall) * low == m
+    assert 6 <= low <= tall <= 14
+
+
+def test_few_rows_and_narrow_columns_have_kernels_of_their_own():
+    assert plan(4, 512, 128) is None
+    assert plan(512, 10, 128) is None
