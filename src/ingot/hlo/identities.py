@@ -15,8 +15,9 @@ def identity_of(opcode: str, element: DType) -> float | int | bool:
     """Return the value e with `e op x = x` for every x of a type, -0.0 for sums of floats."""
     if element is PRED:
         return opcode in ("and", "minimum", "multiply")
-    least = -float("inf") if element.is_float else -(1 << (element.bits - 1)) * element.is_signed
-    greatest = float("inf") if element.is_float else (1 << (element.bits - element.is_signed)) - 1
+    inexact = element.is_float or element.is_complex
+    least = -float("inf") if inexact else -(1 << (element.bits - 1)) * element.is_signed
+    greatest = float("inf") if inexact else (1 << (element.bits - element.is_signed)) - 1
     all_ones = -1 if element.is_signed else (1 << element.bits) - 1
     table = {
         "add": -0.0 if element.is_float else 0,
