@@ -1,10 +1,12 @@
 """`python -m ingot train.py ...`: run an unmodified program with Ingot behind `jit_compile=True`.
 
+`ingot COMMAND ...` and `python -m ingot COMMAND ...` are the command line tools (`ingot.tools`).
+
 Everything is as with plain `python train.py ...` (or `-m module`): `sys.argv`, `__main__`,
 `sys.path[0]`, exit status. The one difference: as soon as the program has imported TensorFlow, the
 front end is enabled. A program that never imports TensorFlow pays nothing.
 
-Invariant: nothing of Ingot but this file is imported before the program asks for TensorFlow.
+Invariant: nothing of the compiler is imported before the program asks for TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,10 +22,14 @@ import sys
 import types
 from collections.abc import Sequence
 
+from ingot.tools import COMMANDS
+
 USAGE = """usage: python -m ingot PROGRAM.py [ARGUMENT...]
        python -m ingot -m MODULE [ARGUMENT...]
+       python -m ingot COMMAND [OPTION...] [ARGUMENT...]
 
-Run a Python program; Ingot compiles what it marks with jit_compile=True."""
+Run a Python program; Ingot compiles what it marks with jit_compile=True.
+Or work on HLO modules; `ingot COMMAND --help` says how:"""
 
 
 class EnableAfterImport(importlib.abc.MetaPathFinder):
@@ -83,16 +89,23 @@ def _set_first_path(directory: str) -> None:
         sys.path[0] = directory
 
 
+def usage() -> str:
+    """Return how to call: programs, then commands."""
+    return "\n".join([USAGE, *(f"  {name:10} {text}" for name, text in COMMANDS.items())])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program that `arguments` (default: the command line) name; return the status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     is_module = given[:1] == ["-m"]
     given = given[is_module:]
     if not given or given[0] in ("-h", "--help"):
-        print(USAGE, file=sys.stdout if given else sys.stderr)
+        print(usage(), file=sys.stdout if given else sys.stderr)
         return 0 if given else 2
+    if not is_module and given[0] in COMMANDS:
+        return importlib.import_module("ingot.tools.cli").main(given)
     if not is_module and not os.path.isfile(given[0]):
-        print(f"ingot: there is no file '{given[0]}'\n{USAGE}", file=sys.stderr)
+        print(f"ingot: there is no file or command '{given[0]}'\n{usage()}", file=sys.stderr)
         return 2
     sys.argv = given
     sys.meta_path.insert(0, EnableAfterImport("tensorflow", "ingot.tensorflow"))

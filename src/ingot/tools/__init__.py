@@ -1,0 +1,14 @@
+"""The `ingot` command: one file per subcommand, on top of everything else.
+
+`COMMANDS` names them; a subcommand's file is loaded when it is called, so that `python -m ingot
+program.py` and `ingot --help` load nothing of the compiler.
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, str] = {
+    "run": "run modules and compare platforms",
+    "opt": "run passes or a stage of the pipeline on a module and print it",
+    "translate": "convert between HLO text, HLO protos and StableHLO",
+}
+"""Name of a subcommand -> what it does; `ingot.tools.NAME` has the click command `command`."""

@@ -1,0 +1,80 @@
+"""The command line: subcommands on demand, errors as diagnostics, exit statuses.
+
+Exit status 0: done; 1: the input is wrong, or results differ; 2: the command line is wrong.
+Flags may be written with dashes or, as XLA's tools write them, with underscores.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ingot.support.diagnostics import IngotError
+from ingot.support.text import did_you_mean
+from ingot.tools import COMMANDS
+
+
+class CommandGroup(click.Group):
+    """Loads the file of a subcommand when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a subcommand."""
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(f"ingot.tools.{cmd_name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; an unknown one is answered with the nearest known."""
+        if args and args[0] not in COMMANDS:
+            hint = did_you_mean(args[0], COMMANDS) or f"commands: {', '.join(COMMANDS)}"
+            ctx.fail(f"there is no command '{args[0]}'; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def ingot() -> None:
+    """Compile, run and look into HLO programs."""
+
+
+def with_dashes(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with XLA's spelling of flags (`--random_seed`) turned into dashes."""
+    made: list[str] = []
+    for number, argument in enumerate(arguments):
+        if argument == "--":
+            return [*made, *arguments[number:]]
+        flag, sign, value = argument.partition("=")
+        made.append(flag.replace("_", "-") + sign + value if flag.startswith("--") else argument)
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a subcommand; return the exit status."""
+    try:
+        status: Any = ingot.main(with_dashes(arguments), prog_name="ingot", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 1
+    except IngotError as error:
+        print(error.diagnostic.render(), file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `ingot opt … | head`
+        sys.stderr.close()
+        return 0
+    return status if isinstance(status, int) else 0

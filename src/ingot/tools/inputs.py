@@ -1,0 +1,203 @@
+"""Random inputs for a module, made so that they make sense where they are used.
+
+As XLA's MakeFakeArguments: an index of a gather, scatter or dynamic slice is inside the operand,
+keys of a sort do not repeat, the initial value of a reduction is neutral. What a parameter is used
+for is found by following it through ops that move elements and into called computations.
+
+Source: xla/tests/test_utils.cc (MakeFakeArguments, CreateLiteralForConstrainedUses).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ingot.evaluator import Value
+from ingot.hlo.dim import evaluate
+from ingot.hlo.dtype import PRED, DType, Kind
+from ingot.hlo.identities import identity_of
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Array
+from ingot.hlo.module import Module
+from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
+from ingot.hlo.shape import Shape
+
+Place = tuple[Instruction, tuple[int, ...]]
+"""A leaf of an instruction's value."""
+
+_MOVES = frozenset(
+    {"bitcast", "broadcast", "convert", "copy", "opt-barrier", "reshape", "reverse", "slice",
+     "transpose", "get-tuple-element", "tuple"}
+)  # fmt: skip
+_SLICES = {"dynamic-slice": 1, "dynamic-update-slice": 2}
+_FOLDS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
+_STARTS = frozenset({"reduce", "reduce-window", "select-and-scatter"})
+
+
+@dataclass(slots=True)
+class Use:
+    """What a leaf of a parameter must fit.
+
+    Attributes:
+        most: greatest index that is in bounds everywhere.
+        distinct: no element repeats.
+        start: the neutral value of a reduction, if it is one's initial value.
+    """
+
+    most: int | None = None
+    distinct: bool = False
+    start: Any = None
+
+    def bound(self, limit: int) -> None:
+        """Note that the leaf is an index that may be up to `limit`."""
+        self.most = max(0, limit) if self.most is None else min(self.most, max(0, limit))
+
+
+def random_inputs(module: Module, seed: int, sizes: Mapping[str, int] | None = None) -> list[Value]:
+    """Return a value for each entry parameter.
+
+    Args:
+        module: the program.
+        seed: the same seed gives the same values.
+        sizes: values of symbolic sizes.
+    """
+    generator = np.random.default_rng(seed)
+    known = sizes or {}
+    return [_value(generator, p, p.shape, (), known) for p in module.entry.parameters]
+
+
+def symbols(module: Module) -> list[str]:
+    """Return the names of the symbolic sizes of the entry's parameters."""
+    found: dict[str, None] = {}
+    for shape in module.parameter_shapes:
+        for _, leaf in shape.leaves():
+            for size in leaf.dims:
+                if not isinstance(size, int) and size.is_symbol:
+                    found[size.text] = None
+    return list(found)
+
+
+def _value(
+    generator: np.random.Generator,
+    parameter: Instruction,
+    shape: Shape,
+    path: tuple[int, ...],
+    sizes: Mapping[str, int],
+) -> Value:
+    if shape.is_tuple:
+        return tuple(
+            _value(generator, parameter, element, (*path, number), sizes)
+            for number, element in enumerate(shape.elements)
+        )
+    dims = tuple(evaluate(size, sizes) for size in shape.dims)
+    return _array(generator, shape.dtype, dims, find_use(parameter, path, sizes))
+
+
+def _array(generator: np.random.Generator, kind: DType, dims: tuple[int, ...], use: Use) -> Array:
+    count = math.prod(dims)
+    if use.start is not None:
+        return np.full(dims, use.start).astype(kind.numpy)
+    if use.most is not None and kind is not PRED:
+        most = min(use.most, int(ml_dtypes.iinfo(kind.numpy).max)) if kind.is_integer else use.most
+        return generator.integers(0, most, dims, endpoint=True).astype(kind.numpy)
+    if use.distinct and kind is not PRED and not kind.is_complex:
+        low = 0 if kind.kind is Kind.UNSIGNED else -(count // 2)
+        return (low + generator.permutation(count)).reshape(dims).astype(kind.numpy)
+    if kind is PRED:
+        return generator.integers(0, 2, dims).astype(np.bool_)
+    if kind.is_integer:
+        limits = ml_dtypes.iinfo(kind.numpy)
+        low, high = max(int(limits.min), -100), min(int(limits.max), 100)
+        return generator.integers(low, high, dims, endpoint=True).astype(kind.numpy)
+    made = generator.normal(size=dims)
+    return (made + 1j * generator.normal(size=dims) if kind.is_complex else made).astype(kind.numpy)
+
+
+def find_use(parameter: Instruction, path: tuple[int, ...], sizes: Mapping[str, int]) -> Use:
+    """Return what the leaf at `path` of a parameter must fit."""
+    use = Use()
+    pending: list[Place] = [(parameter, path)]
+    seen: set[Place] = set()
+    while pending:
+        place = pending.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        value, inner = place
+        for user in value.users:
+            for number, operand in enumerate(user.operands):
+                if operand is value:
+                    _constrain(use, user, number, sizes)
+                    pending.extend(_followed(user, number, inner))
+    return use
+
+
+def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int]) -> None:
+    """Note what `user` asks of its operand `number`."""
+    opcode = user.opcode
+    if opcode in _SLICES and number >= _SLICES[opcode]:
+        window = user.shape if opcode == "dynamic-slice" else user.operands[1].shape
+        axis = number - _SLICES[opcode]
+        whole = evaluate(user.operands[0].shape.dims[axis], sizes)
+        use.bound(whole - evaluate(window.dims[axis], sizes))
+    elif opcode == "gather" and number == 1:
+        given: GatherAttributes = user.attributes
+        for axis in given.start_index_map:
+            size = evaluate(user.operands[0].shape.dims[axis], sizes)
+            use.bound(size - evaluate(given.slice_sizes[axis], sizes))
+    elif opcode == "scatter" and number == len(user.operands) // 2:
+        _constrain_scatter(use, user, sizes)
+    elif opcode == "sort":
+        use.distinct = True
+    elif opcode in _STARTS and number >= len(user.operands) // 2:
+        _constrain_start(use, user, number)
+
+
+def _constrain_scatter(use: Use, user: Instruction, sizes: Mapping[str, int]) -> None:
+    given: ScatterAttributes = user.attributes
+    operand, numbers = user.operands[0].shape, given.index_map
+    window_dims = numbers.operand_window_dims(operand.rank)
+    update = user.operands[-1].shape
+    window = {
+        axis: evaluate(update.dims[place], sizes)
+        for axis, place in zip(window_dims, numbers.window_dims, strict=True)
+    }
+    for axis in numbers.index_to_operand:
+        use.bound(evaluate(operand.dims[axis], sizes) - window.get(axis, 1))
+
+
+def _constrain_start(use: Use, user: Instruction, number: int) -> None:
+    """Note the neutral value of a reduction whose computation is a single op."""
+    if user.opcode == "select-and-scatter":
+        if number != 2:
+            return
+        called = user.attributes.scatter
+    else:
+        called = user.attributes.to_apply
+    element, opcode = user.operands[number].shape.dtype, called.root.opcode
+    use.start = identity_of(opcode, element) if opcode in _FOLDS else 0
+
+
+def _followed(user: Instruction, number: int, path: tuple[int, ...]) -> Iterator[Place]:
+    """Yield the values that hold the leaf `path` of operand `number` after `user`."""
+    if user.opcode == "tuple":
+        yield user, (number, *path)
+    elif user.opcode == "get-tuple-element":
+        if path[:1] == (user.attributes.index,):
+            yield user, path[1:]
+    elif user.opcode in _MOVES:
+        yield user, path
+    elif user.opcode in ("fusion", "call"):
+        (called,) = user.called_computations
+        yield called.parameters[number], path
+    elif user.opcode == "while":
+        for called in user.called_computations:
+            yield called.parameters[0], path
+        yield user, path
+    elif user.opcode == "conditional" and number > 0:
+        yield user.attributes.branch_computations[number - 1].parameters[0], path

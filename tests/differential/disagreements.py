@@ -1,0 +1,52 @@
+"""Every known disagreement with real XLA, every case that an engine cannot run, and why.
+
+Seen with jaxlib 0.10.2. A case that differs and is not here fails; a row that no case needs any
+more is reported by the whole run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tests.differential.engine import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One disagreement: names of cases, the engine that differs or cannot, and why."""
+
+    pattern: str
+    engine: str
+    reason: str
+
+    def matches(self, result: Result, engine: str) -> bool:
+        """Whether the row is about this result on this engine."""
+        return engine == self.engine and re.match(self.pattern, result.case.name) is not None
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        r"(acos|acosh|asin|asinh|atanh|cosh|sinh) ",
+        "xla",
+        "XLA:CPU has no code for these opcodes; its front ends expand them",
+    ),
+    Row(r"popcnt [su][24] ", "xla", "XLA counts the bits of the byte that holds an s4"),
+)
+
+
+def explain(result: Result) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, Row]]]:
+    """Return a result's disagreements: without a reason, and with one."""
+    found = [("evaluator", result.evaluator), ("cpu", result.cpu), ("xla", result.xla)]
+    found += [(engine, text) for engine, text in result.unsupported]
+    unknown: list[tuple[str, str, str]] = []
+    known: list[tuple[str, str, Row]] = []
+    for engine, text in found:
+        if not text:
+            continue
+        row = next((row for row in ROWS if row.matches(result, engine)), None)
+        if row is None:
+            unknown.append((engine, result.case.name, text))
+        else:
+            known.append((engine, text, row))
+    return unknown, known
