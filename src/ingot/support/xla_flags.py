@@ -41,6 +41,7 @@ class XlaFlags:
     dump_hlo_pass_re: str = ""
     dump_hlo_module_re: str = ""
     disable_hlo_passes: tuple[str, ...] = ()
+    force_host_platform_device_count: int = 1
 
     @property
     def dump_folder(self) -> str:
@@ -64,6 +65,12 @@ def _boolean(text: str) -> bool:
     return values[text.lower()]
 
 
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError("it takes a whole number from 1 on")
+    return int(text)
+
+
 def _regular_expression(text: str) -> str:
     try:
         re.compile(text)
@@ -84,7 +91,11 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "xla_dump_hlo_pass_re": (_regular_expression, "Dump around the passes that match."),
     "xla_dump_hlo_module_re": (_regular_expression, "Dump only the modules that match."),
     "xla_disable_hlo_passes": (_names, "Passes to leave out, separated by commas."),
+    "xla_force_host_platform_device_count": (_count, "Devices that JAX sees in this process."),
 }
+
+# Honoured here, but set by people who do not think of Ingot: other flags beside it are not judged.
+_COMMON = {"xla_force_host_platform_device_count"}
 
 # XLA's flag -> why nothing needs to be done.
 _WITHOUT_EFFECT: dict[str, str] = {
@@ -127,10 +138,8 @@ def parse(text: str) -> XlaFlags:
         values = _split(text)
     except ValueError as error:
         raise FlagError(f"{VARIABLE} cannot be split into flags: {error}") from error
-    if not values.keys() & _SETTINGS.keys():
-        return XlaFlags()
     known = [*_SETTINGS, *_WITHOUT_EFFECT]
-    for name in values:
+    for name in values if values.keys() & (_SETTINGS.keys() - _COMMON) else ():
         if name not in known:
             raise FlagError(
                 f"{VARIABLE} holds --{name}, which Ingot does not know",

@@ -5,8 +5,9 @@ ctypes structures for Python) and the table that a host gets. Invariant: a field
 a pointer, every struct of `ARGUMENTS` begins with `struct_size` and `extension_start`, and a test
 compares names, order, kinds and sizes with the C header.
 
-Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, and the layouts and FFI extensions beside it. The
-shardings extension is newer than that header.
+Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, and the layouts extension beside it. The shardings
+extension is newer than that header. Without the FFI extension hosts do not attach data to
+executions; foreign calls have a registry of their own (`ingot.hlo.custom_calls`).
 """
 
 from __future__ import annotations
@@ -42,8 +43,6 @@ PJRT_Buffer_CopyRawToHostFuture_Callback: struct_size:i64 callback_data error_co
     error_message error_message_size:i64 dst
 PJRT_Buffer_DonateWithControlDependency_Callback: struct_size:i64 callback_data error_code:i32
     error_message error_message_size:i64
-PJRT_FFI_Register_Handler: struct_size:i64 target_name target_name_size:i64 handler
-    platform_name platform_name_size:i64 traits:i32
 """
 """Structs that are no arguments, with all their fields. In a memory layout the union of tiles
 and strides is spelled as tiles."""
@@ -233,8 +232,6 @@ PJRT_Layouts_PJRT_Topology_GetDefaultLayout: topology_description type:i32 dims 
     layout
 PJRT_Layouts_PJRT_Executable_GetOutputLayouts: executable num_outputs:i64 layouts
 PJRT_Layouts_PJRT_Executable_GetParameterLayouts: executable num_parameters:i64 layouts
-PJRT_FFI_Type_Register: type_name type_name_size:i64 type_id:i64 type_info
-PJRT_FFI_UserData_Add: context type_id:i64 data
 PJRT_Shardings_PJRT_Executable_ParameterShardings: executable num_parameters:i64 shardings
     sharding_sizes
 PJRT_Shardings_PJRT_Executable_OutputShardings: executable num_outputs:i64 shardings
@@ -299,7 +296,6 @@ EXTENSIONS = {
         PJRT_Layouts_PJRT_Client_GetDefaultLayout PJRT_Layouts_PJRT_Buffer_MemoryLayout
         PJRT_Layouts_PJRT_Topology_GetDefaultLayout PJRT_Layouts_PJRT_Executable_GetOutputLayouts
         """.split(),
-    5: "PJRT_FFI_Type_Register PJRT_FFI_UserData_Add PJRT_FFI_Register_Handler".split(),
     19: """
         PJRT_Shardings_PJRT_Executable_ParameterShardings
         PJRT_Shardings_PJRT_Executable_OutputShardings

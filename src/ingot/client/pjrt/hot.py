@@ -6,6 +6,7 @@ names of the Python slots, so the object comes from the cache of the disk after 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ingot.client.pjrt.emit import IMPORTS
@@ -18,6 +19,7 @@ from ingot.client.pjrt.hot_worker import emit_worker
 from ingot.client.pjrt.trampolines import emit_trampolines, python_addresses
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.llvm.types import PTR, VOID
 from ingot.runtime.native import library_imports, native_runtime
 
 HELPERS = (
@@ -37,7 +39,15 @@ def pjrt_module(python_slots: Sequence[str]) -> ModuleBuilder:
     worker = emit_worker(module, events, buffers, python)
     emit_execute(module, events, buffers, worker, python)
     emit_transfer(module, events, buffers, worker, python)
+    nothing = module.function("ingot_pjrt_nothing", VOID, [("data", PTR), ("context", PTR)])
+    nothing.ret()
     return module
+
+
+def compiled_slots() -> list[str]:
+    """Return the names of the slots that are machine code."""
+    defined = re.findall(r"^define.*@(PJRT_\w+)\(", pjrt_module([]).text(), re.MULTILINE)
+    return list(defined)
 
 
 def link(python_slots: Sequence[str]) -> Library:

@@ -18,9 +18,7 @@ from ingot.client.pjrt.c_api import record
 from ingot.client.pjrt.emit import (
     Slot,
     add_reference,
-    drop_reference,
     is_null,
-    not_null,
     refuse_when,
     return_static,
     runtime_function,
@@ -46,11 +44,11 @@ from ingot.client.pjrt.records import (
     JOB,
     MANY,
     OUTPUT,
-    QUEUED,
+    PATIENT,
     STORAGE,
 )
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
+from ingot.llvm.types import I8, I32, I64, PTR, Type
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.execute import emit_stack_array
 
@@ -84,6 +82,7 @@ def emit_execute(
     python: dict[str, FunctionRef],
 ) -> None:
     """Add `ingot_pjrt_launch` and the slot Execute to `module`."""
+    _emit_handles(module, worker)
     launch = _Launch(module, events, buffers, worker).emit()
     slot = Slot(module, "PJRT_LoadedExecutable_Execute")
     f, executable = slot.f, slot.get("executable")
@@ -99,9 +98,51 @@ def emit_execute(
     device = f.select(is_null(f, chosen), default, chosen)
     arguments = f.load(PTR, slot.get("argument_lists"))
     results = f.load(PTR, slot.get("output_lists"))
+    patient = f.icmp("eq", mode, f.const(I32, PATIENT))
+
+    def wait() -> list[Value]:
+        _emit_wait_for_arguments(f, events, arguments, expected)
+        return [f.const(I32, INLINE)]
+
+    (mode,) = f.if_(patient, wait, otherwise=[mode])
     program = EXECUTABLE.load(f, executable, "program")
     rest = [slot.get("options"), device, mode, slot.get("device_complete_events")]
     slot.done(f.call(launch, [executable, program, arguments, results, *rest]))
+
+
+def _emit_handles(module: ModuleBuilder, worker: WorkerFunctions) -> None:
+    """PJRT_Executable and PJRT_LoadedExecutable are one record with counted references."""
+    for name in ("PJRT_Executable_Destroy", "PJRT_LoadedExecutable_Destroy"):
+        slot = Slot(module, name)
+        slot.f.call(worker.release_executable, [slot.get("executable")])
+        slot.done()
+
+    slot = Slot(module, "PJRT_LoadedExecutable_GetExecutable")
+    executable = slot.get("loaded_executable")
+    add_reference(slot.f, executable)
+    slot.set("executable", executable)
+    slot.done()
+
+    slot = Slot(module, "PJRT_LoadedExecutable_Delete")
+    EXECUTABLE.store(slot.f, slot.get("executable"), "deleted", slot.f.const(I8, 1))
+    slot.done()
+
+
+def _emit_wait_for_arguments(
+    f: FunctionBuilder, events: EventFunctions, arguments: Value, count: Value
+) -> None:
+    def one(index: Value, _: list[Value]) -> None:
+        buffer = f.load(PTR, f.gep(arguments, index, PTR))
+        storage = BUFFER.load(f, buffer, "storage")
+
+        def wait() -> None:
+            event = pending_event(f, storage)
+            unless_null(f, event, lambda: f.call(events.wait, [event]))
+            f.call(events.release, [event])
+
+        unless_null(f, storage, wait)
+
+    f.loop(0, count, 1, [], one)
 
 
 class _Launch:

@@ -157,7 +157,7 @@ EXECUTABLE = Record(
     Field("default_device", "ptr"),
     Field("donates", "i8", note="whether any argument may be donated"),
     Field("deleted", "i8"),
-    Field("mode", "i32", note="INLINE, QUEUED or MANY"),
+    Field("mode", "i32", note="INLINE, QUEUED, MANY or PATIENT"),
     Field("num_replicas", "i64"),
     Field("num_partitions", "i64"),
     Field("code_bytes", "i64"),
@@ -180,6 +180,8 @@ QUEUED = 1
 """Runs on the device's worker, because it takes longer than the hand-over."""
 MANY = 2
 """Runs on several devices at once; Python gives each worker its part."""
+PATIENT = 3
+"""Waits in the call for its arguments, then runs there: it may call back into the host."""
 
 JOB = Record(
     "IngotPjrtJob",
@@ -195,22 +197,6 @@ JOB = Record(
     Field("target", "ptr"),
     Field("offset", "i64"),
     Field("bytes", "i64"),
-)
-
-STATE = Record(
-    "IngotPjrtState",
-    Field("executions", "i64", note="numbers of executions, for marks"),
-    Field("deleted_error", "ptr", note="static errors, with a reference that never goes"),
-    Field("count_error", "ptr"),
-    Field("size_error", "ptr"),
-    Field("donated_error", "ptr"),
-    Field("memory_error", "ptr"),
-    Field("execution_error", "ptr", note="Python: PJRT_Error*(arguments of EXECUTION_FAILED)"),
-    Field("release_executable", "ptr", note="Python: ptr(ptr executable), the last reference is gone"),
-    Field("from_host", "ptr", note="Python: BufferFromHostBuffer with strides that need care"),
-    Field("to_host", "ptr", note="Python: ToHostBuffer in another layout"),
-    Field("execute_many", "ptr", note="Python: Execute on several devices"),
-    Field("element_bytes", "i64", count=32, note="by PJRT_Buffer_Type"),
 )
 
 FAILURE = Record(

@@ -1,0 +1,86 @@
+"""Failures of Python slots: exceptions to PJRT errors, with Ingot's own text.
+
+Invariant: no exception leaves a slot; each becomes a `PJRT_Error*` whose code is the nearest of
+absl's and whose message is the whole diagnostic.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.trampolines import Target
+from ingot.support.diagnostics import (
+    ExecutionError,
+    FlagError,
+    IngotError,
+    ParseError,
+    ResourceError,
+    UnsupportedError,
+    VerifyError,
+)
+
+INVALID_ARGUMENT = 3
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+UNIMPLEMENTED = 12
+INTERNAL = 13
+
+_CODES: tuple[tuple[type[IngotError], int], ...] = (
+    (UnsupportedError, UNIMPLEMENTED),
+    (ResourceError, RESOURCE_EXHAUSTED),
+    (ParseError, INVALID_ARGUMENT),
+    (VerifyError, INVALID_ARGUMENT),
+    (FlagError, INVALID_ARGUMENT),
+    (ExecutionError, INTERNAL),
+)
+
+
+class PjrtError(Exception):
+    """A failure with absl's code, for the host."""
+
+    def __init__(self, code: int, message: str) -> None:
+        """Carry `message`."""
+        super().__init__(message)
+        self.code = code
+
+
+def error_of(problem: BaseException) -> PjrtError:
+    """Return what the host is told of an exception."""
+    if isinstance(problem, PjrtError):
+        return problem
+    if isinstance(problem, IngotError):
+        codes = [code for kind, code in _CODES if isinstance(problem, kind)]
+        return PjrtError(codes[0] if codes else INTERNAL, str(problem))
+    if isinstance(problem, MemoryError):
+        return PjrtError(RESOURCE_EXHAUSTED, "out of memory")
+    text = "".join(traceback.format_exception(problem))
+    return PjrtError(INTERNAL, f"Ingot failed: {problem}\n{text}")
+
+
+class ErrorFactory:
+    """Makes error records; filled in when the machine code is linked."""
+
+    def __init__(self) -> None:
+        """Start without the native function."""
+        self.new: Any = None
+
+    def make(self, problem: BaseException) -> int:
+        """Return the address of a new error, owned by who gets it."""
+        told = error_of(problem)
+        data = str(told).encode()
+        return int(self.new(told.code, data, len(data)) or 0)
+
+    def target(self, name: str, slot: Any) -> Target:
+        """Return a slot as what a trampoline calls: arguments' address in, error's address out."""
+        structure: Any = record(name).structure
+
+        def call(address: int) -> int:
+            try:
+                slot(structure.from_address(address))
+            except BaseException as problem:
+                return self.make(problem)
+            return 0
+
+        return call

@@ -1,0 +1,219 @@
+"""Executables behind PJRT handles: an `ingot.client.Executable` with what hosts ask of it.
+
+Invariant: the record says all that an execution needs (sizes, bytes, donations, outputs), so the
+machine code of `hot_execute` never asks Python; programs of hosts have static sizes only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+
+from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
+from ingot.client.executable import Executable
+from ingot.client.pjrt.c_api import TYPE_CODES
+from ingot.client.pjrt.compile_options import CompileOptions, write_device_assignment
+from ingot.client.pjrt.handles import Handle
+from ingot.client.pjrt.hot_transfer import element_bytes
+from ingot.client.pjrt.objects import Client, Device
+from ingot.client.pjrt.records import (
+    ARGUMENT,
+    EXECUTABLE,
+    INLINE,
+    MANY,
+    OUTPUT,
+    PATIENT,
+    QUEUED,
+)
+from ingot.hlo.module import Module
+from ingot.runtime.native import native_runtime
+from ingot.support.diagnostics import UnsupportedError
+
+_INLINE_WORK = 1 << 17
+"""Programs that read, write and compute less than this (bytes, and operations by the byte) run in
+the call: waking a worker takes about as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an executable was compiled from.
+
+    Attributes:
+        code: the program as the host gave it.
+        format: its PJRT format, "mlir".
+        options: replicas, partitions, devices.
+    """
+
+    code: bytes
+    format: str
+    options: CompileOptions
+
+    def fingerprint(self, version: str) -> str:
+        """Return a name of program, options and compiler."""
+        digest = hashlib.sha256(version.encode())
+        for part in (self.code, self.options.source):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.hexdigest()
+
+
+class LoadedExecutable(Handle):
+    """A compiled program on the devices of a client."""
+
+    def __init__(
+        self, client: Client, source: Source, module: Module, executable: Executable
+    ) -> None:
+        """Fill the record of `executable`, compiled from `module`."""
+        super().__init__(EXECUTABLE)
+        self.client = client
+        self.source = source
+        self.executable = executable
+        self.devices = _devices(client, source.options)
+        info = executable.artifact.info
+        self.set(
+            references=1,
+            program=executable.program.record_address,
+            sizes=self._sizes(info),
+            num_replicas=source.options.num_replicas,
+            num_partitions=source.options.num_partitions,
+            code_bytes=self.code_bytes,
+            mode=self._mode(),
+            default_device=self.devices[0].address,
+        )
+        self._set_arguments(info, donated_parameters(module, info))
+        self._set_outputs(info)
+        self.set_list("devices", [device.address for device in self.devices])
+        self.set_text("name", module.name)
+        self.set_text("fingerprint", source.fingerprint(client.platform.version))
+        self.set_text("assignment", write_device_assignment(source.options))
+        self.set_text("options", source.options.source)
+        self.set_attributes("properties", self.cost_properties())
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of machine code."""
+        artifact = self.executable.artifact
+        return len(artifact.host) + sum(map(len, artifact.objects))
+
+    def cost_properties(self) -> dict[str, float]:
+        """Return XLA's names for the work of one execution."""
+        kernels = self.executable.kernels
+        read = sum(_static(row.bytes_read) for row in kernels)
+        written = sum(_static(row.bytes_written) for row in kernels)
+        return {
+            "flops": float(sum(_static(row.flops) for row in kernels)),
+            "bytes accessed": float(read + written),
+            "bytes accessed output": float(written),
+        }
+
+    def _mode(self) -> int:
+        if self.source.options.count > 1:
+            return MANY
+        if self.executable.artifact.calls:
+            # A callback may run programs of its own, for which this device's queue must be free.
+            return PATIENT
+        cost = self.cost_properties()
+        work = cost["flops"] / 8 + cost["bytes accessed"]
+        return QUEUED if work > _INLINE_WORK or self.executable.has_loop else INLINE
+
+    def _sizes(self, info: ProgramInfo) -> int:
+        """Compute the sizes of the program, which has no symbolic ones; return their address."""
+        runtime = native_runtime()
+        prepare = runtime.function("ingot_prepare", ctypes.c_int32, *[ctypes.c_void_p] * 3)
+        dims = [self.keep_words(_dims(param)) for param in info.params]
+        sizes = self.keep_words([0] * info.num_sizes)
+        program = self.executable.program.record_address
+        status = prepare(program, self.keep_words(dims), sizes)
+        assert status == 0, "a program without symbolic sizes has no constraints"
+        return sizes
+
+    def _set_arguments(self, info: ProgramInfo, donated: frozenset[int]) -> None:
+        rows = (ARGUMENT.structure * max(1, len(info.params)))()
+        self.kept.append(rows)
+        for index, (row, param) in enumerate(zip(rows, info.params, strict=False)):
+            row.bytes, row.type = _bytes(param), TYPE_CODES[param.dtype]
+            row.donated = index in donated
+        self.set(num_arguments=len(info.params), arguments=ctypes.addressof(rows))
+        self.set(donates=int(bool(donated)))
+
+    def _set_outputs(self, info: ProgramInfo) -> None:
+        outputs = info.outputs
+        rows = (OUTPUT.structure * max(1, len(outputs)))()
+        self.kept.append(rows)
+        for row, output in zip(rows, outputs, strict=False):
+            row.dims, row.rank = self.keep_words(_dims(output)), len(output.dims)
+            row.bytes, row.type = _bytes(output), TYPE_CODES[output.dtype]
+            row.alias = -1 if output.alias_param is None else output.alias_param
+        kind = self.keep_bytes(b"device")
+        self.set(
+            num_outputs=len(outputs),
+            outputs=ctypes.addressof(rows),
+            output_types=self.keep_words(
+                [TYPE_CODES[output.dtype] for output in outputs], ctypes.c_int32
+            ),
+            output_dims=self.keep_words([size for output in outputs for size in _dims(output)]),
+            output_ranks=self.keep_words([len(output.dims) for output in outputs]),
+            memory_kinds=self.keep_words([kind] * len(outputs)),
+            memory_kind_sizes=self.keep_words([len("device")] * len(outputs)),
+        )
+
+    def memory_statistics(self) -> dict[str, int]:
+        """Return the bytes of code, arguments, outputs, aliases and temporaries."""
+        info = self.executable.artifact.info
+        outputs = sum(map(_bytes, info.outputs))
+        arguments = sum(map(_bytes, info.params))
+        alias = sum(_bytes(output) for output in info.outputs if output.alias_param is not None)
+        temporary = _static(self.executable.artifact.arena_bytes)
+        return {
+            "generated_code_size_in_bytes": self.code_bytes,
+            "argument_size_in_bytes": arguments,
+            "output_size_in_bytes": outputs,
+            "alias_size_in_bytes": alias,
+            "temp_size_in_bytes": temporary,
+            "peak_memory_in_bytes": arguments + outputs - alias + temporary,
+        }
+
+
+def _devices(client: Client, options: CompileOptions) -> list[Device]:
+    """Return the devices of a device assignment, replica after replica."""
+    known = len(client.devices)
+    strange = [number for number in options.devices if number >= known]
+    if strange:
+        raise UnsupportedError(
+            f"the program wants device {strange[0]}, but there are {known}",
+            hint="set jax_num_cpu_devices, or --xla_force_host_platform_device_count in XLA_FLAGS",
+        )
+    return [client.devices[number] for number in options.devices]
+
+
+def _dims(row: ParamInfo | OutputInfo) -> list[int]:
+    """Return the dims of a row; UnsupportedError if one is symbolic."""
+    sizes = [size for size in row.dims if size is not None]
+    if len(sizes) != len(row.dims):
+        raise UnsupportedError(
+            f"'{row.name or 'a result'}' has a size that is known only when the program runs",
+            hint="compile it with ingot.compile, or export it with static shapes",
+        )
+    return sizes
+
+
+def _bytes(row: ParamInfo | OutputInfo) -> int:
+    return math.prod(_dims(row)) * element_bytes(row.dtype)
+
+
+def _static(size: object) -> int:
+    return size if isinstance(size, int) else 0
+
+
+_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{[^}]*\}\s*\)")
+
+
+def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
+    """Return the parameters whose buffers the program takes over, aliased or only given away."""
+    donors = _DONOR.findall(module.extra.get("buffer_donor", ""))
+    aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
+    return frozenset([*map(int, donors), *aliased, *(item.parameter for item in module.aliases)])
+
+

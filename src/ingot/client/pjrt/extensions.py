@@ -1,0 +1,89 @@
+"""Python slots of the extensions: layouts and shardings.
+
+All layouts are row-major, so a layout is its rank; its text is XLA's, `{1,0}`.
+
+Source: pjrt_c_api_layouts_extension.h.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.client.pjrt.executables import LoadedExecutable
+from ingot.client.pjrt.handles import Handle, lookup
+from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.records import BUFFER
+from ingot.runtime.layout import Field, Record
+
+_LAYOUT = Record("IngotPjrtLayout", Field("text", "ptr"), Field("text_size", "i64"))
+
+
+class Layout(Handle):
+    """The row-major layout of a rank."""
+
+    def __init__(self, rank: int) -> None:
+        """Write it as XLA does."""
+        super().__init__(_LAYOUT)
+        order = ",".join(str(axis) for axis in range(rank)[::-1])
+        self.set_text("text", f"{{{order}}}")
+
+
+class ExtensionSlots:
+    """The slots, over the linked machine code."""
+
+    def __init__(self, native: Native) -> None:
+        """Start with no layouts."""
+        self.native = native
+        self._layouts: dict[int, Layout] = {}
+
+    def _layout(self, rank: int) -> int:
+        if rank not in self._layouts:
+            self._layouts[rank] = Layout(rank)
+        return self._layouts[rank].address
+
+    def layout_destroy(self, args: Any) -> None:
+        """PJRT_Layouts_MemoryLayout_Destroy: there is one per rank, which stays."""
+
+    def layout_serialize(self, args: Any) -> None:
+        """PJRT_Layouts_MemoryLayout_Serialize."""
+        layout = lookup(args.layout, Layout)
+        args.serialized_bytes = layout.structure.text
+        args.serialized_bytes_size = layout.structure.text_size
+        args.serialized_layout = layout.address
+        args.serialized_layout_deleter = self.native.address("ingot_pjrt_nothing")
+
+    def default_layout(self, args: Any) -> None:
+        """PJRT_Layouts_PJRT_Client_GetDefaultLayout, and the same of a topology."""
+        args.layout = self._layout(args.num_dims)
+
+    def buffer_layout(self, args: Any) -> None:
+        """PJRT_Layouts_PJRT_Buffer_MemoryLayout."""
+        args.layout = self._layout(BUFFER.read(args.buffer, "rank"))
+
+    def output_layouts(self, args: Any) -> None:
+        """PJRT_Layouts_PJRT_Executable_GetOutputLayouts."""
+        executable = lookup(args.executable, LoadedExecutable)
+        outputs = executable.executable.artifact.info.outputs
+        args.num_outputs = len(outputs)
+        args.layouts = executable.keep_words([self._layout(len(row.dims)) for row in outputs])
+
+    def parameter_shardings(self, args: Any) -> None:
+        """PJRT_Shardings_PJRT_Executable_ParameterShardings: nothing said."""
+        args.num_parameters = args.shardings = args.sharding_sizes = 0
+
+    def output_shardings(self, args: Any) -> None:
+        """PJRT_Shardings_PJRT_Executable_OutputShardings: nothing said."""
+        args.num_outputs = args.shardings = args.sharding_sizes = 0
+
+    def table(self) -> dict[str, Any]:
+        """Return the functions by the name of their slot."""
+        return {
+            "PJRT_Layouts_MemoryLayout_Destroy": self.layout_destroy,
+            "PJRT_Layouts_MemoryLayout_Serialize": self.layout_serialize,
+            "PJRT_Layouts_PJRT_Client_GetDefaultLayout": self.default_layout,
+            "PJRT_Layouts_PJRT_Topology_GetDefaultLayout": self.default_layout,
+            "PJRT_Layouts_PJRT_Buffer_MemoryLayout": self.buffer_layout,
+            "PJRT_Layouts_PJRT_Executable_GetOutputLayouts": self.output_layouts,
+            "PJRT_Shardings_PJRT_Executable_ParameterShardings": self.parameter_shardings,
+            "PJRT_Shardings_PJRT_Executable_OutputShardings": self.output_shardings,
+        }

@@ -1,0 +1,145 @@
+"""Records that Python fills, and the objects behind their addresses.
+
+Invariant: a handle that a host may hold is in the registry, which keeps the record and all that it
+points to alive until `forget`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from ingot.client.pjrt.c_api import record
+from ingot.runtime.layout import Record
+
+Attribute = str | bool | int | float | Sequence[int]
+_STRING, _INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)
+
+_objects: dict[int, Handle] = {}
+T = TypeVar("T", bound="Handle")
+
+
+class Handle:
+    """A record at a fixed address; subclasses are what a PJRT handle means."""
+
+    def __init__(self, layout: Record) -> None:
+        """Make a zeroed record and register it."""
+        self.structure: Any = layout.structure()
+        self.kept: list[object] = []
+        self.address = ctypes.addressof(self.structure)
+        _objects[self.address] = self
+
+    def set(self, **fields: int) -> None:
+        """Set integer fields and addresses."""
+        for name, value in fields.items():
+            setattr(self.structure, name, value)
+
+    def set_text(self, name: str, text: str | bytes) -> None:
+        """Set the two fields of a text."""
+        data = text.encode() if isinstance(text, str) else text
+        self.set(**{name: self.keep_bytes(data), f"{name}_size": len(data)})
+
+    def set_list(self, name: str, addresses: Sequence[int]) -> None:
+        """Set the two fields of a list of addresses."""
+        self.set(**{name: self.keep_words(addresses), f"num_{name}": len(addresses)})
+
+    def set_attributes(self, name: str, values: Mapping[str, Attribute]) -> None:
+        """Set the two fields of a list of PJRT_NamedValue."""
+        named = NamedValues(values)
+        self.kept.append(named)
+        self.set(**{name: named.address, f"num_{name}": len(values)})
+
+    def keep_bytes(self, data: bytes) -> int:
+        """Return the address of a copy of `data` with a zero behind it."""
+        buffer = ctypes.create_string_buffer(data, len(data) + 1)
+        self.kept.append(buffer)
+        return ctypes.addressof(buffer)
+
+    def keep_words(self, values: Sequence[int], c_type: Any = ctypes.c_int64) -> int:
+        """Return the address of an array of integers; never null."""
+        array = (c_type * max(1, len(values)))(*values)
+        self.kept.append(array)
+        return ctypes.addressof(array)
+
+    def forget(self) -> None:
+        """Let go of the record; its address means nothing any more."""
+        _objects.pop(self.address, None)
+
+
+def lookup(address: int, kind: type[T]) -> T:
+    """Return the object behind a handle."""
+    found = _objects[address]
+    assert isinstance(found, kind)
+    return found
+
+
+class NamedValues:
+    """An array of PJRT_NamedValue."""
+
+    def __init__(self, values: Mapping[str, Attribute]) -> None:
+        """Lay the values out."""
+        layout = record("PJRT_NamedValue")
+        self._rows: Any = (layout.structure * max(1, len(values)))()
+        self._kept: list[object] = []
+        self.address = ctypes.addressof(self._rows)
+        for row, (name, value) in zip(self._rows, values.items(), strict=False):
+            row.struct_size = layout.size
+            row.name, row.name_size = self._text(name)
+            row.type, row.value, row.value_size = self._value(value)
+
+    def _text(self, text: str) -> tuple[int, int]:
+        data = text.encode()
+        buffer = ctypes.create_string_buffer(data)
+        self._kept.append(buffer)
+        return ctypes.addressof(buffer), len(data)
+
+    def _value(self, value: Attribute) -> tuple[int, int, int]:
+        """Return type, the eight bytes of the union as an integer, and size."""
+        if isinstance(value, str):
+            return _STRING, *self._text(value)
+        if isinstance(value, bool):
+            return _BOOL, int(value), 1
+        if isinstance(value, int):
+            return _INT64, value, 1
+        if isinstance(value, float):
+            return _FLOAT, int.from_bytes(struct.pack("<f", value), "little"), 1
+        array = (ctypes.c_int64 * len(value))(*value)
+        self._kept.append(array)
+        return _INT64_LIST, ctypes.addressof(array), len(value)
+
+
+def read_named_values(address: int, count: int) -> dict[str, Attribute]:
+    """Return what an array of PJRT_NamedValue says."""
+    layout = record("PJRT_NamedValue")
+    values: dict[str, Attribute] = {}
+    for index in range(count):
+        row = layout.structure.from_address(address + index * layout.size)
+        values[read_text(row.name, row.name_size)] = _read_value(row)
+    return values
+
+
+def _read_value(row: Any) -> Attribute:
+    if row.type == _STRING:
+        return read_text(row.value, row.value_size)
+    if row.type == _INT64_LIST:
+        return tuple(read_words(row.value, row.value_size))
+    if row.type == _FLOAT:
+        return float(struct.unpack("<f", (row.value & 0xFFFFFFFF).to_bytes(4, "little"))[0])
+    return bool(row.value & 0xFF) if row.type == _BOOL else int(row.value)
+
+
+def read_bytes(address: int, size: int) -> bytes:
+    """Return a copy of memory of the host."""
+    return ctypes.string_at(address, size) if size else b""
+
+
+def read_text(address: int, size: int) -> str:
+    """Return a text of the host."""
+    return read_bytes(address, size).decode()
+
+
+def read_words(address: int, count: int) -> list[int]:
+    """Return int64s (or addresses) of the host."""
+    return list((ctypes.c_int64 * count).from_address(address)) if count else []

@@ -1,0 +1,131 @@
+"""The machine code's functions for Python slots, and small things that slots share.
+
+Invariant: calls that may wait or copy much release the GIL (ctypes does), because a job that they
+wait for may need it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, PjrtError
+from ingot.client.pjrt.handles import lookup
+from ingot.client.pjrt.hot_buffers import DELETED_TEXT
+from ingot.client.pjrt.hot_execute import LAUNCH_PARAMETERS
+from ingot.client.pjrt.objects import Device, Memory
+from ingot.client.pjrt.records import BUFFER, STORAGE
+from ingot.llvm.jit import Library
+from ingot.llvm.types import I32, I64
+
+T = TypeVar("T")
+
+_POINTER: Any = ctypes.c_void_p
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "error": (_POINTER, (ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64)),
+    "event": (_POINTER, ()),
+    "event_set": (None, (_POINTER, _POINTER)),
+    "event_wait": (None, (_POINTER,)),
+    "event_release": (None, (_POINTER,)),
+    "storage": (_POINTER, (ctypes.c_int64,)),
+    "storage_release": (None, (_POINTER,)),
+    "view": (_POINTER, (_POINTER, ctypes.c_int64, _POINTER, _POINTER)),
+    "buffer": (
+        _POINTER,
+        (_POINTER, ctypes.c_int32, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2),
+    ),
+    "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),
+    "launch": (
+        _POINTER,
+        tuple({I32: ctypes.c_int32, I64: ctypes.c_int64}.get(t, _POINTER) for _, t in LAUNCH_PARAMETERS),
+    ),
+}
+_COMPILE_STACK_BYTES = 256 << 20
+_stack_lock = threading.Lock()
+
+
+class Native:
+    """The functions `ingot_pjrt_*` of the linked module."""
+
+    def __init__(self, library: Library) -> None:
+        """Bind them."""
+        self.library = library
+        self._functions = {
+            name: library.function(f"ingot_pjrt_{name}", result, *params)
+            for name, (result, params) in _SIGNATURES.items()
+        }
+
+    def call(self, name: str, *args: Any) -> int:
+        """Call one of the functions of the table; null is 0."""
+        return int(self._functions[name](*args) or 0)
+
+    def address(self, name: str) -> int:
+        """Return the address of a function of the module."""
+        return self.library.address(name)
+
+    def done_event(self, error: int = 0) -> int:
+        """Return a new event that has happened."""
+        event = self.call("event")
+        self.call("event_set", event, error)
+        return event
+
+    def new_storage(self, size: int) -> int:
+        """Return a new storage; PjrtError if there is no memory."""
+        storage = self.call("storage", size)
+        if not storage:
+            raise PjrtError(RESOURCE_EXHAUSTED, f"out of memory while allocating {size} bytes")
+        return storage
+
+    def new_buffer(
+        self, storage: int, type_code: int, dims: Sequence[int], size: int, memory: Memory
+    ) -> int:
+        """Return a new buffer that takes over the reference to `storage`."""
+        array = (ctypes.c_int64 * max(1, len(dims)))(*dims)
+        place = (memory.device.address, memory.address)
+        return self.call("buffer", storage, type_code, array, len(dims), size, *place)
+
+    def read_storage(self, buffer: int) -> int:
+        """Return the storage of a buffer, once its data is there; PjrtError if it has none."""
+        storage = BUFFER.read(buffer, "storage")
+        if not storage:
+            raise PjrtError(INVALID_ARGUMENT, DELETED_TEXT)
+        event = STORAGE.read(storage, "event")
+        if event:
+            self.call("event_wait", event)
+        return storage
+
+
+def place(device: int, memory: int) -> Memory:
+    """Return the memory that a slot's arguments name: one of the two may be null."""
+    if memory:
+        return lookup(memory, Memory)
+    return lookup(device, Device).memories[0]
+
+
+
+
+def on_big_stack(function: Callable[[], T]) -> T:
+    """Return `function()`, run on a thread of its own: hosts compile on threads with small stacks.
+
+    LLVM and recursive passes need more than the 2 MB that jaxlib's threads have.
+    """
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(function())
+        except BaseException as problem:
+            failure.append(problem)
+
+    with _stack_lock:
+        before = threading.stack_size(_COMPILE_STACK_BYTES)
+        thread = threading.Thread(target=run, name="ingot-compile")
+        thread.start()
+        threading.stack_size(before)
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]

@@ -1,0 +1,108 @@
+"""Client, devices, memories and topology: what a host sees of this machine.
+
+Invariant: the objects of a client live as long as the process, because hosts destroy theirs in any
+order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.client.pjrt.handles import Handle
+from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, MEMORY, TOPOLOGY
+
+PLATFORM = "cpu"
+"""What the devices are; hosts choose lowerings, DLPack and caches by it."""
+DEVICE_KIND = "ingot cpu"
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
+"""The kinds of every device, the default one first; as JAX's own CPU backend has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """How a client calls itself, and how many devices it has."""
+
+    version: str
+    num_devices: int = 1
+
+
+class Memory(Handle):
+    """One memory of a device. All kinds are the same physical memory."""
+
+    def __init__(self, number: int, kind_id: int, device: Device) -> None:
+        """Describe memory `number` of the client."""
+        super().__init__(MEMORY)
+        self.kind = MEMORY_KINDS[kind_id]
+        self.device = device
+        self.set(id=number, kind_id=kind_id)
+        self.set_text("kind", self.kind)
+        self.set_text("to_string", f"{self.kind.upper()}_{number}")
+        self.set_text("debug_string", f"IngotMemory(id={number}, kind={self.kind})")
+        self.set_list("devices", [device.address])
+
+
+class Description(Handle):
+    """What a device is, also without a client."""
+
+    def __init__(self, number: int) -> None:
+        """Describe device `number`."""
+        super().__init__(DESCRIPTION)
+        self.set(id=number, process_index=0)
+        self.set_text("device_kind", DEVICE_KIND)
+        self.set_text("to_string", f"IngotDevice(id={number})")
+        self.set_text("debug_string", f"IngotDevice(id={number})")
+        self.set_attributes("attributes", {})
+
+
+class Device(Handle):
+    """One device: a queue of executions, and memories."""
+
+    def __init__(self, number: int, description: Description) -> None:
+        """Describe device `number`; the client adds itself."""
+        super().__init__(DEVICE)
+        self.number = number
+        first = number * len(MEMORY_KINDS)
+        self.memories = [Memory(first + kind, kind, self) for kind in range(len(MEMORY_KINDS))]
+        self.set(id=number, is_addressable=1, description=description.address)
+        self.set(default_memory=self.memories[0].address)
+        self.set_list("memories", [memory.address for memory in self.memories])
+
+    def after_fork_in_child(self) -> None:
+        """Forget the worker, which fork did not copy, and what it was to do."""
+        self.set(lock=0, first=0, last=0, unfinished=0, started=0)
+
+
+class Topology(Handle):
+    """The devices of a platform, as far as compilation needs to know them."""
+
+    def __init__(self, platform: Platform) -> None:
+        """Describe `platform.num_devices` devices."""
+        super().__init__(TOPOLOGY)
+        self.platform = platform
+        self.descriptions = [Description(number) for number in range(platform.num_devices)]
+        self.set_text("platform_name", PLATFORM)
+        self.set_text("platform_version", platform.version)
+        self.set_list("descriptions", [item.address for item in self.descriptions])
+        self.set_attributes("attributes", {})
+
+
+class Client(Handle):
+    """The platform with its devices; a process may make several."""
+
+    def __init__(self, platform: Platform) -> None:
+        """Make the devices."""
+        super().__init__(CLIENT)
+        self.platform = platform
+        self.topology = Topology(platform)
+        self.devices = [
+            Device(number, description)
+            for number, description in enumerate(self.topology.descriptions)
+        ]
+        memories = [memory for device in self.devices for memory in device.memories]
+        self.set(process_index=0, topology=self.topology.address)
+        self.set_text("platform_name", PLATFORM)
+        self.set_text("platform_version", platform.version)
+        self.set_list("devices", [device.address for device in self.devices])
+        self.set_list("memories", [memory.address for memory in memories])
+        for device in self.devices:
+            device.set(client=self.address)

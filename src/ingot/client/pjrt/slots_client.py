@@ -1,0 +1,150 @@
+"""Python slots of plugin, client, devices and topology."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
+from ingot.client.pjrt.handles import (
+    Attribute,
+    Handle,
+    NamedValues,
+    lookup,
+    read_bytes,
+    read_named_values,
+)
+from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.objects import Client, Platform, Topology
+from ingot.client.pjrt.records import EVENT
+from ingot.runtime.native import allocator_statistics
+from ingot.support import xla_flags
+
+STABLEHLO_VERSION = (1, 13, 0)
+"""The newest StableHLO that programs may come in; jaxlib reads them for us."""
+_OLDEST_STABLEHLO = (0, 9, 0)
+_MAX_DEVICES = 1024
+_MEMORY_STATISTICS = {
+    "peak_bytes_in_use": "peak_bytes",
+    "num_allocs": "allocations",
+    "pool_bytes": "bytes_cached",
+}
+
+
+class ClientSlots:
+    """The slots, over the linked machine code."""
+
+    def __init__(self, native: Native, version: str) -> None:
+        """Note what every client says of itself."""
+        self.native = native
+        self.version = version
+        self.clients: list[Client] = []
+        self._attributes: NamedValues | None = None
+        self._kept: list[object] = []
+
+    def attributes(self, args: Any) -> None:
+        """PJRT_Plugin_Attributes."""
+        values: dict[str, Attribute] = {
+            "xla_version": 2,
+            "stablehlo_current_version": STABLEHLO_VERSION,
+            "stablehlo_minimum_version": _OLDEST_STABLEHLO,
+        }
+        if self._attributes is None:
+            self._attributes = NamedValues(values)
+        args.attributes, args.num_attributes = self._attributes.address, len(values)
+
+    def create(self, args: Any) -> None:
+        """PJRT_Client_Create."""
+        client = Client(self._platform(read_named_values(args.create_options, args.num_options)))
+        self.clients.append(client)
+        args.client = client.address
+
+    def _platform(self, options: dict[str, Attribute]) -> Platform:
+        count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
+        if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
+            raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
+        return Platform(self.version, count)
+
+    def nothing(self, args: Any) -> None:
+        """Slots with nothing to do: clients and topologies live as long as the process."""
+
+    def lookup_device(self, args: Any) -> None:
+        """PJRT_Client_LookupDevice."""
+        args.device = self._device(args.client, args.id)
+
+    def lookup_addressable_device(self, args: Any) -> None:
+        """PJRT_Client_LookupAddressableDevice."""
+        args.addressable_device = self._device(args.client, args.local_hardware_id)
+
+    def _device(self, address: int, number: int) -> int:
+        devices = lookup(address, Client).devices
+        if not 0 <= number < len(devices):
+            raise PjrtError(INVALID_ARGUMENT, f"there is no device {number}, only {len(devices)}")
+        return devices[number].address
+
+    def default_assignment(self, args: Any) -> None:
+        """PJRT_Client_DefaultDeviceAssignment."""
+        count = args.num_replicas * args.num_partitions
+        known = len(lookup(args.client, Client).devices)
+        if count > known:
+            raise PjrtError(INVALID_ARGUMENT, f"the program wants {count} devices of {known}")
+        array = (ctypes.c_int32 * count).from_address(args.default_assignment)
+        array[:] = range(count)
+
+    def memory_stats(self, args: Any) -> None:
+        """PJRT_Device_MemoryStats: all devices share the host's memory and its allocator."""
+        found = allocator_statistics()
+        for name, _ in args._fields_:
+            if name.endswith("_is_set"):
+                setattr(args, name, 0)
+        args.bytes_in_use = found.bytes_in_use
+        for name, source in _MEMORY_STATISTICS.items():
+            setattr(args, name, getattr(found, source))
+            setattr(args, f"{name}_is_set", 1)
+
+    def topology_create(self, args: Any) -> None:
+        """PJRT_TopologyDescription_Create."""
+        options = read_named_values(args.create_options, args.num_options)
+        args.topology = Topology(self._platform(options)).address
+
+    def topology_serialize(self, args: Any) -> None:
+        """PJRT_TopologyDescription_Serialize."""
+        topology = lookup(args.topology, Topology)
+        data = str(topology.platform.num_devices).encode()
+        args.serialized_bytes, args.serialized_bytes_size = topology.keep_bytes(data), len(data)
+        args.serialized_topology = topology.address
+        args.serialized_topology_deleter = self.native.address("ingot_pjrt_nothing")
+
+    def topology_deserialize(self, args: Any) -> None:
+        """PJRT_TopologyDescription_Deserialize."""
+        data = read_bytes(args.serialized_topology, args.serialized_topology_size)
+        args.topology = Topology(Platform(self.version, int(data))).address
+
+    def context_create(self, args: Any) -> None:
+        """PJRT_ExecuteContext_Create."""
+        args.context = Handle(EVENT).address
+
+    def context_destroy(self, args: Any) -> None:
+        """PJRT_ExecuteContext_Destroy."""
+        lookup(args.context, Handle).forget()
+
+    def table(self) -> dict[str, Any]:
+        """Return the functions by the name of their slot."""
+        return {
+            "PJRT_Plugin_Attributes": self.attributes,
+            "PJRT_Client_Create": self.create,
+            "PJRT_Client_Destroy": self.nothing,
+            "PJRT_Client_LookupDevice": self.lookup_device,
+            "PJRT_Client_LookupAddressableDevice": self.lookup_addressable_device,
+            "PJRT_Client_DefaultDeviceAssignment": self.default_assignment,
+            "PJRT_Client_UpdateGlobalProcessInfo": self.nothing,
+            "PJRT_Client_DmaMap": self.nothing,
+            "PJRT_Client_DmaUnmap": self.nothing,
+            "PJRT_Device_MemoryStats": self.memory_stats,
+            "PJRT_TopologyDescription_Create": self.topology_create,
+            "PJRT_TopologyDescription_Destroy": self.nothing,
+            "PJRT_TopologyDescription_Serialize": self.topology_serialize,
+            "PJRT_TopologyDescription_Deserialize": self.topology_deserialize,
+            "PJRT_ExecuteContext_Create": self.context_create,
+            "PJRT_ExecuteContext_Destroy": self.context_destroy,
+        }

@@ -1,0 +1,163 @@
+"""Python slots of compilation and executables."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+from ingot.client.compile import compile
+from ingot.client.pjrt.compile_options import CompileOptions, read_compile_options
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
+from ingot.client.pjrt.executables import LoadedExecutable, Source
+from ingot.client.pjrt.handles import lookup, read_bytes, read_text
+from ingot.client.pjrt.many import execute_many
+from ingot.client.pjrt.native import Native, on_big_stack
+from ingot.client.pjrt.objects import Client, Topology
+from ingot.client.pjrt.records import FAILURE
+from ingot.client.pjrt.serialize import read_source, write_source
+from ingot.client.pjrt.c_api import record
+from ingot.formats.stablehlo import parse_stablehlo
+from ingot.runtime.execution import status_error
+
+_MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
+
+
+class ExecutableSlots:
+    """The slots, over the linked machine code."""
+
+    def __init__(self, native: Native, errors: ErrorFactory, version: str) -> None:
+        """Note where errors are made."""
+        self.native = native
+        self.errors = errors
+        self.version = version
+        self._lock = threading.Lock()
+        self._topology_clients: dict[int, Client] = {}
+
+    def compile(self, args: Any) -> None:
+        """PJRT_Client_Compile."""
+        options = read_bytes(args.compile_options, args.compile_options_size)
+        source = self._source(args.program, read_compile_options(options))
+        args.executable = self._load(lookup(args.client, Client), source).address
+
+    def compile_for_topology(self, args: Any) -> None:
+        """PJRT_Compile: for a topology, of which a client need not exist."""
+        options = read_bytes(args.compile_options, args.compile_options_size)
+        source = self._source(args.program, read_compile_options(options))
+        topology = lookup(args.topology, Topology)
+        with self._lock:
+            client = self._topology_clients.setdefault(args.topology, Client(topology.platform))
+        args.executable = self._load(client, source).address
+
+    def _source(self, address: int, options: CompileOptions) -> Source:
+        program = record("PJRT_Program").structure.from_address(address)
+        form = read_text(program.format, program.format_size)
+        if form != "mlir":
+            raise PjrtError(INVALID_ARGUMENT, f"programs come as 'mlir' (StableHLO), not '{form}'")
+        return Source(read_bytes(program.code, program.code_size), form, options)
+
+    def _load(self, client: Client, source: Source) -> LoadedExecutable:
+        def load() -> LoadedExecutable:
+            module = parse_stablehlo(source.code)
+            return LoadedExecutable(client, source, module, compile(module))
+
+        return on_big_stack(load)
+
+    def execution_failed(self, address: int) -> int:
+        """Return the error of an execution that ended with a status."""
+        row: Any = FAILURE.structure.from_address(address)
+        try:
+            info = lookup(row.executable, LoadedExecutable).executable.artifact.info
+            return self.errors.make(status_error(info, row.status, ()))
+        except BaseException as problem:
+            return self.errors.make(problem)
+
+    def release(self, address: int) -> int:
+        """Forget an executable whose last reference is gone."""
+        lookup(address, LoadedExecutable).forget()
+        return 0
+
+    def execute_many(self, args: Any) -> None:
+        """PJRT_LoadedExecutable_Execute on several devices at once."""
+        with self._lock:
+            # All parts of one execution are queued together: two executions in different order on
+            # two devices would wait for each other.
+            execute_many(self.native, args)
+
+    def device_assignment(self, args: Any) -> None:
+        """PJRT_LoadedExecutable_GetDeviceAssignment."""
+        executable = lookup(args.executable, LoadedExecutable)
+        args.serialized_bytes = executable.structure.assignment
+        args.serialized_bytes_size = executable.structure.assignment_size
+        args.serialized_device_assignment = executable.address
+        args.serialized_device_assignment_deleter = self._nothing
+
+    @property
+    def _nothing(self) -> int:
+        return self.native.address("ingot_pjrt_nothing")
+
+    def compile_options(self, args: Any) -> None:
+        """PJRT_Executable_GetCompileOptions."""
+        executable = lookup(args.executable, LoadedExecutable)
+        args.serialized_bytes = executable.structure.options
+        args.serialized_bytes_size = executable.structure.options_size
+        args.serialized_compile_options = executable.address
+        args.serialized_compile_options_deleter = self._nothing
+
+    def optimized_program(self, args: Any) -> None:
+        """PJRT_Executable_OptimizedProgram: called once for the size, once for the text."""
+        source = lookup(args.executable, LoadedExecutable).source
+        program = record("PJRT_Program").structure.from_address(args.program)
+        program.format, program.format_size = self._format, len(source.format)
+        if not program.code:
+            program.code_size = len(source.code)
+            return
+        if program.code_size < len(source.code):
+            raise PjrtError(INVALID_ARGUMENT, "the buffer for the program is too small")
+        ctypes.memmove(program.code, source.code, len(source.code))
+        program.code_size = len(source.code)
+
+    _format_text = ctypes.create_string_buffer(b"mlir")
+
+    @property
+    def _format(self) -> int:
+        return ctypes.addressof(self._format_text)
+
+    def memory_statistics(self, args: Any) -> None:
+        """PJRT_Executable_GetCompiledMemoryStats."""
+        layout = record(_MEMORY_STATISTICS)
+        found = lookup(args.executable, LoadedExecutable).memory_statistics()
+        for name, _ in args._fields_[3:]:
+            if layout.offset(name) + 8 <= args.struct_size:
+                setattr(args, name, found.get(name, 0))
+
+    def serialize(self, args: Any) -> None:
+        """PJRT_Executable_Serialize."""
+        executable = lookup(args.executable, LoadedExecutable)
+        data = write_source(executable.source, self.version)
+        args.serialized_bytes, args.serialized_bytes_size = executable.keep_bytes(data), len(data)
+        args.serialized_executable = executable.address
+        args.serialized_executable_deleter = self._nothing
+
+    def deserialize(self, args: Any) -> None:
+        """PJRT_Executable_DeserializeAndLoad."""
+        data = read_bytes(args.serialized_executable, args.serialized_executable_size)
+        source = read_source(data, self.version)
+        size = args.overridden_serialized_compile_options_size
+        if size:
+            options = read_bytes(args.overridden_serialized_compile_options, size)
+            source = Source(source.code, source.format, read_compile_options(options))
+        args.loaded_executable = self._load(lookup(args.client, Client), source).address
+
+    def table(self) -> dict[str, Any]:
+        """Return the functions by the name of their slot."""
+        return {
+            "PJRT_Client_Compile": self.compile,
+            "PJRT_Compile": self.compile_for_topology,
+            "PJRT_LoadedExecutable_GetDeviceAssignment": self.device_assignment,
+            "PJRT_Executable_GetCompileOptions": self.compile_options,
+            "PJRT_Executable_OptimizedProgram": self.optimized_program,
+            "PJRT_Executable_GetCompiledMemoryStats": self.memory_statistics,
+            "PJRT_Executable_Serialize": self.serialize,
+            "PJRT_Executable_DeserializeAndLoad": self.deserialize,
+        }

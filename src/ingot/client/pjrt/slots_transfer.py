@@ -1,0 +1,157 @@
+"""Python slots of buffers: those made in unusual ways, and layouts that are not row-major.
+
+Buffers are always dense and row-major; other layouts exist only on the host's side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+
+from ingot.client.pjrt.c_api import TYPE_NAMES, record
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, ErrorFactory, PjrtError
+from ingot.client.pjrt.handles import lookup, read_text, read_words
+from ingot.client.pjrt.hot_transfer import element_bytes
+from ingot.client.pjrt.native import Native, place
+from ingot.client.pjrt.objects import Memory
+from ingot.client.pjrt.records import BUFFER, STORAGE
+
+_TILED = 0
+_LAYOUT = record("PJRT_Buffer_MemoryLayout")
+
+
+def byte_view(address: int, dims: list[int], strides: list[int], item: int) -> Any:
+    """Return host memory as an array whose last axis is the bytes of an element."""
+    low = sum(min(0, stride * (size - 1)) for size, stride in zip(dims, strides, strict=True))
+    high = sum(max(0, stride * (size - 1)) for size, stride in zip(dims, strides, strict=True))
+    memory = (ctypes.c_uint8 * (high - low + item)).from_address(address + low)
+    return np.ndarray(
+        (*dims, item), np.uint8, buffer=memory, offset=-low, strides=(*strides, 1)
+    )
+
+
+def dense_strides(dims: list[int], order: list[int], item: int) -> list[int]:
+    """Return byte strides; `order` names the axes from the fastest one on."""
+    strides = [0] * len(dims)
+    for axis in order:
+        strides[axis] = item
+        item *= dims[axis]
+    return strides
+
+
+class TransferSlots:
+    """The slots, over the linked machine code."""
+
+    def __init__(self, native: Native, errors: ErrorFactory) -> None:
+        """Note where buffers and errors are made."""
+        self.native = native
+        self.errors = errors
+
+    def from_host(self, args: Any) -> None:
+        """PJRT_Client_BufferFromHostBuffer, for strides that are not dense and device layouts."""
+        dims = read_words(args.dims, args.num_dims)
+        item = element_bytes(TYPE_NAMES[args.type])
+        if args.device_layout:
+            self._require_row_major(args.device_layout, len(dims))
+        strides = read_words(args.byte_strides, args.num_byte_strides)
+        row_major = dense_strides(dims, list(range(len(dims)))[::-1], item)
+        size = math.prod(dims) * item
+        storage = self.native.new_storage(size)
+        if size:
+            source = byte_view(args.data, dims, strides or row_major, item)
+            byte_view(STORAGE.read(storage, "data"), dims, row_major, item)[...] = source
+        memory = place(args.device, args.memory)
+        args.buffer = self.native.new_buffer(storage, args.type, dims, size, memory)
+        args.done_with_host_buffer = self.native.done_event()
+
+    def _require_row_major(self, address: int, rank: int) -> None:
+        layout = _LAYOUT.structure.from_address(address)
+        order = read_words(layout.minor_to_major, rank) if layout.layout_type == _TILED else []
+        plain = layout.layout_type != _TILED or order == list(range(rank))[::-1]
+        if not plain or (layout.layout_type == _TILED and layout.num_tiles):
+            raise PjrtError(
+                UNIMPLEMENTED,
+                f"a buffer cannot have the layout {order}: buffers of Ingot are row-major",
+            )
+
+    def to_host(self, args: Any) -> None:
+        """PJRT_Buffer_ToHostBuffer into a layout that is not row-major."""
+        storage = self.native.read_storage(args.src)
+        dims = read_words(BUFFER.read(args.src, "dims"), BUFFER.read(args.src, "rank"))
+        item = element_bytes(TYPE_NAMES[BUFFER.read(args.src, "type")])
+        strides = self._host_strides(args.host_layout, dims, item)
+        if math.prod(dims):
+            row_major = dense_strides(dims, list(range(len(dims)))[::-1], item)
+            source = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
+            byte_view(args.dst, dims, strides, item)[...] = source
+        args.event = self.native.done_event()
+
+    def _host_strides(self, address: int, dims: list[int], item: int) -> list[int]:
+        layout = _LAYOUT.structure.from_address(address)
+        words = read_words(layout.minor_to_major, layout.minor_to_major_size)
+        if layout.layout_type != _TILED:
+            return words
+        if layout.num_tiles:
+            raise PjrtError(UNIMPLEMENTED, "tiled layouts are not for a CPU's memory")
+        return dense_strides(dims, words, item)
+
+    def uninitialized(self, args: Any) -> None:
+        """PJRT_Client_CreateUninitializedBuffer."""
+        dims = read_words(args.shape_dims, args.shape_num_dims)
+        size = math.prod(dims) * element_bytes(TYPE_NAMES[args.shape_element_type])
+        memory, storage = place(args.device, args.memory), self.native.new_storage(size)
+        kind = args.shape_element_type
+        args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
+
+    def error_buffer(self, args: Any) -> None:
+        """PJRT_Client_CreateErrorBuffer: whoever reads it gets the error."""
+        dims = read_words(args.shape_dims, args.shape_num_dims)
+        size = math.prod(dims) * element_bytes(TYPE_NAMES[args.shape_element_type])
+        text = read_text(args.error_message, args.error_message_size)
+        storage = self.native.new_storage(size)
+        error = self.errors.make(PjrtError(args.error_code, text))
+        STORAGE.write(storage, "event", self.native.done_event(error))
+        memory = lookup(args.memory, Memory)
+        kind = args.shape_element_type
+        args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
+
+    def view(self, args: Any) -> None:
+        """PJRT_Client_CreateViewOfDeviceBuffer: a buffer over memory of the host."""
+        dims = read_words(args.dims, args.num_dims)
+        size = math.prod(dims) * element_bytes(TYPE_NAMES[args.element_type])
+        if args.layout:
+            self._require_row_major(args.layout, len(dims))
+        release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")
+        owner = (release, args.on_delete_callback_arg)
+        storage = self.native.call("view", args.device_buffer_ptr, size, *owner)
+        has_memory = args.struct_size >= args.__class__.memory.offset + 8
+        memory = place(args.device, args.memory if has_memory else 0)
+        args.buffer = self.native.new_buffer(storage, args.element_type, dims, size, memory)
+
+    def memory_layout(self, args: Any) -> None:
+        """PJRT_Buffer_GetMemoryLayout."""
+        rank = BUFFER.read(args.buffer, "rank")
+        args.layout_struct_size = _LAYOUT.size
+        args.layout_type = _TILED
+        args.minor_to_major, args.minor_to_major_size = self._row_major(rank), rank
+        args.tile_dims = args.tile_dim_sizes = 0
+        args.num_tiles = 0
+
+    _orders: dict[int, Any] = {}  # noqa: RUF012 (grows with the ranks that are asked for)
+
+    def _row_major(self, rank: int) -> int:
+        """Return the address of rank-1, ..., 1, 0, which lives as long as the process."""
+        order = self._orders.setdefault(rank, (ctypes.c_int64 * max(1, rank))(*range(rank)[::-1]))
+        return ctypes.addressof(order)
+
+    def table(self) -> dict[str, Any]:
+        """Return the functions by the name of their slot."""
+        return {
+            "PJRT_Client_CreateUninitializedBuffer": self.uninitialized,
+            "PJRT_Client_CreateErrorBuffer": self.error_buffer,
+            "PJRT_Client_CreateViewOfDeviceBuffer": self.view,
+            "PJRT_Buffer_GetMemoryLayout": self.memory_layout,
+        }

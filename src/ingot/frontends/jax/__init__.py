@@ -1,0 +1,19 @@
+"""JAX on Ingot: `JAX_PLATFORMS=ingot python any_jax_program.py`.
+
+JAX finds this module through the entry-point group `jax_plugins` and calls `initialize()`. The
+device is Ingot's PJRT client (`ingot.client.pjrt`). Invariant: importing this module imports
+neither JAX nor the compiler, and a process whose JAX asks for other platforms stays untouched.
+"""
+
+from __future__ import annotations
+
+
+def initialize() -> None:
+    """Register the platform `ingot`, unless JAX was told to use others only."""
+    from ingot.frontends.jax.registration import is_wanted, register
+
+    if is_wanted():
+        register()
+
+
+__all__ = ["initialize"]

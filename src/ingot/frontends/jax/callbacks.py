@@ -1,0 +1,5 @@
+"""Host callbacks."""
+
+
+def install_callbacks() -> None:
+    """Later."""

@@ -1,0 +1,67 @@
+"""Ingot as a platform of JAX: the backend factory, and the names under which it is known.
+
+The backend is registered as `ingot` and its devices call themselves `cpu`, because they are: so
+JAX uses its CPU lowerings, donation, host callbacks, DLPack and the compilation cache as they are.
+Invariant: Ingot is the default only when it is asked for; beside JAX's own `cpu` it comes last.
+
+Source: jax/_src/xla_bridge.py (register_plugin, backends).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from ingot.client.pjrt.plugin import api_address
+from ingot.frontends.jax.callbacks import install_callbacks
+from ingot.support import xla_flags
+
+NAME = "ingot"
+_PRIORITY = -50
+"""Below JAX's own cpu (0)."""
+
+
+def _bridge() -> Any:
+    from jax._src import xla_bridge
+
+    return xla_bridge
+
+
+def _platforms() -> list[str]:
+    """Return the platforms that JAX was told to use; empty if it may choose."""
+    import jax
+
+    config: Any = jax.config
+    return [name for name in (config.jax_platforms or "").split(",") if name]
+
+
+def is_wanted() -> bool:
+    """Whether JAX may use Ingot at all."""
+    platforms = _platforms()
+    return NAME in platforms if platforms else "INGOT_JAX" in os.environ
+
+
+def device_options() -> dict[str, int]:
+    """Return the options of the client: how many devices, as for JAX's own CPU."""
+    wanted = int(_bridge().num_cpu_devices.value)
+    default = xla_flags.current().force_host_platform_device_count
+    return {"num_devices": wanted if wanted >= 0 else default}
+
+
+def register() -> None:
+    """Register the backend."""
+    bridge = _bridge()
+    bridge._nonexperimental_plugins.add(NAME)
+    bridge.register_plugin(NAME, priority=_PRIORITY, c_api=_capsule(), options=device_options)
+    if "cpu" not in _platforms():
+        # There is no other CPU then: `jax.devices("cpu")` means Ingot's.
+        bridge._alias_to_platforms["cpu"] = [NAME]
+    install_callbacks()
+
+
+def _capsule() -> Any:
+    """Return the function table as jaxlib takes it."""
+    types = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, *types)(("PyCapsule_New", ctypes.pythonapi))
+    return make(api_address(), b"pjrt_c_api", None)
