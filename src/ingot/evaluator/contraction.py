@@ -14,7 +14,7 @@ import numpy as np
 from ingot.evaluator.numbers import converted, doubled, rounded
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.evaluator.windows import padded, window_elements
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import WindowDimension
 
@@ -47,7 +47,9 @@ def _summed(value: Array, element: DType) -> Array:
     """Return an operand in the type that products are summed in."""
     if element.is_integer:
         return converted(value, element).astype(np.int64 if element.is_signed else np.uint64)
-    return doubled(value) if not element.is_complex else doubled(converted(value, element))
+    if element.is_float:
+        return converted(value, F64)
+    return doubled(converted(value, element))
 
 
 @evaluates("convolution")

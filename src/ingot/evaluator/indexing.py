@@ -191,9 +191,9 @@ def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) 
                 np.where(active & goes_before, probe + 1, low),
                 np.where(active & ~goes_before, probe, high),
             )
-        merged: Array = np.empty_like(order)
-        np.put_along_axis(merged, start + own + (low - begin), order, axis=-1)
-        order = merged
+        # Always a permutation, also where NaN or a comparator that is no order claims a place twice.
+        places = np.argsort(start + own + (low - begin), axis=-1, kind="stable")
+        order = np.take_along_axis(order, places, axis=-1)
         width *= 2
     return order
 

@@ -291,6 +291,7 @@ def _infer_sort(view: OpView) -> Shape:
 def _infer_topk(view: OpView) -> Shape:
     (operand,) = view.operands
     require(operand.rank >= 1, "topk_c1", f"topk of {operand}")
+    require(not operand.dtype.is_complex, "topk_i1", f"topk of {operand}: they have no order")
     k, last = view.attributes.k, operand.dims[-1]
     require(k >= 0 and (isinstance(last, Dim) or k <= last), "topk_c2", f"topk {k} of {operand}")
     values = operand.with_dims((*operand.dims[:-1], k))

@@ -46,6 +46,11 @@ def _infer_rng_bit_generator(view: OpView) -> Shape:
         "rng_bit_generator_c1",
         f"rng-bit-generator of state {state} gives a tuple of it and bits, not {given}",
     )
+    require(
+        given.elements[1].dtype.is_float or given.elements[1].dtype.is_integer,
+        "rng_bit_generator_i2",
+        f"rng-bit-generator gives integers or floats, not {given.elements[1]}",
+    )
     sizes = {"rng_three_fry": (16,), "rng_philox": (16, 24), "rng_default": (16, 24)}
     require(
         state.bytes in sizes[algorithm] and state.dtype.name in ("u32", "u64"),
@@ -66,6 +71,7 @@ def _infer_rng(view: OpView) -> Shape:
             "rng_c1",
             f"rng {given} of {operand}",
         )
+    require(not given.dtype.is_complex, "rng_i1", f"rng does not give {given}")
     normal = kind == "rng_normal"
     require(not normal or given.dtype.is_float, "rng_c2", f"rng_normal does not give {given}")
     return given

@@ -28,7 +28,7 @@ from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 # Elementwise ops that look at no number: they work on the bits, or are the conversion itself.
-_MOVES = frozenset({"select", "copy", "convert", "bitcast-convert"})
+_MOVES = frozenset({"select", "copy", "convert", "bitcast-convert", "stochastic-convert"})
 _CONTRACTIONS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
 _REDUCTIONS = frozenset({"reduce", "reduce-window", "all-reduce", "reduce-scatter"})
 # Folds whose wide result, rounded once, is as good as one rounded at every step, or the same.

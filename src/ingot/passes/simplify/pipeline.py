@@ -61,10 +61,10 @@ EXPANSION = Pipeline(
         ComparisonExpander(),
         RngBitGeneratorExpander(),
         SelectAndScatterExpander(),
-        ScanExpander(),
-        ComplexExpander(),
         FloatNormalization(),
         SubByteNormalization(),
+        ScanExpander(),
+        ComplexExpander(),
     ),
 )
 
@@ -101,7 +101,7 @@ ORDER = (
     ),
     Order("comparison-expander", "float-normalization", "it compares the bits of f32"),
     Order("select-and-scatter-expander", "float-normalization", "it makes sums of any type"),
-    Order("reduce-window-rewriter", "float-normalization", "it makes sums of any type"),
+    Order("float-normalization", "reduce-window-rewriter", "parts of a sum are not rounded"),
     Order(
         "select-and-scatter-expander",
         "complex-expander",

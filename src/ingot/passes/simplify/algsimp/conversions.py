@@ -22,6 +22,8 @@ def is_lossless(source: DType, target: DType) -> bool:
             fits = value_bits <= target.bits - target.is_signed
             return fits and (target.is_signed or not source.is_signed)
         return target.name in _EXPONENT_BITS and value_bits <= target.mantissa + 1 < 1 << 4
+    if source.bits <= 8 and target.bits >= 32:
+        return target.is_float
     return (
         source.name in _EXPONENT_BITS
         and target.name in _EXPONENT_BITS
