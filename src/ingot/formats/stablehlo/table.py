@@ -13,7 +13,10 @@ from ingot.formats.stablehlo.scope import Converter
 from ingot.hlo.opdef import table
 
 # Loaded when the table is built: control flow needs the conversion, which needs this table.
-_FAMILIES = ("shaping", "computing", "control", "structural", "composites", "devices")
+_FAMILIES = (
+    *("shaping", "computing", "control", "structural", "composites"),
+    *("devices", "shardy"),
+)
 
 
 @cache
