@@ -10,7 +10,16 @@ import hashlib
 
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel.expr import Access, Expr, Scalar, walk
-from ingot.kernel.ir import Axis, ContractionKernel, Kernel, LoopKernel, Pass, SortKernel, Store
+from ingot.kernel.ir import (
+    Axis,
+    ContractionKernel,
+    FftKernel,
+    Kernel,
+    LoopKernel,
+    Pass,
+    SortKernel,
+    Store,
+)
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -20,6 +29,8 @@ def kernel_text(kernel: Kernel) -> str:
         return writer.loop(kernel)
     if isinstance(kernel, SortKernel):
         return writer.sort(kernel)
+    if isinstance(kernel, FftKernel):
+        return writer.fft(kernel)
     return writer.contraction(kernel)
 
 
@@ -62,6 +73,12 @@ class _Writer:
         self.lines.append(f"sort kernel of {kernel.operands} as [{extents}] along the second")
         self._buffers(kernel)
         self.lines.append(f"  left comes first if {self._expr(kernel.comparator, '  ')}")
+        return "\n".join(self.lines) + "\n"
+
+    def fft(self, kernel: FftKernel) -> str:
+        lengths = " x ".join(map(str, kernel.lengths))
+        self.lines.append(f"{kernel.kind} kernel of {kernel.batch} times {lengths}")
+        self._buffers(kernel)
         return "\n".join(self.lines) + "\n"
 
     def _buffers(self, kernel: Kernel) -> None:

@@ -241,7 +241,41 @@ class SortKernel:
         return kernel_symbols((), [], [self.outer, self.length, self.inner])
 
 
-Kernel = LoopKernel | ContractionKernel | SortKernel
+@dataclass(frozen=True)
+class FftKernel:
+    """Fourier transforms of the last dimensions.
+
+    Attributes:
+        kind: FFT, IFFT, RFFT or IRFFT.
+        lengths: sizes of the transformed dimensions (of the real side, for a real transform).
+        batch: transforms.
+        element: the complex element type.
+        buffers: operand and result.
+    """
+
+    kind: str
+    lengths: tuple[int, ...]
+    batch: int | Dim
+    element: DType
+    buffers: tuple[Buffer, ...]
+
+    @property
+    def inverse(self) -> bool:
+        """Whether this goes from spectra to signals."""
+        return self.kind in ("IFFT", "IRFFT")
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression: none."""
+        return ()
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        return kernel_symbols((), [], [self.batch])
+
+
+Kernel = LoopKernel | ContractionKernel | SortKernel | FftKernel
 
 
 def kernel_symbols(

@@ -16,6 +16,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import (
+    ALONE,
     CONTRACTIONS,
     IN_PLACE,
     REDUCTIONS,
@@ -161,7 +162,7 @@ def _materialize(
 def _new_group(root: Instruction) -> Group:
     group = Group([root])
     frames = group.frames
-    if root.opcode in IN_PLACE or root.opcode == "sort":
+    if root.opcode in IN_PLACE or root.opcode in ALONE:
         group.kind = GroupKind.IN_PLACE
         frames.frames[root] = None
     elif root.shape.is_tuple:

@@ -43,6 +43,9 @@ CONTRACTIONS = {
 }
 """Contractions, and what each of them does to its operands on the way in."""
 
+ALONE = frozenset({"sort", "fft"})
+"""Ops that are kernels of their own, with nothing fused into them."""
+
 EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
 
@@ -50,7 +53,7 @@ _MASKING = frozenset({"pad", "concatenate"})
 def is_fusible(instruction: Instruction) -> bool:
     """Whether an instruction can be computed inside a kernel."""
     opcode = instruction.opcode
-    if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter", "sort"):
+    if not instruction.shape.is_array and opcode not in (*REDUCTIONS, "scatter", *ALONE):
         return False
     if opcode == "constant":
         given: ConstantAttributes = instruction.attributes
@@ -60,7 +63,7 @@ def is_fusible(instruction: Instruction) -> bool:
         or opcode in IN_PLACE
         or opcode in REDUCTIONS
         or opcode in CONTRACTIONS
-        or opcode == "sort"
+        or opcode in ALONE
         or instruction.has(Trait.ELEMENTWISE)
     )
 
@@ -71,7 +74,7 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     In-place ops update their first operands where they lie. Contractions read each operand element
     many times, so only what moves or casts elements is done on the way in.
     """
-    if user.opcode == "sort":
+    if user.opcode in ALONE:
         return True
     if user.opcode in CONTRACTIONS:
         return producer.opcode not in CONTRACTIONS[user.opcode]
@@ -87,8 +90,8 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return "its result is a tuple"
     if len(group.members) >= MAX_MEMBERS:
         return f"the kernel already has {MAX_MEMBERS} instructions"
-    if producer.opcode == "sort":
-        return "a sort is a kernel of its own"
+    if producer.opcode in ALONE:
+        return f"{producer.opcode} is a kernel of its own"
     if producer.opcode in IN_PLACE:
         return "it updates its operand in place"
     frame = group.frames.frames.get(producer)
@@ -170,8 +173,8 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
 
 def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot be a further result of `group`; empty if it can."""
-    if group.kind is GroupKind.IN_PLACE or producer.opcode == "sort":
-        return "an in-place kernel has one result, and so has a sort"
+    if group.kind is GroupKind.IN_PLACE or producer.opcode in ALONE:
+        return "an in-place kernel has one result, and so has a sort or fft"
     frame = group.frame_without_ones(producer)
     if frame is None:
         return "it is read at other places than it is computed at"

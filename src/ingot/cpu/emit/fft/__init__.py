@@ -1,0 +1,1 @@
+"""Fourier transforms as LLVM functions: vectors hold one element of several sequences each."""

@@ -1,0 +1,223 @@
+"""How a block of sequences comes from memory into vectors and goes back.
+
+Two ways. `Columns`: the lanes of an element lie side by side, so an element is one vector of
+(real, imaginary) pairs, taken apart or put together by a shuffle. `Rows`: the elements of a lane
+lie side by side, so blocks of them are transposed in registers on the way to or from a tile.
+
+Invariant: lanes beyond the last sequence repeat it (rows; they write the same numbers) or are
+masked (columns), so nothing outside of the arrays is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
+from ingot.cpu.emit.fft.tile import Tile
+from ingot.cpu.emit.values import IndexValue
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+Put = Callable[[IndexValue, Complex], None]
+
+
+def interleave(m: ComplexMath, value: Complex) -> Value:
+    """Return (re, im) pairs of all lanes as one vector."""
+    lanes = m.type.lanes
+    if lanes == 1:
+        pair = m.f.undef(vector(m.type, 2))
+        return m.f.insert(m.f.insert(pair, value.re, 0), value.im, 1)
+    order = [place for lane in range(lanes) for place in (lane, lanes + lane)]
+    return m.f.shuffle(value.re, value.im, order)
+
+
+def separate(m: ComplexMath, parts: Sequence[Value]) -> Complex:
+    """Return the lanes of one or two vectors of (re, im) pairs."""
+    f, lanes = m.f, m.type.lanes
+    if lanes == 1:
+        return Complex(f.extract(parts[0], 0), f.extract(parts[0], 1))
+    first, second = parts[0], parts[-1]
+    return Complex(
+        f.shuffle(first, second, range(0, 2 * lanes, 2)),
+        f.shuffle(first, second, range(1, 2 * lanes, 2)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Lanes side by side: element e is at `base + e * element`, in complex numbers.
+
+    Attributes:
+        base: address of element 0 of the first lane.
+        element: distance of elements in complex numbers.
+        mask: which of the pairs' parts exist; None if all do.
+    """
+
+    math: ComplexMath
+    base: Value
+    element: int
+    mask: Value | None
+
+    def load(self, index: IndexValue) -> Complex:
+        """Return element `index` of all lanes."""
+        f, pairs, at = self.math.f, *self._place(index)
+        found = f.load(pairs, at) if self.mask is None else f.masked_load(pairs, at, self.mask)
+        return separate(self.math, [found])
+
+    def store(self, index: IndexValue, value: Complex) -> None:
+        """Set element `index` of all lanes."""
+        f, (_, at) = self.math.f, self._place(index)
+        pairs = interleave(self.math, value)
+        if self.mask is None:
+            f.store(pairs, at)
+        else:
+            f.masked_store(pairs, at, self.mask)
+
+    def _place(self, index: IndexValue) -> tuple[Type, Value]:
+        m = self.math
+        scalar = m.type.element
+        offset = m.f.imul(index, self.element * 2 * scalar.bytes)
+        return vector(scalar, 2 * m.type.lanes), m.f.gep(self.base, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Elements side by side: lane l starts at `starts[l]`."""
+
+    math: ComplexMath
+    starts: tuple[Value, ...]
+
+    def load(self, tile: Tile, count: int) -> None:
+        """Bring `count` elements of all lanes into a tile."""
+        block = self._block
+
+        def many(index: IndexValue, _: list[Value]) -> None:
+            halves = [
+                transposed(self.math, [self._pairs(start, index, block) for start in part])
+                for part in self._parts()
+            ]
+            for place in range(block):
+                parts = [half[place] for half in halves]
+                tile.store(self.math.f.iadd(index, place), separate(self.math, parts))
+
+        self._blocks(count, many, lambda index, _: tile.store(index, self._gather(index)))
+
+    def store(self, tile: Tile, count: int) -> None:
+        """Take `count` elements of all lanes from a tile."""
+        f, block, width = self.math.f, self._block, 2 * self._block
+
+        def many(index: IndexValue, _: list[Value]) -> None:
+            vectors = [
+                interleave(self.math, tile.load(f.iadd(index, place))) for place in range(block)
+            ]
+            for number, part in enumerate(self._parts()):
+                cut = [f.slice_lanes(v, number * width, width) for v in vectors]
+                for start, row in zip(part, transposed(self.math, cut), strict=True):
+                    f.store(row, self._element(start, index))
+
+        self._blocks(count, many, lambda index, _: self._scatter(index, tile.load(index)))
+
+    def load_real(self, tile: Tile, count: int) -> None:
+        """Bring `count` real elements of all lanes into a tile."""
+        m, f = self.math, self.math.f
+        scalar, zero = m.type.element, f.zero(m.type)
+
+        def one(index: IndexValue, _: list[Value]) -> None:
+            lanes = [f.load(scalar, f.gep(start, index, scalar)) for start in self.starts]
+            tile.store(index, Complex(_gathered(m, lanes), zero))
+
+        f.loop(0, count, 1, [], one)
+
+    def store_real(self, tile: Tile, count: int) -> None:
+        """Take the real parts of `count` elements of all lanes from a tile."""
+        m, f = self.math, self.math.f
+
+        def one(index: IndexValue, _: list[Value]) -> None:
+            value = tile.load(index).re
+            for lane, start in enumerate(self.starts):
+                part = value if m.type.lanes == 1 else f.extract(value, lane)
+                f.store(part, f.gep(start, index, m.type.element))
+
+        f.loop(0, count, 1, [], one)
+
+    @property
+    def _block(self) -> int:
+        """Elements that are transposed at once: as many as make a full vector of pairs."""
+        return max(1, self.math.type.lanes // 2)
+
+    def _parts(self) -> list[tuple[Value, ...]]:
+        """The lanes in groups of as many as a block has elements."""
+        block = self._block
+        return [self.starts[at : at + block] for at in range(0, len(self.starts), block)]
+
+    def _blocks(
+        self,
+        count: int,
+        many: Callable[[IndexValue, list[Value]], None],
+        one: Callable[[IndexValue, list[Value]], None],
+    ) -> None:
+        whole = count - count % self._block
+        self.math.f.loop(0, whole, self._block, [], many)
+        self.math.f.loop(whole, count, 1, [], one)
+
+    def _element(self, start: Value, index: IndexValue) -> Value:
+        f = self.math.f
+        return f.gep(start, f.imul(index, 2 * self.math.type.element.bytes))
+
+    def _pairs(self, start: Value, index: IndexValue, count: int) -> Value:
+        pairs = vector(self.math.type.element, 2 * count)
+        return self.math.f.load(pairs, self._element(start, index))
+
+    def _gather(self, index: IndexValue) -> Complex:
+        m, f = self.math, self.math.f
+        pairs = [self._pairs(start, index, 1) for start in self.starts]
+        re, im = ([f.extract(pair, part) for pair in pairs] for part in (0, 1))
+        return Complex(_gathered(m, re), _gathered(m, im))
+
+    def _scatter(self, index: IndexValue, value: Complex) -> None:
+        f, scalar = self.math.f, self.math.type.element
+        for lane, start in enumerate(self.starts):
+            at = self._element(start, index)
+            for part, place in ((value.re, at), (value.im, f.gep(at, scalar.bytes))):
+                f.store(part if len(self.starts) == 1 else f.extract(part, lane), place)
+
+
+def _gathered(m: ComplexMath, lanes: Sequence[Value]) -> Value:
+    if len(lanes) == 1:
+        return lanes[0]
+    whole = m.f.undef(m.type)
+    for number, lane in enumerate(lanes):
+        whole = m.f.insert(whole, lane, number)
+    return whole
+
+
+def transposed(m: ComplexMath, rows: Sequence[Value]) -> list[Value]:
+    """Return the transpose of a square of (re, im) pairs, one vector per row.
+
+    At distance d, blocks of d pairs change places between rows i and i + d.
+    """
+    count = len(rows)
+    found = list(rows)
+    distance = count // 2
+    while distance:
+        for i in range(count):
+            if i & distance:
+                continue
+            low, high = found[i], found[i + distance]
+            found[i] = m.f.shuffle(low, high, _exchange(count, distance, upper=False))
+            found[i + distance] = m.f.shuffle(low, high, _exchange(count, distance, upper=True))
+        distance //= 2
+    return found
+
+
+def _exchange(count: int, distance: int, *, upper: bool) -> list[int]:
+    """Return the shuffle that keeps one half of each block pair and takes the other's."""
+    places: list[int] = []
+    for column in range(count):
+        if upper:
+            source = count + column if column & distance else column + distance
+        else:
+            source = count + column - distance if column & distance else column
+        places.extend((2 * source, 2 * source + 1))
+    return places

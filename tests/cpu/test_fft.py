@@ -1,0 +1,115 @@
+"""Fourier transforms of every kind against NumPy: each algorithm, dimensions, batches."""
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.llvm.target import TargetSpec
+
+KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
+REAL = {"c64": "f32", "c128": "f64"}
+ULPS = {"c64": 1.2e-7, "c128": 2.3e-16}
+
+
+def transform(kind, batch, lengths, element):
+    """Return (module, operand, NumPy's result)."""
+    full = (*batch, *lengths)
+    half = (*batch, *lengths[:-1], lengths[-1] // 2 + 1)
+    axes = tuple(range(len(batch), len(full)))
+    random = np.random.default_rng(len(full) + lengths[-1])
+    dims, name = (half if kind == "IRFFT" else full), element
+    if kind == "RFFT":
+        name = REAL[element]
+        x = random.standard_normal(dims)
+    else:
+        x = random.standard_normal(dims) + 1j * random.standard_normal(dims)
+    want = {
+        "FFT": lambda: np.fft.fftn(x, axes=axes),
+        "IFFT": lambda: np.fft.ifftn(x, axes=axes),
+        "RFFT": lambda: np.fft.rfftn(x, axes=axes),
+        "IRFFT": lambda: np.fft.irfftn(x, s=lengths, axes=axes),
+    }[kind]
+    b = Builder("main")
+    p = b.parameter(0, f"{name}[{','.join(map(str, dims))}]")
+    module = Module.of("fft", b.build(b.fft(p, fft_type=kind, fft_length=tuple(lengths))))
+    x = x.astype(module.parameter_shapes[0].dtype.numpy)
+    return module, x, want()
+
+
+def check(kind, batch, lengths, element="c64", target=None):
+    module, x, want = transform(kind, batch, lengths, element)
+    got = ingot.compile(module, target=target)(x)
+    assert got.shape == want.shape
+    if want.size:
+        size = np.abs(want).max()
+        steps = max(1.0, float(np.log2(np.prod(lengths))))
+        assert np.abs(got - want).max() <= 8 * steps * ULPS[element] * size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 31, 37, 64, 97, 100, 1024])
+def test_lengths(kind, length):
+    check(kind, (3,), (length,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [2, 6, 11, 41, 128, 210, 1000, 1009, 4096, 8192, 10007, 1 << 16])
+def test_more_lengths_in_double_precision(kind, length):
+    check(kind, (2,), (length,), "c128")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("batch", "lengths"),
+    [((0,), (8,)), ((), (64,)), ((17,), (20,)), ((2, 3), (5,)), ((2,), (8, 12)), ((), (5, 6, 7))],
+)
+def test_batches_and_dimensions(kind, batch, lengths):
+    check(kind, batch, lengths)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [(20,), ()])
+@pytest.mark.parametrize("lengths", [(16, 4, 9), (256, 256), (7, 512), (1 << 13, 6)])
+def test_large_dimensions(kind, batch, lengths):
+    check(kind, batch, lengths)
+
+
+@pytest.mark.parametrize("level", ["avx2", "plain"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_narrower_vectors(level, kind):
+    check(kind, (5,), (72,), target=TargetSpec.host(level))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batch_of_a_symbolic_size(kind):
+    lengths = {"IRFFT": 9}.get(kind, 16)
+    element = "f32" if kind == "RFFT" else "c64"
+    b = Builder("main")
+    p = b.parameter(0, f"{element}[?n,{lengths}]")
+    program = ingot.compile(Module.of("fft", b.build(b.fft(p, fft_type=kind, fft_length=(16,)))))
+    for rows in (0, 1, 5, 33):
+        _, x, want = transform(kind, (rows,), (16,), "c64")
+        np.testing.assert_allclose(program(x), want, atol=1e-5)
+
+
+def test_between_kernels_and_evaluator():
+    text = """HloModule filter
+    ENTRY main {
+      x = f32[4,64] parameter(0)
+      w = c64[4,33] parameter(1)
+      s = c64[4,33] fft(x), fft_type=RFFT, fft_length={64}
+      y = c64[4,33] multiply(s, w)
+      ROOT r = f32[4,64] fft(y), fft_type=IRFFT, fft_length={64}
+    }"""
+    module = ingot.parse_hlo(text)
+    random = np.random.default_rng(0)
+    x = random.standard_normal((4, 64)).astype(np.float32)
+    w = (random.standard_normal((4, 33)) + 1j).astype(np.complex64)
+    want = np.fft.irfft(np.fft.rfft(x) * w)
+    np.testing.assert_allclose(ingot.compile(module)(x, w), want, atol=1e-5)
+    np.testing.assert_allclose(evaluate(module, [x, w]), want, atol=1e-5)
