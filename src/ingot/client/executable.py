@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.client.replicated import run_replicated
 from ingot.cpu.compiler import CpuProgram
 from ingot.formats.hlo_text import print_module
+from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, link_object, optimized_ir
@@ -70,6 +72,13 @@ class Executable:
             ResourceError: out of memory.
         """
         return self.program(*args, donate=donate) if donate else self.call(*args)
+
+    def execute_replicated(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run on as many virtual devices as the module's header says; one argument list for each.
+
+        Returns what each device gives, by its number `replica * num_partitions + partition`.
+        """
+        return run_replicated(self.program, arguments, grid_of(self._compiled.module))
 
     def __repr__(self) -> str:
         kernels = len(self.kernels)

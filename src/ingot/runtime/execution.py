@@ -64,7 +64,7 @@ class PythonHalf:
         """Bind the native functions."""
         pointer, status = ctypes.c_void_p, ctypes.c_int32
         self._prepare = runtime.function("ingot_prepare", status, *[pointer] * 3)
-        self._execute = runtime.function("ingot_execute", status, *[pointer] * 4)
+        self._execute = runtime.function("ingot_execute_on", status, *[pointer] * 5)
         self._allocate = runtime.function("ingot_allocate", pointer, ctypes.c_int64)
         self._free = runtime.function("ingot_free", None, pointer)
         call_type = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, pointer, ctypes.c_ssize_t)
@@ -96,9 +96,16 @@ class PythonHalf:
         return list(sizes)
 
     def run_arrays(
-        self, record: Record, arrays: Sequence[Array], donate: Collection[int] = ()
+        self,
+        record: Record,
+        arrays: Sequence[Array],
+        donate: Collection[int] = (),
+        runtime: int = 0,
     ) -> Result:
-        """Do a whole call; outputs that may alias a donated argument are that very array."""
+        """Do a whole call; outputs that may alias a donated argument are that very array.
+
+        `runtime` is the address of the runtime record to run with; default: the program's own.
+        """
         info: ProgramInfo = record.info
         sizes = self.sizes(record, arrays)
         results = [
@@ -106,6 +113,7 @@ class PythonHalf:
         ]
         status = self._execute(
             ctypes.addressof(record),
+            runtime or record.runtime,
             _data_pointers(arrays),
             _data_pointers(results),
             (ctypes.c_int64 * len(sizes))(*sizes),

@@ -135,6 +135,10 @@ class Program:
             return self.call(*args)
         return self._half.run_arrays(self._record, conform_all(self.info, args), donate)
 
+    def run_on(self, runtime: int, *args: Any, donate: Collection[int] = ()) -> Result:
+        """Run the program as one of several devices: with the runtime record at `runtime`."""
+        return self._half.run_arrays(self._record, conform_all(self.info, args), donate, runtime)
+
     def output_shapes(self, *args: Any) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of the outputs for such arguments, without running."""
         sizes = self._half.sizes(self._record, conform_all(self.info, args))

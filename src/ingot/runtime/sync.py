@@ -61,22 +61,28 @@ def emit_wait_step(f: FunctionBuilder, count: Value) -> Value:
     return following
 
 
-def _emit_futex(f: FunctionBuilder, address: Value, operation: int, number: Value) -> None:
+def _emit_futex(
+    f: FunctionBuilder, address: Value, operation: int, number: Value, timeout: Value
+) -> None:
     # `syscall` is variadic; with integer arguments only, the plain call is the same machine code.
     types = [I64, PTR, I64, I64, PTR, PTR, I64]
-    null = zero(PTR)
     call = [f.const(I64, futex_number()), address, f.const(I64, operation), f.zext(number, I64)]
-    f.call(f.module.declare("syscall", I64, types), [*call, null, null, f.const(I64, 0)])
+    f.call(f.module.declare("syscall", I64, types), [*call, timeout, zero(PTR), f.const(I64, 0)])
 
 
-def emit_futex_wait(f: FunctionBuilder, address: Value, expected: Value) -> None:
-    """Sleep while the i32 at `address` is `expected`; may return early."""
-    _emit_futex(f, address, _FUTEX_WAIT_PRIVATE, expected)
+def emit_futex_wait(
+    f: FunctionBuilder, address: Value, expected: Value, timeout: Value | None = None
+) -> None:
+    """Sleep while the i32 at `address` is `expected`; may return early.
+
+    `timeout` is the address of the longest time, `{i64 seconds, i64 nanoseconds}`; none: no limit.
+    """
+    _emit_futex(f, address, _FUTEX_WAIT_PRIVATE, expected, timeout or zero(PTR))
 
 
 def emit_futex_wake(f: FunctionBuilder, address: Value, count: Value) -> None:
     """Wake at most `count` (i32) threads that sleep at `address`."""
-    _emit_futex(f, address, _FUTEX_WAKE_PRIVATE, count)
+    _emit_futex(f, address, _FUTEX_WAKE_PRIVATE, count, zero(PTR))
 
 
 def emit_try_lock(f: FunctionBuilder, lock: Value) -> Value:

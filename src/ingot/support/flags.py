@@ -212,6 +212,27 @@ PROGRESS = Flag(
     "auto or off",
     "Whether a compilation that takes more than a second shows a progress line on a terminal.",
 )
+COLLECTIVE_TIMEOUT = Flag(
+    "collective_timeout",
+    60,
+    _integer(1, 86400),
+    "a whole number of seconds",
+    "How long a virtual device waits for others at a collective before it fails.",
+)
+FEED_TIMEOUT = Flag(
+    "feed_timeout",
+    60,
+    _integer(1, 86400),
+    "a whole number of seconds",
+    "How long an infeed waits for the host, and transfer_from_outfeed for the program.",
+)
+RANDOM_SEED = Flag(
+    "random_seed",
+    0,
+    _integer(0, (1 << 63) - 1),
+    "a whole number",
+    "Where the generator of the `rng` ops of a program begins; read when it is compiled.",
+)
 
 ALL_FLAGS: tuple[Flag[Any], ...] = (
     DEBUG,
@@ -226,6 +247,9 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PASS_FUEL,
     REWRITE_FUEL,
     PROGRESS,
+    COLLECTIVE_TIMEOUT,
+    FEED_TIMEOUT,
+    RANDOM_SEED,
 )
 
 

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from functools import cache
 
+from ingot.runtime.foreign.collectives.targets import register_exchanges
+from ingot.runtime.foreign.feeds import register_feeds
 from ingot.runtime.foreign.lapack.targets import register_lapack
+from ingot.runtime.foreign.random_state import register_random_state
 
 
 @cache
 def register_builtin_targets() -> None:
     """Register the targets that come with Ingot, once."""
     register_lapack()
+    register_exchanges()
+    register_random_state()
+    register_feeds()

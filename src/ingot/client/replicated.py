@@ -1,0 +1,76 @@
+"""Runs a program on several virtual devices of this machine: one thread for each.
+
+Every device executes the same machine code with a runtime record of its own, which says its replica
+and partition and where it meets the others. A device that fails makes the others stop waiting; the
+first failure is raised.
+
+Example:
+    >>> import ingot
+    >>> text = "HloModule m, replica_count=2 ENTRY e { ROOT r = u32[] replica-id() }"
+    >>> [int(value) for value in run_replicated(ingot.compile(ingot.parse_hlo(text)).program,
+    ...                                         [[], []], Grid(2, 1))]
+    [0, 1]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ingot.hlo.device_groups import Grid
+from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
+from ingot.runtime.native import native_runtime
+from ingot.runtime.program import Program
+from ingot.runtime.records import RUNTIME
+from ingot.support.diagnostics import ExecutionError
+
+
+def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: Grid) -> list[Any]:
+    """Return what the program gives on each device, by number (replica, then partition).
+
+    Args:
+        program: a linked program.
+        arguments: the flattened arguments of each device.
+        grid: replicas and partitions that the program was compiled for.
+
+    Raises:
+        ExecutionError: INGOT0510, not as many argument lists as devices; or what a device raised.
+    """
+    if len(arguments) != grid.devices:
+        raise ExecutionError(
+            f"arguments for {len(arguments)} devices, the program was compiled for {grid.devices}",
+            code="INGOT0510",
+            hint="the module's header says replica_count and num_partitions",
+        )
+    rendezvous = new_rendezvous(grid.replicas, grid.partitions)
+    results: list[Any] = [None] * grid.devices
+    errors: list[BaseException] = []
+
+    def run(device: int) -> None:
+        record = device_record(rendezvous, grid.replica(device), grid.partition(device))
+        try:
+            results[device] = program.run_on(ctypes.addressof(record), *arguments[device])
+        except BaseException as error:
+            errors.append(error)
+            rendezvous.fail()
+
+    threads = [threading.Thread(target=run, args=(device,)) for device in range(grid.devices)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def device_record(rendezvous: Rendezvous, replica: int, partition: int) -> Any:
+    """Return a runtime record for one device of an execution; keep it while the device runs."""
+    record = RUNTIME.structure.from_buffer_copy(
+        RUNTIME.structure.from_address(native_runtime().record)
+    )
+    record.replica, record.partition = replica, partition
+    record.rendezvous = rendezvous.address
+    return record

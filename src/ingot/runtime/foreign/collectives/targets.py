@@ -1,0 +1,111 @@
+"""The custom-call targets of collectives, and their tables per call site.
+
+`ingot.all_gather`, `ingot.all_to_all`, `ingot.collective_permute`, `ingot.collective_broadcast` are
+the emitted exchange; `ingot.device_id` reads who the execution is. What the expander says of a call
+is JSON in its `backend_config`: groups of devices, or each device's source.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import zlib
+from functools import cache
+from typing import Any
+
+from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import I32, I64, PTR
+from ingot.runtime.foreign.collectives.exchange import SITE, STATUS, exchange_module
+from ingot.runtime.foreign.site import linked_site
+from ingot.runtime.layout import Field, Record
+from ingot.runtime.native import library_imports
+from ingot.runtime.records import CALL_FRAME, RUNTIME
+
+_DEVICE = Record("IngotDeviceField", Field("offset", "i64", note="of the field in IngotRuntime"))
+_FIELDS = {"replica-id": "replica", "partition-id": "partition"}
+
+
+@cache
+def _library() -> Library:
+    module = exchange_module()
+    _emit_device_id(module)
+    return link_object([compile_object(module.text(), TargetSpec.host())], library_imports())
+
+
+def _emit_device_id(module: ModuleBuilder) -> None:
+    """`i32 (ptr frame, ptr site)`: write a field of the execution's record as an u32."""
+    f = module.function("ingot_device_id", I32, [("frame", PTR), ("site", PTR)])
+    frame, site = f.params
+    field = f.gep(CALL_FRAME.load(f, frame, "runtime"), _DEVICE.load(f, site, "offset"))
+    result = f.load(PTR, CALL_FRAME.load(f, frame, "results"))
+    f.store(f.trunc(f.load(I64, field), I32), result)
+    f.ret(f.const(I32, 0))
+
+
+def _link_device_id(call: CallSite) -> LinkedCall:
+    site = _DEVICE.structure()
+    site.offset = RUNTIME.offset(_FIELDS[json.loads(call.config)["which"]])
+    return linked_site(_library().address("ingot_device_id"), site, str)
+
+
+def _link_exchange(call: CallSite) -> LinkedCall:
+    config: dict[str, Any] = json.loads(call.config)
+    devices: int = config["devices"]
+    if "sources" in config:
+        sources = [[one] if one >= 0 else [] for one in config["sources"]]
+        places = [0] * devices
+    else:
+        group_of = {device: group for group in config["groups"] for device in group}
+        sources = [group_of[device] for device in range(devices)]
+        places = [group_of[device].index(device) for device in range(devices)]
+    targets: list[list[int]] = [
+        [taker for taker in range(devices) if giver != taker and giver in sources[taker]]
+        for giver in range(devices)
+    ]
+    operand = call.operands[0]
+    site = SITE.structure()
+    site.key = zlib.crc32(str(config["key"]).encode())
+    site.devices, site.rank, site.along = devices, operand.rank, config.get("along", 0)
+    site.element_bytes = operand.dtype.bytes
+    site.is_split = int(call.target == "ingot.all_to_all")
+    tables = {
+        "targets": _starts(targets),
+        "given": [device for row in targets for device in row],
+        "sources": _starts(sources),
+        "taken": [device for row in sources for device in row],
+        "places": places,
+    }
+    site.kept = []
+    for name, values in tables.items():
+        block = (ctypes.c_int64 * max(1, len(values)))(*values)
+        site.kept.append(block)
+        setattr(site, name, ctypes.addressof(block))
+    return linked_site(_library().address("ingot_exchange"), site, _explain)
+
+
+def _starts(rows: list[list[int]]) -> list[int]:
+    """Return where each row begins when all stand one after the other, and where the last ends."""
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + len(row))
+    return starts
+
+
+def _explain(status: int) -> str:
+    return STATUS.get(status, f"status {status}")
+
+
+_EXCHANGES = (
+    "ingot.all_gather", "ingot.all_to_all", "ingot.collective_broadcast",
+    "ingot.collective_permute",
+)  # fmt: skip
+
+
+def register_exchanges() -> None:
+    """Let programs be linked that call these targets."""
+    for name in _EXCHANGES:
+        register(Target(name, link=_link_exchange))
+    register(Target("ingot.device_id", link=_link_device_id))

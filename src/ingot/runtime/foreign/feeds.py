@@ -1,0 +1,130 @@
+"""Queues between the host and running programs: what `infeed` takes and `outfeed` gives.
+
+Each device has two first-in, first-out queues, as in XLA: `transfer_to_infeed` puts a value (the
+leaves of a tuple) for the next `infeed` that runs there, `transfer_from_outfeed` takes what the
+next `outfeed` gave. An infeed waits for the host, and fails after `INGOT_FEED_TIMEOUT` seconds. The
+calls are Python callbacks: the queues belong to the host's side, and feeding is not a hot path.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
+from ingot.hlo.shape import Shape
+from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
+from ingot.runtime.foreign.errors import set_error
+from ingot.runtime.records import CALL_FRAME, RUNTIME
+from ingot.support.diagnostics import ExecutionError
+from ingot.support.flags import FEED_TIMEOUT
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Leaves = tuple[Array, ...]
+_CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+_infeeds: dict[int, queue.SimpleQueue[Leaves]] = defaultdict(queue.SimpleQueue)
+_outfeeds: dict[int, queue.SimpleQueue[Leaves]] = defaultdict(queue.SimpleQueue)
+
+
+def transfer_to_infeed(values: Array | Sequence[Array], device: int = 0) -> None:
+    """Give a value to the next infeed of a device; a tuple as the sequence of its leaves."""
+    leaves = values if isinstance(values, list | tuple) else [values]
+    _infeeds[device].put(tuple(np.ascontiguousarray(leaf) for leaf in leaves))
+
+
+def transfer_from_outfeed(device: int = 0, *, timeout: float | None = None) -> Leaves:
+    """Return the leaves of the next value that an outfeed of a device gave.
+
+    Raises:
+        ExecutionError: INGOT0509, nothing came for `timeout` (`INGOT_FEED_TIMEOUT`) seconds.
+    """
+    seconds = FEED_TIMEOUT.value() if timeout is None else timeout
+    try:
+        return _outfeeds[device].get(timeout=seconds)
+    except queue.Empty:
+        raise ExecutionError(
+            f"outfeed of device {device}: nothing came for {seconds} s", code="INGOT0509"
+        ) from None
+
+
+def register_feeds() -> None:
+    """Let programs be linked that have infeeds and outfeeds."""
+    register(Target("ingot.infeed", link=_link_infeed))
+    register(Target("ingot.outfeed", link=_link_outfeed))
+
+
+def _device(frame: Any) -> int:
+    """Return the number of the device that calls."""
+    runtime = RUNTIME.structure.from_address(frame.runtime)
+    partitions = RENDEZVOUS.read(runtime.rendezvous, "partitions") if runtime.rendezvous else 1
+    return runtime.replica * partitions + runtime.partition
+
+
+def _buffers(addresses: int, sizes: int, shapes: Sequence[Shape]) -> list[Array]:
+    """Return the array leaves behind a table of pointers, as they lie in memory."""
+    pointers = (ctypes.c_void_p * len(shapes)).from_address(addresses)
+    dims = (ctypes.c_void_p * len(shapes)).from_address(sizes)
+    found: list[Array] = []
+    for pointer, size, shape in zip(pointers, dims, shapes, strict=True):
+        if not shape.is_array:
+            continue
+        actual = tuple((ctypes.c_int64 * shape.rank).from_address(size)) if shape.rank else ()
+        count = int(np.prod(actual, dtype=np.int64)) * shape.dtype.bytes
+        raw = (
+            np.frombuffer((ctypes.c_uint8 * count).from_address(pointer or 0), np.uint8)
+            if count
+            else np.empty(0, np.uint8)
+        )
+        found.append(raw.view(shape.dtype.numpy).reshape(actual))
+    return found
+
+
+def _linked(call: CallSite, move: Any) -> LinkedCall:
+    def run(address: int) -> int:
+        try:
+            move(CALL_FRAME.structure.from_address(address))
+        except Exception as error:  # A callback must not raise into machine code.
+            set_error(str(error), error)
+            return 1
+        return 0
+
+    callback = _CALL(run)
+    return LinkedCall(ctypes.cast(callback, ctypes.c_void_p).value or 0, callback)
+
+
+def _link_infeed(call: CallSite) -> LinkedCall:
+    def move(frame: Any) -> None:
+        device, seconds = _device(frame), FEED_TIMEOUT.value()
+        try:
+            leaves = _infeeds[device].get(timeout=seconds)
+        except queue.Empty:
+            raise ExecutionError(
+                f"infeed of device {device}: the host gave nothing for {seconds} s",
+                code="INGOT0509",
+            ) from None
+        buffers = _buffers(frame.results, frame.result_dims, call.results)
+        wanted = [(buffer.dtype, buffer.shape) for buffer in buffers]
+        given = [(leaf.dtype, leaf.shape) for leaf in leaves]
+        if wanted != given:
+            raise ExecutionError(
+                f"infeed of device {device} takes {wanted}, the host gave {given}",
+                code="INGOT0509",
+            )
+        for buffer, leaf in zip(buffers, leaves, strict=True):
+            np.copyto(buffer, leaf)
+
+    return _linked(call, move)
+
+
+def _link_outfeed(call: CallSite) -> LinkedCall:
+    def move(frame: Any) -> None:
+        buffers = _buffers(frame.operands, frame.operand_dims, call.operands)
+        _outfeeds[_device(frame)].put(tuple(buffer.copy() for buffer in buffers))
+
+    return _linked(call, move)
