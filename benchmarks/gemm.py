@@ -108,6 +108,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     import numpy as np
 
     from ingot.cpu.emit.contraction import emit_contraction_kernel
+    from ingot.cpu.micro_kernels import shared_micro_kernel
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction import build_contraction_kernel
     from ingot.kernel.contraction_schedule import schedule_contraction
@@ -126,7 +127,11 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     schedule = schedule_contraction(kernel, vectors)
     module = ModuleBuilder("gemm")
     emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
-    library = link_object([compile_object(module.text(), target, cache=None)])
+    needed = [shared_micro_kernel(target, item) for item in emitted.micro_kernels]
+    library = link_object(
+        [compile_object(module.text(), target, cache=None)],
+        {item.name: item.address for item in needed},
+    )
     milliseconds = (time.perf_counter() - start) * 1e3
     outer = (case.batch,) if case.batch else ()
     result = np.empty((*outer, case.m, case.n), np.float32)

@@ -9,13 +9,14 @@ drivers of the library (`ingot.cpu.micro_kernels`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.fft.stages import emit_fft_kernel
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.loop import emit_loop_kernel
+from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.sort import emit_sort_kernel
 from ingot.cpu.micro_kernels import (
     Shared,
@@ -167,8 +168,10 @@ class KernelSet:
             (*product.parameters, *(CodeSlot(item.name) for item in needed)),
             order=product.buffers,
         )
-        micro = [shared_micro_kernel(self.target, item) for item in dict.fromkeys(needed)]
-        return CompiledKernel(name, kernel, emitted, None, (driver, *micro))
+        return CompiledKernel(name, kernel, emitted, None, (driver, *self._shared(needed)))
+
+    def _shared(self, needed: Iterable[MicroKernel]) -> tuple[Shared, ...]:
+        return tuple(shared_micro_kernel(self.target, item) for item in dict.fromkeys(needed))
 
     def emit(self) -> None:
         """Emit what is pending and begin to compile it, on other CPUs where there are some."""
@@ -178,7 +181,8 @@ class KernelSet:
             emitted = {name: self._emitted(module, name) for name in names}
             code = Code(module.text())
             for name, how in emitted.items():
-                self.compiled[name] = CompiledKernel(name, self.pending[name], how, code)
+                shared = self._shared(how.micro_kernels)
+                self.compiled[name] = CompiledKernel(name, self.pending[name], how, code, shared)
             self._jobs.append((code, compile_later(code.text, self.target, in_background=cpus > 1)))
 
     def _emitted(self, module: ModuleBuilder, name: str) -> EmittedKernel:
@@ -194,12 +198,11 @@ class KernelSet:
             return
         for code, job in self._jobs:
             code.object = job()
-        tables = {
-            symbol: table.ctypes.data
-            for name in self.pending
-            for symbol, table in self.compiled[name].emitted.tables.items()
-        }
-        library = link_object([code.object for code, _ in self._jobs], tables)
+        needed: dict[str, int] = {}
+        for kernel in map(self.compiled.__getitem__, self.pending):
+            needed |= {symbol: t.ctypes.data for symbol, t in kernel.emitted.tables.items()}
+            needed |= {item.name: item.address for item in kernel.shared}
+        library = link_object([code.object for code, _ in self._jobs], needed)
         for code, _ in self._jobs:
             code.library = library
         with _lock:

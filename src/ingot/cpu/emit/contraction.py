@@ -14,26 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction_epilogue import emit_epilogue
-from ingot.cpu.emit.dot_products import DotProducts
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.packing import Packer, Span, cell_type
 from ingot.cpu.emit.patches import PatchPacker
+from ingot.cpu.emit.register_blocks import UNKNOWN_WIDTH, Matrix, RegisterBlocks
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule, is_split, oriented, stride
 from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value
-
-UNKNOWN_WIDTH = 0
-"""Width of a register block whose columns are counted at run time."""
-
-MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
-"""Vectors per row, and in all, of register blocks for rows left over."""
 
 TAIL_ROWS = (4, 1)
 """Heights of the register blocks for rows left over when their number is not known."""
@@ -62,7 +54,12 @@ def emit_contraction_kernel(
         last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
         f.loop(first, last, 1, [], lambda number, _: unit.emit(number))
     f.ret()
-    return EmittedKernel((Phase(symbol, schedule.chunks),), count, kernel.symbols)
+    return EmittedKernel(
+        (Phase(symbol, schedule.chunks),),
+        count,
+        kernel.symbols,
+        micro_kernels=tuple(unit.blocks.shared.values()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +68,6 @@ class Block:
 
     m: Span
     n: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """Where a block of an operand or result lies; steps are in elements.
-
-    Attributes:
-        address: its first element.
-        row_step: from m to m (from k to k in the rhs; from n to n if lanes run along k).
-        column_step: along the other axis.
-        panel_step: how far the rhs's columns lie apart, per column, from panel to panel.
-    """
-
-    address: Value
-    row_step: IndexValue
-    column_step: IndexValue
-    panel_step: IndexValue = 1
 
 
 class UnitEmitter:
@@ -115,6 +95,7 @@ class UnitEmitter:
         depth = schedule.k_block or 0
         self.padded_depth = -(-depth // schedule.lanes) * schedule.lanes
         self.buffers = self._buffers()
+        self.blocks = RegisterBlocks(kernel, schedule, target)
 
     def _buffers(self) -> dict[str, Value]:
         schedule = self.schedule
@@ -249,7 +230,7 @@ class UnitEmitter:
         accumulate: Condition,
     ) -> None:
         """Emit the register blocks of one row block: whole ones, then what is left."""
-        f, columns = self.f, self._width(height)
+        f, columns = self.f, self.blocks.width(height)
         lhs, rhs, result = matrices
 
         def run(first: IndexValue, width: int, left: IndexValue) -> None:
@@ -259,10 +240,10 @@ class UnitEmitter:
                 f.gep(result.address, first, self.cell),
             )
             if self.schedule.rhs == "dots":
-                dots = self._dot_products(matrices, height, width)
+                dots = self.blocks.dot_products(matrices, height, width)
                 dots.call(f, pointers, k.count, (lhs.row_step, rhs.row_step, result.row_step))
                 return
-            micro = self._micro_kernel(matrices, height, width)
+            micro = self.blocks.micro_kernel(matrices, height, width)
             strides = (lhs.row_step, lhs.column_step, rhs.row_step, result.row_step)
             micro.call(f, pointers, k.count, accumulate, left, strides)
 
@@ -278,59 +259,6 @@ class UnitEmitter:
             f.loop(whole, n.count, 1, [], lambda first, _: run(first, 1, 0))
         else:
             f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
-
-    def _width(self, height: int) -> int:
-        """Return the columns of a register block: more where few rows leave registers free."""
-        schedule = self.schedule
-        if schedule.rhs != "direct" or height == schedule.rows:
-            return schedule.columns
-        most = min(MAX_VECTORS, MAX_TAIL_SUMS // height) * schedule.lanes
-        wider = range(schedule.columns, most + 1, schedule.columns)
-        return max([schedule.columns, *(w for w in wider if schedule.n_block % w == 0)])
-
-    def _dot_products(
-        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, columns: int
-    ) -> DotProducts:
-        lhs, rhs, result = matrices
-        depth = self.kernel.k.extent
-        return DotProducts(
-            element=self.cell,
-            lanes=self.schedule.lanes,
-            rows=rows,
-            columns=columns,
-            fma=self.target.has_fma,
-            is_even=isinstance(depth, int) and depth % self.schedule.lanes == 0,
-            a_row=_known(lhs.row_step) if rows > 1 else 0,
-            b_row=_known(rhs.row_step) if columns > 1 else 0,
-            c_row=_known(result.row_step) if rows > 1 else 0,
-        )
-
-    def _micro_kernel(
-        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, width: int
-    ) -> MicroKernel:
-        lhs, rhs, result = matrices
-        lanes = self.schedule.lanes
-        if width == UNKNOWN_WIDTH:
-            vectors, whole = self._width(rows) // lanes, 0
-        else:
-            vectors, whole = -(-width // lanes), width // lanes
-        is_masked = whole < vectors
-        return MicroKernel(
-            element=self.cell,
-            lanes=self.schedule.lanes,
-            rows=rows,
-            vectors=vectors,
-            fma=self.target.has_fma,
-            logical=self.kernel.accumulate is PRED,
-            a_row=_known(lhs.row_step) if rows > 1 else 0,
-            a_step=_known(lhs.column_step),
-            b_step=_known(rhs.row_step),
-            c_row=_known(result.row_step) if rows > 1 else 0,
-            accumulates=self.is_split,
-            whole_vectors=whole,
-            mask_loads=is_masked and self.schedule.rhs == "direct",
-            mask_stores=is_masked and self.schedule.store_direct,
-        )
 
     # ---- operands and results
 
@@ -403,7 +331,3 @@ class UnitEmitter:
         step = self.schedule.n_block
         row = self.f.imul(first, step) if self.is_split else 0
         return Matrix(self.f.gep(self.buffers["tile"], row, self.cell), step, 1)
-
-
-def _known(step: IndexValue) -> int | None:
-    return step if isinstance(step, int) else None

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.llvm import types as lt
@@ -53,6 +54,7 @@ class EmittedKernel:
         buffers: number of buffer slots at the start of env; then scratch, then `symbols`.
         symbols: what the slots behind hold.
         scratch_bytes: bytes that all phases share.
+        micro_kernels: what it calls of the library.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
         tables: arrays that the kernel's module names as external constants.
     """
@@ -61,6 +63,7 @@ class EmittedKernel:
     buffers: int
     symbols: tuple[Slot, ...]
     scratch_bytes: int | Dim = 0
+    micro_kernels: tuple[MicroKernel, ...] = ()
     order: tuple[int, ...] = ()
     tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
 

@@ -38,6 +38,7 @@ class MicroKernel:
         whole_vectors: how many leading vectors are whole; the others are masked by `columns`.
         mask_loads: whether masked vectors of B are loaded under the mask.
         mask_stores: whether masked vectors of C are loaded and stored under the mask.
+        is_shared: whether its code lies in the library, not in the module that calls it.
     """
 
     element: Type
@@ -54,6 +55,7 @@ class MicroKernel:
     whole_vectors: int
     mask_loads: bool
     mask_stores: bool
+    is_shared: bool = False
 
     @property
     def name(self) -> str:
@@ -61,7 +63,8 @@ class MicroKernel:
         strides = "_".join("x" if s is None else str(s) for s in self._strides())
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
-        return f"micro_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
+        place = "shared_micro" if self.is_shared else "micro"
+        return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
     def _strides(self) -> tuple[int | None, ...]:
         return (self.a_row, self.a_step, self.b_step, self.c_row)
@@ -82,7 +85,12 @@ class MicroKernel:
             if known is None
         ]
         args = [*pointers, f.as_value(depth), f.as_condition(accumulate), f.as_value(columns)]
-        f.call(f.owner.helper(self.name, self.define), [*args, *passed])
+        f.call(self._reference(f.owner), [*args, *passed])
+
+    def _reference(self, module: ModuleBuilder) -> FunctionRef:
+        if self.is_shared:
+            return module.declare(self.name, lt.VOID, [type_ for _, type_ in self.params])
+        return module.helper(self.name, self.define)
 
     @property
     def params(self) -> list[tuple[str, Type]]:
@@ -121,6 +129,7 @@ def shared(
         whole_vectors=0 if masked else vectors,
         mask_loads=masked,
         mask_stores=masked,
+        is_shared=True,
     )
 
 
