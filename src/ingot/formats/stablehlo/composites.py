@@ -113,5 +113,7 @@ def _rewrite(site: Site, passes: str) -> Computation:
     return site.conversion.convert_function(function, name)
 
 
-CONVERTERS: dict[str, Converter] = {f"chlo.{name}": _chlo for name in _CHLO.split()}
-CONVERTERS |= {f"stablehlo.{name}": _deprecated for name in _DEPRECATED}
+CONVERTERS: dict[str, Converter] = {
+    **{f"chlo.{name}": _chlo for name in _CHLO.split()},
+    **{f"stablehlo.{name}": _deprecated for name in _DEPRECATED},
+}

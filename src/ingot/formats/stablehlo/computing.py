@@ -157,7 +157,8 @@ def _convolution(site: Site) -> Results:
         ),
     )
     kernel = site.operands[1].shape.static_dims
-    sizes = tuple(kernel[place] for place in numbers.kernel_spatial_dimensions)
+    spatial: list[int] = list(numbers.kernel_spatial_dimensions)
+    sizes = tuple(kernel[place] for place in spatial)
     given = site.attributes
     reversal = flags(given["window_reversal"]) if "window_reversal" in given else ()
     renames = {"stride": "window_strides", "base": "lhs_dilation", "window": "rhs_dilation"}

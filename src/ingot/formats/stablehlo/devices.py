@@ -123,7 +123,7 @@ def _one_value(site: Site, values: list[Instruction]) -> Instruction:
 def _transfer(site: Site) -> ChannelAttributes:
     given = site.attributes
     is_host = "is_host_transfer" in given and bool(given["is_host_transfer"].value)
-    return ChannelAttributes(_channel(site), is_host)
+    return ChannelAttributes(channel_id=_channel(site), is_host_transfer=is_host)
 
 
 def _send(site: Site) -> Results:
@@ -158,7 +158,7 @@ def _data_and_token(site: Site, pair: Instruction, *, is_tuple: bool) -> list[In
 def _infeed(site: Site) -> Results:
     *parts, token = site.shapes
     shape = Shape.tuple((Shape.tuple(tuple(parts)), token))
-    attributes = InfeedAttributes(_text(site, "infeed_config"))
+    attributes = InfeedAttributes(infeed_config=_text(site, "infeed_config"))
     made = site.emit(find("infeed"), site.operands, attributes, shape)
     return _data_and_token(site, made, is_tuple=True)
 
@@ -166,7 +166,9 @@ def _infeed(site: Site) -> Results:
 def _outfeed(site: Site) -> Results:
     *values, token = site.operands
     data = _one_value(site, values)
-    attributes = OutfeedAttributes(str(data.shape), _text(site, "outfeed_config"))
+    attributes = OutfeedAttributes(
+        outfeed_shape=str(data.shape), outfeed_config=_text(site, "outfeed_config")
+    )
     return site.emit(find("outfeed"), (data, token), attributes, Shape.token())
 
 

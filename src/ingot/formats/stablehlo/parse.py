@@ -6,7 +6,7 @@ Parameters carry what the caller must know: shardings, and which results take ov
 Example:
     >>> text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
     >>> parse_stablehlo(text).entry.root
-    %arg0 = f32[2]{0} parameter()
+    %parameter = f32[2]{0} parameter()
 """
 
 from __future__ import annotations

@@ -1,0 +1,216 @@
+"""Protobuf's wire format, for the messages of `schema`: bytes to dictionaries and back.
+
+A message is a dictionary of its fields that are set; `*` fields are lists. This is 150 lines rather
+than the `protobuf` package because every framework registers XLA's messages in that package's one
+pool under a version of its own (TensorFlow's clash with any other copy), and because the table of
+fields is then something to read.
+
+Source: protobuf.dev/programming-guides/encoding.
+
+Example:
+    >>> decode(encode({"name": "f", "id": -1}, "HloModuleProto"), "HloModuleProto")
+    {'name': 'f', 'id': -1}
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from ingot.formats.hlo_proto.schema import Field, message_types
+from ingot.support.diagnostics import ParseError
+
+Message = dict[str, Any]
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_SIGNED = frozenset(("int32", "int64", "enum"))
+_VARINTS = _SIGNED | {"uint32", "uint64", "bool"}
+# Fixed-width types: wire type, NumPy's name of packed elements.
+_FIXED = {"float": (_FIXED32, "<f4"), "double": (_FIXED64, "<f8")}
+_MOST_NESTED = 100
+
+
+def _broken(why: str) -> ParseError:
+    return ParseError(
+        f"this is no HLO proto: {why}",
+        code="INGOT0122",
+        hint="it must be a serialized HloModuleProto, HloProto or HloSnapshot",
+    )
+
+
+# ---- reading
+
+
+def decode(data: bytes | memoryview, type_name: str, depth: int = 0) -> Message:
+    """Return the message of type `type_name` that `data` holds; unknown fields are skipped.
+
+    Raises:
+        ParseError: `data` is not of protobuf's format (INGOT0122).
+    """
+    if depth > _MOST_NESTED:
+        raise _broken("messages are nested too deep")
+    data = memoryview(data)
+    fields = message_types()[type_name].by_number
+    message: Message = {}
+    position, end = 0, len(data)
+    while position < end:
+        tag, position = _varint(data, position)
+        wire, field = tag & 7, fields.get(tag >> 3)
+        value, position = _value(data, position, wire)
+        if field is not None:
+            _store(message, field, wire, value, depth)
+        elif tag >> 3 == 0:
+            raise _broken("a field has the number 0")
+    return message
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    result = shift = 0
+    try:
+        while True:
+            byte = data[position]
+            position += 1
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result, position
+            shift += 7
+            if shift > 63:
+                raise _broken("a number is too long")
+    except IndexError:
+        raise _broken("it ends inside a number") from None
+
+
+def _value(data: memoryview, position: int, wire: int) -> tuple[Any, int]:
+    """Return the raw value of a field, and where the next field begins."""
+    if wire == _VARINT:
+        return _varint(data, position)
+    if wire == _BYTES:
+        size, position = _varint(data, position)
+    elif wire in (_FIXED32, _FIXED64):
+        size = 4 if wire == _FIXED32 else 8
+    else:
+        raise _broken(f"wire type {wire} does not exist")
+    if size > len(data) - position:
+        raise _broken("it ends inside a field")
+    return data[position : position + size], position + size
+
+
+def _store(message: Message, field: Field, wire: int, raw: Any, depth: int) -> None:
+    packed = field.repeated and wire == _BYTES and (field.type in _VARINTS or field.type in _FIXED)
+    if packed:
+        message.setdefault(field.name, []).extend(_unpack(raw, field))
+        return
+    value = _one(raw, field, wire, depth)
+    if field.repeated:
+        message.setdefault(field.name, []).append(value)
+    elif isinstance(value, dict) and field.name in message:
+        message[field.name].update(value)  # Parts of one message are merged.
+    else:
+        message[field.name] = value
+
+
+def _one(raw: Any, field: Field, wire: int, depth: int) -> Any:
+    kind = field.type
+    if kind in _VARINTS:
+        if wire != _VARINT:
+            raise _broken(f"field '{field.name}' is no number")
+        return _number(raw, kind)
+    if kind in _FIXED:
+        if wire != _FIXED[kind][0]:
+            raise _broken(f"field '{field.name}' is no {kind}")
+        return struct.unpack("<f" if kind == "float" else "<d", raw)[0]
+    if wire != _BYTES:
+        raise _broken(f"field '{field.name}' is no {kind}")
+    if kind == "bytes":
+        return bytes(raw)
+    if kind == "string":
+        return str(raw, "utf-8", "surrogateescape")
+    return decode(raw, kind, depth + 1)
+
+
+def _number(raw: int, kind: str) -> int | bool:
+    if kind == "bool":
+        return raw != 0
+    if kind in _SIGNED and raw >> 63:
+        return raw - (1 << 64)
+    return raw
+
+
+def _unpack(raw: memoryview, field: Field) -> list[Any]:
+    if field.type in _FIXED:
+        width = 4 if field.type == "float" else 8
+        if len(raw) % width:
+            raise _broken(f"field '{field.name}' ends inside an element")
+        return np.frombuffer(raw, _FIXED[field.type][1]).tolist()
+    values: list[Any] = []
+    position = 0
+    while position < len(raw):
+        value, position = _varint(raw, position)
+        values.append(_number(value, field.type))
+    return values
+
+
+# ---- writing
+
+
+def encode(message: Message, type_name: str) -> bytes:
+    """Return the bytes of a message of type `type_name`; default values are left out."""
+    out = bytearray()
+    for field in message_types()[type_name].fields:
+        value = message.get(field.name)
+        if field.repeated:
+            if value is not None and len(value):
+                _write_all(out, field, value)
+        elif value is not None and not _is_default(value):
+            _write(out, field, value)
+    return bytes(out)
+
+
+def _is_default(value: Any) -> bool:
+    # A message that is set is written, even when nothing in it is.
+    return not isinstance(value, dict) and not value
+
+
+def _write_all(out: bytearray, field: Field, values: Any) -> None:
+    if field.type not in _VARINTS and field.type not in _FIXED:
+        for value in values:
+            _write(out, field, value)
+        return
+    packed = bytearray()
+    if field.type in _FIXED:
+        packed += np.asarray(values, _FIXED[field.type][1]).tobytes()
+    else:
+        for value in values:
+            _put(packed, int(value))
+    _put(out, field.number << 3 | _BYTES)
+    _put(out, len(packed))
+    out += packed
+
+
+def _write(out: bytearray, field: Field, value: Any) -> None:
+    kind = field.type
+    if kind in _VARINTS:
+        _put(out, field.number << 3 | _VARINT)
+        _put(out, int(value))
+        return
+    if kind in _FIXED:
+        _put(out, field.number << 3 | _FIXED[kind][0])
+        out += struct.pack("<f" if kind == "float" else "<d", value)
+        return
+    if kind == "string":
+        value = value.encode("utf-8", "surrogateescape")
+    elif kind != "bytes":
+        value = encode(value, kind)
+    _put(out, field.number << 3 | _BYTES)
+    _put(out, len(value))
+    out += value
+
+
+def _put(out: bytearray, value: int) -> None:
+    """Append a varint; a negative number takes ten bytes, as protobuf has it."""
+    value &= (1 << 64) - 1
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)

@@ -1,0 +1,119 @@
+"""`load` and `dump`: a module from a file or bytes of any format, and back.
+
+What the format is follows from the data itself, not from the file's name: MLIR bytecode has a magic
+number, MLIR text and HLO text begin with words of their own, and what is not text is a proto.
+
+Example:
+    >>> module = load("HloModule m ENTRY e { ROOT x = f32[2] parameter(0) }")
+    >>> load(dump(module, "hlo_proto")).name, sniff(dump(module, "hlo_proto"))
+    ('m', 'hlo_proto')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from ingot.formats.hlo_proto import (
+    Snapshot,
+    parse_hlo_proto,
+    print_hlo_proto,
+    print_snapshot,
+)
+from ingot.formats.hlo_text import parse_hlo, print_module
+from ingot.formats.stablehlo import parse_stablehlo
+from ingot.formats.stablehlo.binding import is_bytecode
+from ingot.hlo.module import Module
+from ingot.support.diagnostics import ParseError, UnsupportedError
+from ingot.support.text import did_you_mean
+
+# What text of MLIR and of HLO begins with, behind comments and blank lines.
+_BLANK = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+_MLIR = re.compile(r'module\b(?!\s*=)|func\.func\b|"builtin\.module"|#\w+\s*=|!\w+\s*=|\{-#')
+# So many bytes tell text from a proto.
+_HEAD = 4096
+
+
+_Function = TypeVar("_Function")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+READERS: dict[str, Callable[[bytes], Module]] = {
+    "hlo_text": lambda data: parse_hlo(_text(data)),
+    "hlo_proto": parse_hlo_proto,
+    "hlo_snapshot": parse_hlo_proto,
+    "stablehlo": parse_stablehlo,
+    "mlir": lambda data: parse_stablehlo(_text(data)),
+}
+WRITERS: dict[str, Callable[[Module], bytes]] = {
+    "hlo_text": lambda module: (print_module(module)).encode("utf-8", "surrogateescape"),
+    "hlo_proto": print_hlo_proto,
+    "hlo_snapshot": lambda module: print_snapshot(Snapshot(module)),
+}
+
+
+def sniff(data: bytes) -> str:
+    """Return the format of `data`: a key of `READERS` (`stablehlo` is bytecode, `mlir` text)."""
+    if is_bytecode(data):
+        return "stablehlo"
+    head = data[:_HEAD]
+    if not _is_text(head):
+        return "hlo_proto"
+    text = _text(head)
+    blank = _BLANK.match(text)
+    start = blank.end() if blank is not None else 0
+    return "mlir" if _MLIR.match(text, start) else "hlo_text"
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether the bytes have no control characters but blanks: a proto's lengths and tags do."""
+    return not any(byte < 32 and byte not in b"\t\n\r\f" for byte in head)
+
+
+def load(source: str | bytes | Path, format: str = "") -> Module:
+    """Return the module of a file or of data.
+
+    Args:
+        source: a path, the data, or text (a string of one line that names a file is its path).
+        format: a key of `READERS`; default: found out from the data.
+
+    Raises:
+        ParseError: the data is not of the format.
+        UnsupportedError: the format, an op or an element type is not known.
+    """
+    data = _data(source)
+    return _choose(READERS, format or sniff(data), "read")(data)
+
+
+def dump(module: Module, format: str = "hlo_text") -> bytes:
+    """Return the module as data of `format`, a key of `WRITERS`."""
+    return _choose(WRITERS, format, "written")(module)
+
+
+def _choose(table: dict[str, _Function], format: str, what: str) -> _Function:
+    if format not in table:
+        known = ", ".join(table)
+        hint = did_you_mean(format, table) or f"one of: {known}"
+        raise UnsupportedError(f"format '{format}' is not {what}", code="INGOT0353", hint=hint)
+    return table[format]
+
+
+def _data(source: str | bytes | Path) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, str) and not _is_path(source):
+        return source.encode("utf-8", "surrogateescape")
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise ParseError(f"cannot read {source}: {error.strerror}", code="INGOT0124") from error
+
+
+def _is_path(text: str) -> bool:
+    """Whether a string is a path rather than the text of a module."""
+    return "\n" not in text and "{" not in text
