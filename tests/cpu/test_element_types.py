@@ -14,7 +14,6 @@ from ingot.hlo.dtype import dtype
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.llvm.target import TargetSpec, host_levels
-from ingot.support.diagnostics import UnsupportedError
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 SIGNED = ("s8", "s16", "s32", "s64")
@@ -153,12 +152,3 @@ def _reduced(builder: Builder, x: Any, op: str, places: tuple[int, ...]) -> Any:
     start = builder.constant({"add": 0, "maximum": 0, "minimum": 9}[op], x.shape.dtype)
     reducer = scalar_computation(op, x.shape.dtype)
     return builder.reduce(x, start, dimensions=places, to_apply=reducer)
-
-
-@pytest.mark.parametrize("name", ["c64"])
-def test_other_types_are_refused_by_name(name: str) -> None:
-    builder = Builder("main")
-    x = builder.parameter(0, Shape.array(name, (4,)))
-    module = Module.of("refused", builder.build(builder.add(x, x)))
-    with pytest.raises(UnsupportedError, match=name):
-        ingot.compile(module)

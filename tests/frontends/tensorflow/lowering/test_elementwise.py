@@ -41,13 +41,47 @@ def test_unary_rows_agree_on_other_floats(name, dtype):
     check(lambda x: call(name, x), np.abs(numbers(3, 5, dtype=np.float64)).astype(dtype) + dtype(1))
 
 
-@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-@pytest.mark.parametrize(
-    "name", ["Abs", "Conj", "Angle", "Real", "Imag", "Exp", "Neg", "Square", "Sqrt", "Log"]
+COMPLEX_UNARY = (
+    "Abs", "Acos", "Acosh", "Angle", "Asin", "Asinh", "Atan", "Atanh", "Conj", "Cos", "Cosh", "Exp",
+    "Expm1", "Imag", "Inv", "Log", "Log1p", "Neg", "Real", "Reciprocal", "Rsqrt", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Sqrt", "Square", "Tan", "Tanh",
+)  # fmt: skip
+COMPLEX_BINARY = (
+    "Add", "AddV2", "Div", "DivNoNan", "Equal", "Mul", "MulNoNan", "NotEqual", "Pow", "RealDiv",
+    "SquaredDifference", "Sub", "Xdivy", "Xlog1py", "Xlogy",
+)  # fmt: skip
+COMPLEX_GRADIENTS = (
+    "InvGrad",
+    "ReciprocalGrad",
+    "RsqrtGrad",
+    "SigmoidGrad",
+    "SqrtGrad",
+    "TanhGrad",
 )
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", COMPLEX_UNARY)
 def test_complex_rows(name, dtype):
     ops = {"Abs": tf.abs, "Angle": tf.math.angle, "Real": tf.math.real, "Imag": tf.math.imag}
     check(ops.get(name, lambda x: call(name, x)), numbers(4, 3, dtype=dtype), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", COMPLEX_BINARY)
+def test_complex_binary_rows(name, dtype):
+    x, y = numbers(4, 3, dtype=dtype), numbers(4, 3, dtype=dtype, seed=1)
+    y[0] = x[0]
+    x[1, 1] = 0
+    check(lambda x, y: call(name, x, y), x, y, tolerance=1e-5)
+    if "NoNan" in name:
+        check(lambda x, y: call(name, x, y * 0), x, y)
+
+
+@pytest.mark.parametrize("name", COMPLEX_GRADIENTS)
+def test_complex_gradient_rows(name):
+    x, y = numbers(4, 3, dtype=np.complex64), numbers(4, 3, dtype=np.complex64, seed=1)
+    check(lambda x, y: call(name, x, y), x, y, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8])

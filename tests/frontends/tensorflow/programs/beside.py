@@ -66,8 +66,9 @@ def assert_same(got, wanted, rtol: float = 1e-4, atol: float = 1e-5) -> None:
     for have, want in zip(got, wanted, strict=True):
         assert have.dtype == want.dtype
         assert have.shape == want.shape
-        if want.dtype.kind in "fV":
-            have, want = have.astype(np.float64), want.astype(np.float64)
+        if want.dtype.kind in "fcV":
+            wide = np.complex128 if want.dtype.kind == "c" else np.float64
+            have, want = have.astype(wide), want.astype(wide)
             np.testing.assert_allclose(have, want, rtol=rtol, atol=atol)
         else:
             np.testing.assert_array_equal(have, want)

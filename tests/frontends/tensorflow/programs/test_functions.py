@@ -209,15 +209,29 @@ def test_bools():
     check(program)
 
 
-def test_complex_numbers_are_refused_with_the_users_line():
-    @tf.function(jit_compile=True)
-    def f(x):
-        return tf.math.real(tf.complex(x, x) ** 2)
+def test_complex_numbers():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x, w):
+            with tf.GradientTape() as tape:
+                tape.watch(w)
+                z = tf.exp(tf.complex(x, 2.0 * x)) / (2.0 + tf.cast(w, tf.complex64))
+                y = tf.linalg.matmul(z, tf.math.conj(z), transpose_b=True)
+                loss = tf.reduce_sum(tf.abs(y) ** 2) + tf.math.real(tf.reduce_prod(z[0]))
+            return y, tf.math.angle(z), tape.gradient(loss, w)
 
-    with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        f(tf.ones([3]))
-    for part in ("op: Complex (node 'Complex')", "test_functions.py", "hint: "):
-        assert part in error.value.message
+        @tf.function(jit_compile=jit)
+        def roots(x):
+            z = tf.cast(x, tf.complex64) + 0.5j
+            for _ in tf.range(6):
+                z = z - (z**3 - 1.0) / (3.0 * z * z)
+            return z, tf.cumsum(z), tf.where(tf.abs(z) > 1.0, z, tf.math.conj(z))
+
+        return f(tf.constant(numbers(3, 4)), tf.constant(numbers(4))), roots(
+            tf.constant(numbers(5))
+        )
+
+    check(program)
 
 
 def test_empty_arrays_and_scalars():

@@ -85,14 +85,16 @@ def _softsign(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _inverse_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    y = _conjugate(b, y)
     return b.negate(b.multiply(b.multiply(dy, y), y))
 
 
 def _sqrt_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
-    return b.divide(b.binary("multiply", dy, 0.5), y)
+    return b.divide(b.binary("multiply", dy, 0.5), _conjugate(b, y))
 
 
 def _rsqrt_gradient(b: TensorBuilder, y: Instruction, dy: Instruction) -> Instruction:
+    y = _conjugate(b, y)
     cube = b.multiply(b.multiply(y, y), y)
     return b.multiply(b.binary("multiply", dy, -0.5), cube)
 
