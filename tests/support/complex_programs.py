@@ -301,3 +301,63 @@ ENTRY e { x = c64[3] parameter(0)
  y = c64[3] add(x, k)
  ROOT r = (c64[3], c64[3]) tuple(y, k) }
 """
+PROGRAMS["select-and-scatter"] = (
+    ADD
+    + """
+sel { a = c64[] parameter(0)
+ b = c64[] parameter(1)
+ x = f32[] real(a)
+ y = f32[] real(b)
+ ROOT r = pred[] compare(x, y), direction=GE }
+ENTRY e { x = c64[8,6] parameter(0)
+ s = c64[6,4] parameter(1)
+ z = c64[] constant((0, 0))
+ ROOT r = c64[8,6] select-and-scatter(x, s, z), window={size=3x3}, select=sel, scatter=add }
+"""
+)
+PROGRAMS["while-nested"] = """
+cond { s = (s32[], (c64[3], s32[])) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ n = s32[] constant(3)
+ ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], (c64[3], s32[])) parameter(0)
+ i = s32[] get-tuple-element(s), index=0
+ t = (c64[3], s32[]) get-tuple-element(s), index=1
+ x = c64[3] get-tuple-element(t), index=0
+ k = s32[] get-tuple-element(t), index=1
+ o = s32[] constant(1)
+ j = s32[] add(i, o)
+ y = c64[3] multiply(x, x)
+ u = (c64[3], s32[]) tuple(y, k)
+ ROOT r = (s32[], (c64[3], s32[])) tuple(j, u) }
+ENTRY e { x = c64[3] parameter(0)
+ z = s32[] constant(0)
+ t = (c64[3], s32[]) tuple(x, z)
+ s = (s32[], (c64[3], s32[])) tuple(z, t)
+ w = (s32[], (c64[3], s32[])) while(s), condition=cond, body=body
+ u = (c64[3], s32[]) get-tuple-element(w), index=1
+ ROOT r = c64[3] get-tuple-element(u), index=0 }
+"""
+PROGRAMS["bitcast"] = """
+ENTRY e { x = c64[4] parameter(0)
+ y = c64[4] bitcast-convert(x)
+ z = c64[2,2] reshape(y)
+ ROOT r = c64[2,2] multiply(z, z) }
+"""
+PROGRAMS["clamp"] = """
+ENTRY e { x = c64[4] parameter(0)
+ l = c64[] constant((-0.5, 0))
+ h = c64[] constant((0.5, 0))
+ ROOT r = c64[4] clamp(l, x, h) }
+"""
+PROGRAMS["twice"] = """
+ENTRY e { x = c64[4] parameter(0)
+ y = c64[4] negate(x)
+ ROOT r = (c64[4], c64[4], c64[4], c64[4]) tuple(x, x, y, y) }
+"""
+PROGRAMS["update"] = """
+ENTRY e { x = c64[5,4] parameter(0)
+ u = c64[1,4] parameter(1)
+ i = s32[] constant(2)
+ ROOT r = c64[5,4] dynamic-update-slice(x, u, i, i) }
+"""
