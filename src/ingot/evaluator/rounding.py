@@ -1,10 +1,12 @@
 """Evaluates `mulhi` and `stochastic-convert`: results that need more bits than the operands have.
 
-Source: xla/hlo/evaluator/hlo_evaluator_typed_visitor.h, xla/service/stochastic_convert_decomposer.cc.
+Source: xla/hlo/evaluator/hlo_evaluator_typed_visitor.h;
+xla/service/stochastic_convert_decomposer.cc.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,18 +38,22 @@ def stochastic_convert(op: Instruction, operands: Sequence[Any], context: Contex
             instruction=repr(op),
             hint="convert to a signed integer type",
         )
-    value, random = operands[0].astype(np.float64), operands[1]
     low, high = integer_range(element)
-    size = np.abs(np.where(np.isfinite(value), value, 0))
-    truncated = np.floor(size)
-    fraction = np.ldexp(size - truncated, random.dtype.itemsize * 8)
-    grown = truncated + (random.astype(np.float64) < np.floor(fraction))
-    result = np.where(np.signbit(value), -grown, grown)
-    result = np.clip(result, float(low), float(high))
-    integers = np.where(np.isnan(value), 0, result).astype(object)
-    limits = np.where(value >= float(high), high, np.where(value <= float(low), low, None))
+    digits = operands[1].dtype.itemsize * 8
     found = [
-        limit if limit is not None else int(number)
-        for limit, number in zip(limits.reshape(-1), integers.reshape(-1), strict=True)
+        min(max(_drawn(float(value), int(random), digits), low), high)
+        for value, random in zip(operands[0].reshape(-1), operands[1].reshape(-1), strict=True)
     ]
-    return rounded(np.array(found, np.int64).reshape(value.shape), element)
+    return rounded(np.array(found, np.int64).reshape(operands[0].shape), element)
+
+
+def _drawn(value: float, random: int, digits: int) -> int:
+    """Return an integer next to `value`, beyond every integer type for an infinity."""
+    if math.isnan(value):
+        return 0
+    if math.isinf(value):
+        return int(math.copysign(1 << 64, value))
+    whole = math.floor(abs(value))
+    fraction = math.floor(math.ldexp(abs(value) - whole, digits))
+    drawn = whole + (random < fraction)
+    return -drawn if value < 0 else drawn

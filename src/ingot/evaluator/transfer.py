@@ -1,4 +1,4 @@
-"""Evaluates transfer ops: asynchronous ones at once, at their start; feeds from the device's queues."""
+"""Evaluates transfer ops: asynchronous ones at once, feeds from the device's queues."""
 
 from __future__ import annotations
 

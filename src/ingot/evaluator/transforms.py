@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.numbers import doubled
-from ingot.evaluator.registry import Context, Value, evaluates
+from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.instruction import Instruction
 
 _FUNCTIONS = {
@@ -40,8 +40,9 @@ def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     inputs, carries = operands[: len(operands) - count], list(operands[-count:])
     shapes = op.shape.elements[: len(op.shape.elements) - count]
     outputs = [np.zeros(context.dims(shape), shape.dtype.numpy) for shape in shapes]
-    size = (inputs or outputs)[0].shape[place]
-    for step in reversed(range(size)) if given.is_reverse else range(size):
+    first: Array = (inputs or outputs)[0]
+    steps = range(first.shape[place])
+    for step in reversed(steps) if given.is_reverse else steps:
         context.step(op)
         at = (slice(None),) * place + (step,)
         found: Any = context.call(given.to_apply, [*(v[at] for v in inputs), *carries], context)

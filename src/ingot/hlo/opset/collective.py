@@ -72,6 +72,14 @@ class PermuteAttributes:
     mode: str = attribute(Codec.NAME, "")
 
 
+def _dimension(view: OpView) -> int:
+    """Return the one dimension that the op goes along."""
+    places: tuple[int, ...] = view.attributes.dimensions
+    label = f"{view.opcode.replace('-', '_')}_c1"
+    require(len(places) == 1, label, f"{view.opcode} goes along one dimension, not {places}")
+    return places[0]
+
+
 def _joined(shapes: tuple[Shape, ...]) -> Shape:
     """Return one shape as it is, several as a tuple."""
     return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
@@ -105,7 +113,7 @@ def _infer_all_gather(view: OpView) -> Shape:
 
 
 def _require_gathered(view: OpView, result: Shape) -> None:
-    (place,) = view.attributes.dimensions
+    place = _dimension(view)
     parts = _parts(result, len(view.operands))
     require(len(parts) == len(view.operands), "all_gather_c6", f"all-gather gives {result}")
     for operand, part in zip(view.operands, parts, strict=True):
@@ -138,7 +146,7 @@ def _infer_all_gather_start(view: OpView) -> Shape:
 def _infer_reduce_scatter(view: OpView) -> Shape:
     given = view.given()
     _require_reducer("reduce_scatter_c7", view.attributes.to_apply, view.operands)
-    (place,) = view.attributes.dimensions
+    place = _dimension(view)
     parts = _parts(given, len(view.operands))
     require(len(parts) == len(view.operands), "reduce_scatter_c8", f"reduce-scatter gives {given}")
     for operand, part in zip(view.operands, parts, strict=True):
@@ -165,8 +173,9 @@ def _infer_all_to_all(view: OpView) -> Shape:
         # XLA writes a tuple even around one operand.
         alone = len(view.operands) == 1 and given is not None and not given.is_tuple
         return first if alone else Shape.tuple(view.operands)
-    (operand,) = view.operands
-    (place,) = places
+    operand = view.operands[0]
+    require(len(view.operands) == 1, "all_to_all_c1", "all-to-all of a dimension takes one operand")
+    place = _dimension(view)
     require(0 <= place < operand.rank, "all_to_all_c1", f"dimension {place} of {operand}")
     return operand
 
@@ -224,8 +233,9 @@ def _infer_ragged(view: OpView) -> Shape:
 def _infer_second(view: OpView) -> Shape:
     """The results out of the tuple that a start gives."""
     (start,) = view.operands
+    count = len(start.elements)
     require(
-        start.is_tuple and len(start.elements) >= 2,
+        count >= 2,
         f"{view.opcode.replace('-', '_')}_c1",
         f"{view.opcode} takes what its start gives, not {start}",
     )

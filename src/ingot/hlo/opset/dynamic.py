@@ -24,7 +24,7 @@ class DimensionAttributes:
 def _infer_set(view: OpView) -> Shape:
     operand, size = view.operands
     require(len(view.attributes.dimensions) == 1, "set_dimension_size_c1", "one dimension")
-    (place,) = view.attributes.dimensions
+    place: int = view.attributes.dimensions[0]
     require(0 <= place < operand.rank, "set_dimension_size_c1", f"dimension {place} of {operand}")
     scalar = size.is_scalar and size.dtype is S32
     require(scalar, "set_dimension_size_i2", f"a size is an s32 scalar, not {size}")
@@ -48,6 +48,7 @@ def _infer_reshape(view: OpView) -> Shape:
 
 
 define("set-dimension-size", family=FAMILY, arity=2, infer=_infer_set,
-       attributes=DimensionAttributes, doc="operand of which only the first elements count")  # fmt: skip
+       attributes=DimensionAttributes,
+       doc="operand of which only the first elements count")  # fmt: skip
 define("dynamic-reshape", family=FAMILY, arity=(1, None), infer=_infer_reshape,
        traits={Trait.NEEDS_SHAPE}, doc="reshape to computed sizes")  # fmt: skip

@@ -16,7 +16,7 @@ FAMILY = "normalization"
 
 @dataclass(frozen=True, slots=True)
 class BatchNormAttributes:
-    """Attributes of the batch-norm ops: what is added to variances, which dimension features are."""
+    """Attributes of the batch-norm ops: what is added to variances, where the features are."""
 
     epsilon: float = attribute(Codec.FLOAT)
     feature_index: int = attribute(Codec.INT)
@@ -26,7 +26,7 @@ def _require_features(view: OpView, vectors: tuple[Shape, ...]) -> Shape:
     """Check that `vectors` have an element for each feature; return the shape of one."""
     operand = view.operands[0]
     label = view.opcode.replace("-", "_")
-    place = view.attributes.feature_index
+    place: int = view.attributes.feature_index
     require(0 <= place < operand.rank, f"{label}_c1", f"feature_index {place} of {operand}")
     require(operand.dtype.is_float, f"{label}_i1", f"{view.opcode} takes floats, not {operand}")
     features = (operand.dims[place],)

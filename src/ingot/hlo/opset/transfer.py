@@ -121,8 +121,9 @@ def _infer_copy_start(view: OpView) -> Shape:
 
 def _infer_copy_done(view: OpView) -> Shape:
     (start,) = view.operands
+    count = len(start.elements)
     require(
-        start.is_tuple and len(start.elements) >= 2,
+        count >= 2,
         "copy_done_c1",
         f"copy-done takes what copy-start gives, not {start}",
     )

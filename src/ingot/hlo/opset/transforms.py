@@ -29,7 +29,7 @@ class FftAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanAttributes:
-    """Attributes of `scan`: inputs and initial carries are operands, results outputs and carries."""
+    """Attributes of `scan`: from inputs and initial carries to outputs and carries."""
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
     num_carries: int = attribute(Codec.INT, 0)

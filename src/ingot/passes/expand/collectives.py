@@ -121,14 +121,14 @@ def _require_even(op: Instruction, exchange: Exchange) -> None:
 
 def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
-    (along,) = op.attributes.dimensions
+    along: int = op.attributes.dimensions[0]
     values = [exchange.gather(value, along, exchange.size) for value in op.operands]
     return _joined(values, op, exchange.build)
 
 
 def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
-    (along,) = op.attributes.dimensions
+    along: int = op.attributes.dimensions[0]
     build, results = exchange.build, list[Instruction]()
     for value in op.operands:
         mixed = exchange.exchange(value, along)
@@ -142,7 +142,7 @@ def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
 def _all_to_all(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
     if op.attributes.dimensions:
-        (along,) = op.attributes.dimensions
+        along: int = op.attributes.dimensions[0]
         return exchange.exchange(op.operands[0], along)
     build = exchange.build
     dims = op.operands[0].shape.dims

@@ -21,7 +21,7 @@ from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import CALL_FRAME, RUNTIME
-from ingot.support.diagnostics import ExecutionError
+from ingot.support.diagnostics import ExecutionError, IngotError
 from ingot.support.flags import FEED_TIMEOUT
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -35,7 +35,7 @@ _outfeeds: dict[int, queue.SimpleQueue[Leaves]] = defaultdict(queue.SimpleQueue)
 def transfer_to_infeed(values: Array | Sequence[Array], device: int = 0) -> None:
     """Give a value to the next infeed of a device; a tuple as the sequence of its leaves."""
     leaves = values if isinstance(values, list | tuple) else [values]
-    _infeeds[device].put(tuple(np.ascontiguousarray(leaf) for leaf in leaves))
+    _infeeds[device].put(tuple(np.array(leaf, order="C") for leaf in leaves))
 
 
 def transfer_from_outfeed(device: int = 0, *, timeout: float | None = None) -> Leaves:
@@ -76,11 +76,9 @@ def _buffers(addresses: int, sizes: int, shapes: Sequence[Shape]) -> list[Array]
             continue
         actual = tuple((ctypes.c_int64 * shape.rank).from_address(size)) if shape.rank else ()
         count = int(np.prod(actual, dtype=np.int64)) * shape.dtype.bytes
-        raw = (
-            np.frombuffer((ctypes.c_uint8 * count).from_address(pointer or 0), np.uint8)
-            if count
-            else np.empty(0, np.uint8)
-        )
+        # ctypes makes no array at address 0, which an empty buffer may have.
+        memory: Any = (ctypes.c_uint8 * count).from_address(pointer) if count else b""
+        raw = np.frombuffer(memory, np.uint8)
         found.append(raw.view(shape.dtype.numpy).reshape(actual))
     return found
 
@@ -89,8 +87,8 @@ def _linked(call: CallSite, move: Any) -> LinkedCall:
     def run(address: int) -> int:
         try:
             move(CALL_FRAME.structure.from_address(address))
-        except Exception as error:  # A callback must not raise into machine code.
-            set_error(str(error), error)
+        except IngotError as error:  # A callback must not raise into machine code.
+            set_error(error.diagnostic.message, error)
             return 1
         return 0
 

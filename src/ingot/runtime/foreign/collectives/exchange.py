@@ -9,6 +9,7 @@ Status: 0 done; the rest is in `STATUS`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -154,10 +155,9 @@ class _Exchange:
         starts = f.gep(SITE.load(f, self.site, table), self.device, I64)
         return f.load(I64, starts), f.load(I64, f.gep(starts, 1, I64))
 
-    def _for_each(self, table: str, items: str, body: object) -> None:
+    def _for_each(self, table: str, items: str, body: Callable[[Value, Value], None]) -> None:
         """Run `body(place, device)` for each of this device's partners."""
         f = self.f
-        assert callable(body)
         listed = SITE.load(f, self.site, items)
         first, last = self._range(table)
 

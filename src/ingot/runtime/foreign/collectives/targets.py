@@ -78,11 +78,12 @@ def _link_exchange(call: CallSite) -> LinkedCall:
         "taken": [device for row in sources for device in row],
         "places": places,
     }
-    site.kept = []
+    blocks: list[Any] = []
     for name, values in tables.items():
         block = (ctypes.c_int64 * max(1, len(values)))(*values)
-        site.kept.append(block)
+        blocks.append(block)
         setattr(site, name, ctypes.addressof(block))
+    site.kept = blocks
     return linked_site(_library().address("ingot_exchange"), site, _explain)
 
 
