@@ -30,7 +30,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_before", "_compiled", "_context", "_owners", "_target", "call", "program", "timer",
+        "_before", "_compiled", "_context", "_target", "call", "program", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -48,8 +48,9 @@ class Executable:
         self._target = target
         self.timer = timer
         calls, owners = link_calls(compiled.artifact.calls)
-        self._owners = owners
-        library = link_object([compiled.artifact.host], compiled.kernels.imports() | calls)
+        # Who has no more than `call` shall keep the code: the library owns what it calls.
+        imports = compiled.kernels.imports() | calls
+        library = link_object([compiled.artifact.host], imports, (compiled.kernels, owners))
         # A loop or a foreign call may run long on little data: other threads must not wait for it.
         patient = bool(calls) or self.has_loop
         release = 0 if patient else DEFAULT_RELEASE_GIL_BYTES

@@ -166,12 +166,17 @@ def _constant_block(constants: bytes | np.ndarray[Any, Any] | None) -> np.ndarra
     return block
 
 
+def _storage(name: str) -> np.dtype[Any]:
+    """Return the NumPy type of an element type; a token is passed as an array of no elements."""
+    return dtype(name).storage or np.dtype(np.bool_)
+
+
 def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     """Return the parameter table, the output table, and what they point to."""
     kept: list[Any] = []
     params = (PARAM.structure * len(info.params))()
     for row, param in zip(params, info.params, strict=True):
-        storage = dtype(param.dtype).numpy
+        storage = _storage(param.dtype)
         rank = len(param.dims)
         dims = (ctypes.c_int64 * rank)(*[-1 if dim is None else dim for dim in param.dims])
         kept.extend((storage, dims))
@@ -181,7 +186,7 @@ def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     outputs = (OUTPUT.structure * len(info.outputs))()
     layout = info.sizes_layout
     for index, (row, output) in enumerate(zip(outputs, info.outputs, strict=True)):
-        storage = dtype(output.dtype).numpy
+        storage = _storage(output.dtype)
         kept.append(storage)
         row.rank, row.element_bytes = len(output.dims), storage.itemsize
         row.bytes_slot, row.dims_slot = layout.output_bytes(index), layout.output_dims(index)

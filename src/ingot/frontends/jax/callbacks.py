@@ -1,5 +1,146 @@
-"""Host callbacks."""
+"""Host callbacks: `pure_callback`, `io_callback`, `debug.print` on Ingot.
+
+JAX lowers a callback to a custom call with the number of the function among the module's
+`host_callbacks`, and hands the functions to the backend beside the module. PJRT has no place for
+them, so each gets a number of its own in this process while its module is compiled; linking the
+custom call takes the function by that number and keeps it as long as the program lives.
+Invariant: callbacks see copies of their operands, because they may keep them.
+
+Source: jax/_src/callback.py (emit_python_callback), xla/python/callback.cc.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
+from ingot.hlo.shape import Shape
+from ingot.runtime.foreign.attributes import parse_attributes
+from ingot.runtime.foreign.errors import set_error
+from ingot.runtime.foreign.evaluate import evaluator_of
+from ingot.runtime.records import CALL_FRAME
+from ingot.support.diagnostics import ExecutionError
+
+TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+_CONFIG = "mhlo.backend_config"
+_FRAME_FUNCTION: Any = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+_functions: dict[int, Callable[..., Sequence[Any]]] = {}
+"""The callbacks of modules that are being compiled, by number."""
+_numbers = itertools.count()
 
 
 def install_callbacks() -> None:
-    """Later."""
+    """Let JAX's compilations for Ingot hand over their callbacks."""
+    for name in TARGETS:
+        register(Target(name, evaluate=evaluator_of(link_callback), link=link_callback))
+    from jax._src import compiler
+
+    module: Any = compiler
+    original = module.backend_compile_and_load
+
+    @functools.wraps(original)
+    def compile_and_load(
+        backend: Any, program: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
+    ) -> Any:
+        if not host_callbacks or "ingot" not in backend.platform_version:
+            return original(backend, program, devices, options, host_callbacks)
+        numbers = [next(_numbers) for _ in host_callbacks]
+        _functions.update(zip(numbers, host_callbacks, strict=True))
+        try:
+            return original(backend, renumbered(program, numbers), devices, options, [])
+        finally:
+            for number in numbers:
+                _functions.pop(number, None)
+
+    module.backend_compile_and_load = compile_and_load
+
+
+def renumbered(program: Any, numbers: Sequence[int]) -> Any:
+    """Return a copy of an MLIR module whose callbacks have their numbers in this process."""
+    from jax._src.lib.mlir import ir
+
+    with program.context:
+        copy: Any = ir.Module.parse(program.operation.get_asm(binary=False, enable_debug_info=True))
+
+        def change(op: Any) -> Any:
+            attributes = op.attributes
+            if op.name == "stablehlo.custom_call" and _CONFIG in attributes:
+                if attributes["call_target_name"].value in TARGETS:
+                    config = {item.name: item.attr for item in attributes[_CONFIG]}
+                    kind = ir.IntegerType.get_unsigned(64)
+                    number = numbers[int(config["index"])]
+                    config["index"] = ir.IntegerAttr.get(kind, number)
+                    attributes[_CONFIG] = ir.DictAttr.get(config)
+            return ir.WalkResult.ADVANCE
+
+        copy.operation.walk(change)
+    return copy
+
+
+def link_callback(call: CallSite) -> LinkedCall:
+    """Return the code of one call of a callback.
+
+    Raises:
+        ExecutionError: INGOT0505, the function is not that of a module that is being compiled.
+    """
+    number = int(parse_attributes(call.config)["index"].value)
+    function = _functions.get(number)
+    if function is None:
+        raise ExecutionError(
+            "a program with Python callbacks cannot be loaded without the functions",
+            op_name=call.op_name,
+            location=call.location,
+            hint="compile the program again in this process",
+        )
+    adapter = _FRAME_FUNCTION(functools.partial(_run, call, function))
+    address = ctypes.cast(adapter, ctypes.c_void_p).value or 0
+    return LinkedCall(address, adapter)
+
+
+def _run(call: CallSite, function: Callable[..., Sequence[Any]], frame: int) -> int:
+    """Call `function` for one frame; 0, or 1 with the error told."""
+    try:
+        data = (ctypes.c_void_p * len(call.operands)).from_address(
+            CALL_FRAME.read(frame, "operands")
+        )
+        operands = [_operand(shape, at) for shape, at in zip(call.operands, data, strict=True)]
+        results = function(*operands)
+        targets = (ctypes.c_void_p * len(call.results)).from_address(
+            CALL_FRAME.read(frame, "results")
+        )
+        for shape, at, value in zip(call.results, targets, results, strict=True):
+            if shape.is_array:
+                _view(shape, at)[...] = np.asarray(value)
+    except BaseException as problem:
+        text = "".join(traceback.format_exception(problem))
+        set_error(f"CpuCallback error calling callback: {text}", problem)
+        return 1
+    return 0
+
+
+def _operand(shape: Shape, address: int | None) -> np.ndarray[Any, Any] | None:
+    """Return what a callback sees of an operand: a read-only copy; None for a token."""
+    if not shape.is_array:
+        return None
+    array = _view(shape, address).copy()
+    array.flags.writeable = False
+    return array
+
+
+def _view(shape: Shape, address: int | None) -> np.ndarray[Any, Any]:
+    """Return the memory of an operand or result as an array."""
+    storage = shape.dtype.numpy
+    dims = tuple(size for size in shape.dims if isinstance(size, int))
+    size = int(np.prod(dims, dtype=np.int64)) * storage.itemsize
+    if not size or address is None:
+        return np.empty(dims, storage)
+    memory = (ctypes.c_uint8 * size).from_address(address)
+    return np.ndarray(dims, storage, buffer=memory)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import partial
 from typing import Any
 
+from ingot.client.pjrt.objects import PLATFORM
 from ingot.client.pjrt.plugin import api_address
 from ingot.frontends.jax.callbacks import install_callbacks
 from ingot.support import xla_flags
@@ -51,12 +53,24 @@ def device_options() -> dict[str, int]:
 
 def register() -> None:
     """Register the backend."""
-    bridge = _bridge()
-    bridge._nonexperimental_plugins.add(NAME)
-    bridge.register_plugin(NAME, priority=_PRIORITY, c_api=_capsule(), options=device_options)
-    if "cpu" not in _platforms():
-        # There is no other CPU then: `jax.devices("cpu")` means Ingot's.
-        bridge._alias_to_platforms["cpu"] = [NAME]
+    from jax._src.lib import xla_client
+
+    client: Any = xla_client
+    bridge, capsule = _bridge(), _capsule()
+    # To jaxlib the plugin is called `cpu` in any case: lowering rules go by that name.
+    client.load_pjrt_plugin_with_c_api(PLATFORM, capsule)
+    alone = PLATFORM not in _platforms()
+    bridge.register_backend_factory(
+        PLATFORM if alone else NAME,
+        partial(bridge.make_pjrt_c_api_client, PLATFORM, options=device_options),
+        priority=_PRIORITY,
+        fail_quietly=False,
+        make_topology=partial(client.make_c_api_device_topology, capsule),
+        c_api=capsule,
+    )
+    if alone:
+        # There is no other CPU: `jax.devices("cpu")` and `jax.devices("ingot")` are the same.
+        bridge._alias_to_platforms[NAME] = [PLATFORM]
     install_callbacks()
 
 
