@@ -191,7 +191,7 @@ def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) 
                 np.where(active & goes_before, probe + 1, low),
                 np.where(active & ~goes_before, probe, high),
             )
-        # Always a permutation, also where NaN or a comparator that is no order claims a place twice.
+        # Always a permutation: a comparator that is no order (NaN) may claim a place twice.
         places = np.argsort(start + own + (low - begin), axis=-1, kind="stable")
         order = np.take_along_axis(order, places, axis=-1)
         width *= 2

@@ -183,8 +183,9 @@ class Shape:
             for size, flag in zip(self.dims, bounded, strict=True)
         )
         text = f"{self.dtype.name}[{dims}]"
-        if with_layout and self.layout is not None and self.dims:
-            text += str(self.layout)
+        layout = self.layout if with_layout else None
+        if layout is not None and (self.dims or layout.suffix):
+            text += str(layout)
         return text
 
     @cached_property

@@ -261,11 +261,13 @@ def float_texts(flat: Array, name: str, mantissa: int = 0) -> list[str]:
     with np.errstate(invalid="ignore"):
         values = flat.astype(np.float64)
     texts = [f"%.{few or enough}g" % value for value in values.tolist()]
-    if few:
+    if few or name == "f8e8m0fnu":
+        # Two digits of 2^-127 would be read as 2^-126: what lies above the least is rounded up.
+        more = enough if few else 17
         with np.errstate(over="ignore", invalid="ignore"):
             again = np.array(texts, np.float64).astype(flat.dtype)
         for number in np.flatnonzero((again != flat) & ~np.isnan(values)):
-            texts[number] = f"%.{enough}g" % values[number]
+            texts[number] = f"%.{more}g" % values[number]
     # XLA writes `-0`, which it reads back as +0; `-0.0` it reads right.
     texts = ["-0.0" if text == "-0" else text for text in texts]
     for number in np.flatnonzero(np.isnan(values)):
