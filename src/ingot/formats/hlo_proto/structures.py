@@ -176,7 +176,7 @@ def _iota_groups(message: Message) -> Groups:
     order: list[int] = message.get("iota_transpose_perm", []) or list(range(len(dims)))
     devices = np.arange(math.prod(dims)).reshape(dims).transpose(order)
     shape = (message.get("num_replica_groups", 0), message.get("num_devices_per_group", 0))
-    rows: list[list[int]] = devices.reshape(shape).tolist()
+    rows: Any = devices.reshape(shape).tolist()
     return tuple(tuple(row) for row in rows)
 
 

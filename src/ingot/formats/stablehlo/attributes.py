@@ -64,6 +64,11 @@ def structure(attribute: Any, kind: str) -> Any:
     return getattr(mlir().stablehlo, kind)(attribute)
 
 
+def shardy(attribute: Any, kind: str) -> Any:
+    """Return an attribute of Shardy's as the bindings' class `kind`."""
+    return getattr(mlir().sdy, kind)(attribute)
+
+
 def channel(attribute: Any) -> int:
     """Return an integer, or the number of a channel handle."""
     if hasattr(attribute, "value"):

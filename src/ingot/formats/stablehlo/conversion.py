@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.formats.stablehlo.attributes import shardy
 from ingot.formats.stablehlo.locations import Locations
+from ingot.formats.stablehlo.mesh_shardings import Mesh
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
 from ingot.formats.stablehlo.table import converters
 from ingot.formats.stablehlo.types import Types
@@ -50,10 +52,13 @@ class Conversion:
         self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation | None] = {}
         self._computation_names: dict[str, int] = {}
+        self._meshes: dict[str, Mesh] = {}
         for view in mlir_module.body.operations:
             op = view.operation
             if op.name == "func.func":
                 self._functions[op.attributes["sym_name"].value] = op
+            elif op.name == "sdy.mesh":
+                self._meshes[op.attributes["sym_name"].value] = Mesh(op.attributes["mesh"])
 
     # ---- names and computations
 
@@ -72,6 +77,15 @@ class Conversion:
         computation.set_root(root)
         self.module.computations[computation.name] = computation
         return computation
+
+    def mesh(self, sharding: Any) -> Mesh:
+        """Return the mesh of a sharding of Shardy's, which names it or says it."""
+        found = shardy(sharding, "TensorShardingAttr").mesh_or_ref
+        if not hasattr(found, "value"):
+            return Mesh(found)
+        if found.value not in self._meshes:
+            raise ParseError(f"mesh @{found.value} is not in the module", code="INGOT0104")
+        return self._meshes[found.value]
 
     # ---- functions
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ingot.formats.stablehlo.binding import parse_mlir
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
+from ingot.formats.stablehlo.mesh_shardings import sharding_text
 from ingot.hlo.module import Alias, Module
 from ingot.support.collector import collector_paused
 
@@ -46,8 +47,8 @@ def convert_module(mlir_module: Any) -> Module:
             attributes = mlir_module.operation.attributes
             if name in attributes and attributes[name].value != default:
                 module.extra[header] = str(attributes[name].value)
-        _read_parameters(module, entry)
-        _read_results(module, entry)
+        _read_parameters(conversion, entry)
+        _read_results(conversion, entry)
     return module
 
 
@@ -55,8 +56,9 @@ def _dictionaries(entry: Any, name: str) -> list[Any]:
     return list(entry.attributes[name]) if name in entry.attributes else []
 
 
-def _read_parameters(module: Module, entry: Any) -> None:
+def _read_parameters(conversion: Conversion, entry: Any) -> None:
     """Read what the attributes of the entry's arguments say."""
+    module = conversion.module
     aliases: list[Alias] = []
     donors: list[str] = []
     single = not module.result_shape.is_tuple
@@ -66,33 +68,37 @@ def _read_parameters(module: Module, entry: Any) -> None:
             aliases.append(Alias(() if single else (output,), number))
         elif "jax.buffer_donor" in given:
             donors.append(f"({number}, {{}})")
-        _keep(module.entry.parameters[number].extra, given)
+        extra = module.entry.parameters[number].extra
+        sharding = _sharding(conversion, given)
+        if sharding:
+            extra["sharding"] = sharding
+        if "mhlo.frontend_attributes" in given:
+            extra["frontend_attributes"] = kept_text(given["mhlo.frontend_attributes"])
     module.aliases = tuple(aliases)
     if donors:
         module.extra["buffer_donor"] = "{ " + ", ".join(donors) + " }"
 
 
-def _read_results(module: Module, entry: Any) -> None:
-    """Keep the shardings of results on the root, as XLA does."""
-    shardings = [
-        given["mhlo.sharding"].value if "mhlo.sharding" in given else ""
-        for given in _dictionaries(entry, "res_attrs")
-    ]
+def _sharding(conversion: Conversion, given: Any) -> str:
+    """Return the sharding of an argument or result as XLA's text, empty when it has none."""
+    if "mhlo.sharding" in given:
+        return given["mhlo.sharding"].value
+    if "sdy.sharding" in given:
+        sharding = given["sdy.sharding"]
+        return sharding_text(sharding, conversion.mesh(sharding))
+    return ""
+
+
+def _read_results(conversion: Conversion, entry: Any) -> None:
+    """Keep the shardings of results on the root, as XLA does.
+
+    A result without one is `{unknown}`, where others have one: who compiles may choose.
+    """
+    shardings = [_sharding(conversion, given) for given in _dictionaries(entry, "res_attrs")]
     if not any(shardings):
         return
-    root = module.entry.root
+    root = conversion.module.entry.root
     if not root.shape.is_tuple:
         root.extra["sharding"] = shardings[0]
     else:
-        root.extra["sharding"] = "{" + ", ".join(s or "{replicated}" for s in shardings) + "}"
-
-
-def _keep(extra: dict[str, str], given: Any) -> None:
-    """Keep a parameter's sharding; Shardy's goes to the frontend attributes as text."""
-    if "mhlo.sharding" in given:
-        extra["sharding"] = given["mhlo.sharding"].value
-    if "mhlo.frontend_attributes" in given:
-        extra["frontend_attributes"] = kept_text(given["mhlo.frontend_attributes"])
-    elif "sdy.sharding" in given:
-        text = str(given["sdy.sharding"]).replace("\\", "\\\\").replace('"', '\\"')
-        extra["frontend_attributes"] = '{xla.sdy.sharding="' + text + '"}'
+        root.extra["sharding"] = "{" + ", ".join(s or "{unknown}" for s in shardings) + "}"
