@@ -8,7 +8,7 @@ An i1 is never loaded or stored: predicates live in memory as i8.
 from __future__ import annotations
 
 from ingot.llvm.arithmetic import Arithmetic
-from ingot.llvm.types import I1, I8, I64, PTR, VOID, Type, is_bool, struct, vector
+from ingot.llvm.types import I1, I8, I64, I128, PTR, VOID, Type, is_bool, struct, vector
 from ingot.llvm.values import Value, const, undef, zero
 from ingot.support.diagnostics import InternalError
 
@@ -100,6 +100,12 @@ class Memory(Arithmetic):
         other = zero(type) if otherwise is None else otherwise
         if not type.is_vector:
             raise InternalError("a masked load of one lane is a branch: use if_")
+        if type.element is I128:
+            words = _as_words(type)
+            loaded = self.masked_load(
+                words, pointer, self._per_word(mask), self.bitcast(other, words), align
+            )
+            return self.bitcast(loaded, type)
         step = self._piece_lanes(type)
         if step < type.lanes:
             piece = vector(type.element, step)
@@ -125,6 +131,10 @@ class Memory(Arithmetic):
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
         """Store the lanes where `mask` holds."""
         type = value.type
+        if type.element is I128:
+            words = self.bitcast(value, _as_words(type))
+            self.masked_store(words, pointer, self._per_word(mask), align)
+            return
         step = self._piece_lanes(type)
         if step < type.lanes:
             for start in range(0, type.lanes, step):
@@ -143,6 +153,10 @@ class Memory(Arithmetic):
             [type, pointer.type, mask.type],
         )
         self._call_aligned(declared.text, VOID, [value, pointer, mask], 1, align or type.alignment)
+
+    def _per_word(self, mask: Value) -> Value:
+        """Return the mask of 128-bit lanes as a mask of their 64-bit words."""
+        return self.shuffle(mask, mask, [lane for lane in range(mask.type.lanes) for _ in (0, 1)])
 
     def _widened(self, value: Value, mask: Value) -> tuple[Value, Value]:
         """Return what a masked store stores, filled up to a whole register.
@@ -261,3 +275,8 @@ class Memory(Arithmetic):
         count = const(I64, size) if isinstance(size, int) else size
         fill = const(I8, byte)
         self.intrinsic("llvm.memset", VOID, [target, fill, count, const(I1, False)])
+
+
+def _as_words(type: Type) -> Type:
+    """Return the type of 128-bit lanes as 64-bit words: no CPU masks or moves 128 bits as one."""
+    return vector(I64, 2 * type.lanes)

@@ -34,7 +34,10 @@ class ComplexExpander(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation that is not called from a border."""
-        if not any(map(_works_on_complex, module.post_order())):
+        computations = module.post_order()
+        if not any(has_complex(i.shape) for one in computations for i in one.instructions):
+            return False
+        if not any(map(_works_on_complex, computations)):
             return False
         versions = Versions(module, lambda computation: _split(computation, versions))
         _split_in_place(module.entry, versions)

@@ -43,7 +43,9 @@ Form = Instruction | Pair | Group
 
 def has_complex(shape: Shape) -> bool:
     """Whether there is a complex array in a shape."""
-    return shape.dtype.is_complex or any(map(has_complex, shape.elements))
+    if shape.elements:
+        return any(map(has_complex, shape.elements))
+    return shape.dtype.is_complex
 
 
 def part_type(element: DType) -> DType:
