@@ -1,9 +1,9 @@
 """Ingot: an optimizing compiler for machine learning programs, an open and readable XLA in Python.
 
 The public names are `parse_hlo(text) -> Module`, `parse_stablehlo(text or bytes) -> Module`,
-`compile(module) -> Executable`, the errors, and the front ends (`ingot.tensorflow.enable()`). They
-are loaded on first use: `import ingot` itself loads nothing, and so no layer imports another one
-through this package.
+`compile(module) -> Executable`, `register_custom_call_target(name, function)`, the errors, and the
+front ends (`ingot.tensorflow.enable()`). They are loaded on first use: `import ingot` itself loads
+nothing, and so no layer imports another one through this package.
 
 Example:
     >>> import ingot
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ingot.formats.hlo_text import parse_hlo
     from ingot.formats.stablehlo import parse_stablehlo
     from ingot.hlo.module import Module
+    from ingot.runtime.foreign import register_custom_call_target
     from ingot.support.diagnostics import IngotError, UnsupportedError
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "compile",
     "parse_hlo",
     "parse_stablehlo",
+    "register_custom_call_target",
 ]
 
 # Public name -> the module that defines it.
@@ -43,6 +45,7 @@ _HOMES = {
     "compile": "ingot.client",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
+    "register_custom_call_target": "ingot.runtime.foreign",
 }
 
 

@@ -44,8 +44,7 @@ class CallSite:
         target: name of the target.
         operands: shapes of the flattened operands as the target knows them, in the layouts in which
             their buffers lie; tokens included.
-        results: the same of the results. The dimensions in a call's frame are those of the dense
-            row-major array in the buffer (`call_layouts.physical_dims` of the shape's).
+        results: the same of the results. The dimensions in a call's frame are those of the shapes.
         config: the `backend_config`, unquoted.
         api_version: XLA's `API_VERSION_*`, or empty.
         side_effect: whether the call must be kept if nobody uses its results.

@@ -47,7 +47,8 @@ def run_linked(linked: LinkedCall, call: CallSite, arrays: Sequence[Array]) -> t
         target, source = results[result], operands[operand]
         if target is not None and source is not None:
             target[...] = source
-    frame = _Frame(operands, results)
+    dims = [_dims(call.operands, operands), _dims(call.results, results)]
+    frame = _Frame((operands, results), dims)
     function: Any = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked.address)
     if function(frame.address):
         failure = take_error()
@@ -64,11 +65,13 @@ def run_linked(linked: LinkedCall, call: CallSite, arrays: Sequence[Array]) -> t
 class _Frame:
     """A frame record and the memory that it points to."""
 
-    def __init__(self, *sides: Sequence[Array | None]) -> None:
+    def __init__(
+        self, sides: Sequence[Sequence[Array | None]], dims: Sequence[Sequence[tuple[int, ...]]]
+    ) -> None:
         self.keep: list[Any] = []
         fields = [native_runtime().record]
         fields += [self._pointers([_address(array) for array in side]) for side in sides]
-        fields += [self._pointers([self._dims(array) for array in side]) for side in sides]
+        fields += [self._pointers([self._numbers(sizes) for sizes in side]) for side in dims]
         self.record = CALL_FRAME.structure(*fields)
         self.address = ctypes.addressof(self.record)
 
@@ -77,11 +80,16 @@ class _Frame:
         self.keep.append(block)
         return ctypes.addressof(block)
 
-    def _dims(self, array: Array | None) -> int:
-        shape = () if array is None else array.shape
-        block = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    def _numbers(self, sizes: tuple[int, ...]) -> int:
+        block = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
         self.keep.append(block)
         return ctypes.addressof(block)
+
+
+def _dims(shapes: Sequence[Shape], side: Sequence[Array | None]) -> list[tuple[int, ...]]:
+    """Return the dimensions that the target knows, of each array of one side."""
+    pairs = zip(shapes, side, strict=True)
+    return [() if array is None else _logical(shape, array).shape for shape, array in pairs]
 
 
 def _address(array: Array | None) -> int | None:

@@ -1,15 +1,13 @@
 """The frame of a foreign call, as emitted adapters read it.
 
-A `FrameReader` gives operands' and results' data and *logical* dimensions: those that the target
-knows, found among the dense row-major dimensions that the host program passes by the layouts of
-the call site. What is static is a number and costs no instruction.
+Operands' and results' data and dimensions: those that the target knows, in whatever layout they
+lie. What is static is a number and costs no instruction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.hlo.call_layouts import row_major
 from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder
@@ -61,10 +59,7 @@ def read_frame(
 
 
 def _dims(f: FunctionBuilder, slot: Value, shape: Shape) -> tuple[Index, ...]:
-    """Emit the logical dimensions; the frame's are those of what lies in memory."""
-    order = shape.layout.minor_to_major if shape.layout is not None else row_major(shape.rank)
-    places = {logical: at for at, logical in enumerate(reversed(order))}
     return tuple(
-        size if isinstance(size, int) else f.load(I64, f.gep(f.load(PTR, slot), places[n], I64))
-        for n, size in enumerate(shape.dims)
+        size if isinstance(size, int) else f.load(I64, f.gep(f.load(PTR, slot), place, I64))
+        for place, size in enumerate(shape.dims)
     )

@@ -7,6 +7,7 @@ owns the code is returned too and must live as long as the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from ingot.artifact.artifact import call_symbol
 from ingot.hlo import custom_calls
@@ -41,7 +42,9 @@ def link_call(call: CallSite) -> LinkedCall:
     target = custom_calls.find(call.target)
     if target is not None and target.link is not None:
         return target.link(call)
-    names = [name for name in custom_calls.names() if not name.startswith("ingot.")]
+    names = [name for name in custom_calls.names() if not name.startswith(("ingot.", "lapack_"))]
+    names += get_close_matches(call.target, custom_calls.names(), _NEAR)
+    names = list(dict.fromkeys(names)) or custom_calls.names()
     more = ", …" if len(names) > _NEAR else ""
     raise UnsupportedError(
         f"no custom-call target '{call.target}' is registered",

@@ -7,11 +7,11 @@ SciPy that was built otherwise is refused.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 from functools import cache
 from typing import Any
 
+from ingot.runtime.foreign.capsules import capsule_address, capsule_name
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -22,20 +22,10 @@ def function_address(name: str, *, is_blas: bool = False) -> int:
         "scipy.linalg.cython_blas" if is_blas else "scipy.linalg.cython_lapack"
     )
     capsule = module.__pyx_capi__[name]
-    get_name, get_pointer = _capsule_functions()
-    signature: bytes = get_name(capsule)
+    signature = capsule_name(capsule)
     if b"int *" not in signature or b"long" in signature or b"int64" in signature:
         raise UnsupportedError(
             f"SciPy's {name} does not take 32-bit integers: {signature.decode()}",
             hint="install SciPy from PyPI",
         )
-    return int(get_pointer(capsule, signature))
-
-
-@cache
-def _capsule_functions() -> tuple[Any, Any]:
-    get_name = ctypes.pythonapi.PyCapsule_GetName
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return get_name, get_pointer
+    return capsule_address(capsule)

@@ -1,0 +1,44 @@
+"""Addresses of native code, from what Python wraps them in: capsules and ctypes functions."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+
+def capsule_name(capsule: Any) -> bytes:
+    """Return the name of a capsule, which says what its pointer is."""
+    return _functions()[0](capsule) or b""
+
+
+def capsule_address(capsule: Any) -> int:
+    """Return the pointer of a capsule, whatever its name."""
+    get_name, get_pointer = _functions()
+    return int(get_pointer(capsule, get_name(capsule)))
+
+
+def native_address(function: Any) -> int:
+    """Return the address of native code: a number, a capsule, or a ctypes function.
+
+    Raises:
+        TypeError: `function` is none of them.
+    """
+    if isinstance(function, int):
+        return function
+    if type(function).__name__ == "PyCapsule":
+        return capsule_address(function)
+    try:
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    except (ctypes.ArgumentError, TypeError):
+        kinds = "the address of a function, a ctypes function, or a capsule"
+        raise TypeError(f"a native target is {kinds}, not {function!r}") from None
+
+
+@cache
+def _functions() -> tuple[Any, Any]:
+    get_name = ctypes.pythonapi.PyCapsule_GetName
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get_name, get_pointer
