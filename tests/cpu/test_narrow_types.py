@@ -188,6 +188,8 @@ ENTRY main {
 @pytest.mark.parametrize("name", TYPES)
 def test_reductions_contractions_and_movement(name: str) -> None:
     text = re.sub(r"\bT\[", f"{name}[", PROGRAMS)
+    if name == "f8e8m0fnu":
+        text = text.replace("constant(0)", "constant(1)")  # it has no zero
     places = np.random.default_rng(0).permutation(17)[:, None].astype(np.int32)
     inputs = [
         small(name, (17, 40), 1),

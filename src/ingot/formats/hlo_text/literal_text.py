@@ -155,15 +155,15 @@ def _floats(texts: list[str], storage: Any, element: DType | None = None) -> Arr
     wide = np.array(plain, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         array = wide.astype(storage)
-    _check_range(texts, np.isinf(wide), np.isinf(array.astype(np.float64)))
+    _check_range(texts, wide, array.astype(np.float64))
     for number, found in special:
         _set_nan(array[number : number + 1], found, element)
     return array
 
 
 def _check_range(texts: list[str], wide: Array, narrow: Array) -> None:
-    """Refuse digits that only became an infinity because they do not fit."""
-    for number in np.flatnonzero(wide | narrow):
+    """Refuse digits that only became an infinity or NaN because they do not fit."""
+    for number in np.flatnonzero(~np.isnan(wide) & ~np.isfinite(narrow)):
         if "inf" not in texts[number].lower():
             raise ValueError(f"{texts[number]} is out of range")
 
@@ -172,6 +172,9 @@ def _set_nan(place: Array, found: re.Match[str], element: DType | None) -> None:
     negative, payload = found.groups()
     width = 8 * place.itemsize
     bits = place.view(f"u{place.itemsize}")
+    if element is not None and element.name == "f4e2m1fn":
+        place[0] = -0.0  # as XLA converts a NaN to it
+        return
     if element is not None and element.name in _SINGLE_NAN:
         if payload:
             raise ValueError(f"{element} has no nan payload")
