@@ -102,7 +102,17 @@ _device: ContextVar[Device | None] = ContextVar("ingot_evaluator_device", defaul
 
 def current_device() -> Device:
     """Return the device that evaluates now; a program that was not replicated is alone."""
-    return _device.get() or Device()
+    return _device.get() or Device()  # A single instruction may be evaluated outside a program.
+
+
+@contextmanager
+def some_device() -> Generator[None]:
+    """Evaluate on the device in force, or else on one that is alone."""
+    if _device.get() is not None:
+        yield
+        return
+    with on_device(Device()):
+        yield
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.evaluator.devices import some_device
 from ingot.evaluator.registry import Context, RunState, Value, rule_of
 from ingot.hlo.assertions import asserts
 from ingot.hlo.computation import Computation
@@ -31,6 +32,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import FAMILIES
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, VerifyError
+
+_TRANSFERS = frozenset({"outfeed", "send"})
 
 for _family in FAMILIES:
     importlib.import_module(f"ingot.evaluator.{_family}")
@@ -55,7 +58,7 @@ def evaluate_computation(
 ) -> Value:
     """Return the value of a computation; `sizes` are symbolic sizes known from outside."""
     context = Context(_call, sizes or {}, RunState(step_limit))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), some_device():
         return _call(computation, arguments, context)
 
 
@@ -91,9 +94,9 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
 
 
 def _needed(computation: Computation) -> set[Instruction]:
-    """Return what the root and the assertions depend on: nothing else is evaluated."""
+    """Return what the root, assertions and transfers depend on: nothing else is evaluated."""
     needed: set[Instruction] = set()
-    stack = [computation.root, *filter(asserts, computation.instructions)]
+    stack = [computation.root, *filter(_acts, computation.instructions)]
     while stack:
         item = stack.pop()
         if item not in needed:
@@ -101,6 +104,10 @@ def _needed(computation: Computation) -> set[Instruction]:
             stack.extend(item.operands)
             stack.extend(item.control_predecessors)
     return needed
+
+
+def _acts(instruction: Instruction) -> bool:
+    return instruction.opcode in _TRANSFERS or asserts(instruction)
 
 
 def _apply(instruction: Instruction, operands: Sequence[Value], context: Context) -> Value:

@@ -11,18 +11,22 @@ from ingot.passes.expand.async_pairs import AsyncToSync
 from ingot.passes.expand.batch_norm import BatchNormExpander
 from ingot.passes.expand.collectives import CollectiveExpander
 from ingot.passes.expand.domain_remover import DomainRemover
+from ingot.passes.expand.dynamic_padder import DynamicPadder
 from ingot.passes.expand.feeds import FeedExpander
 from ingot.passes.expand.ragged_dot import RaggedDotRewriter
 from ingot.passes.expand.rng import RngExpander, RngStateExpander
 from ingot.passes.expand.scaled_dot import ScaledDotRewriter
 from ingot.passes.expand.scan import ScanToWhile
+from ingot.passes.expand.send_recv import SendRecvToPermute
 from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvertDecomposer
 
 RUNTIME_OPS = Pipeline(
     "runtime-ops",
     (
         DomainRemover(),
+        DynamicPadder(),
         AsyncToSync(),
+        SendRecvToPermute(),
         CollectiveExpander(),
         FeedExpander(),
         BatchNormExpander(),

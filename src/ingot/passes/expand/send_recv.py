@@ -1,0 +1,121 @@
+"""`send` and `recv` of one channel as a `collective-permute`.
+
+Both stand in the program of every device; who gives to whom is in the frontend attribute
+`_xla_send_recv_source_target_pairs`. Together they hand a value on, which needs no order between
+the ends that could deadlock. A transfer to the host is an `outfeed`.
+
+Source: xla/service/collective_permute_decomposer.cc, the other way round.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.device_groups import FLATTENED, Groups, grid_of
+from ingot.hlo.dtype import U32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.diagnostics import UnsupportedError
+
+_PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{(?:\{\d+,\d+\},?)*\})")
+_PAIR = re.compile(r"\{(\d+),(\d+)\}")
+_OPCODES = frozenset({"send", "recv", "send-done", "recv-done"})
+
+
+@dataclass(frozen=True, slots=True)
+class SendRecvToPermute(Pass):
+    """Rewrites `send`, `recv` and their done."""
+
+    name: ClassVar[str] = "send-recv-to-permute"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            ops = [i for i in computation.post_order() if i.opcode in _OPCODES]
+            if ops:
+                _rewrite(computation, ops, module)
+                changed = True
+        return changed
+
+
+def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -> None:
+    sends = _by_channel([op for op in ops if op.opcode == "send"])
+    receives = _by_channel([op for op in ops if op.opcode == "recv"])
+    for channel in sends.keys() ^ receives.keys():
+        alone = sends.get(channel) or receives[channel]
+        raise _unsupported(alone, f"{alone.opcode} on channel {channel} has no partner here")
+    for channel, receive in receives.items():
+        send = sends[channel]
+        if _needs(send.operands[0], receive):
+            raise _unsupported(send, "what is sent depends on what is received on the channel")
+        build = Builder(computation, receive.metadata)
+        value = build.collective_permute(
+            send.operands[0], source_target_pairs=_pairs(receive, module), mode=FLATTENED
+        )
+        context = build.constant(0, U32)
+        # The token of the recv comes after the value is there.
+        started = build.tuple(value, context, receive.operands[0])
+        computation.replace_all_uses(receive, started)
+        computation.replace_all_uses(send, build.tuple(*_sent(send, context)))
+    for op in ops:
+        build = Builder(computation, op.metadata)
+        if op.opcode == "send-done":
+            computation.replace_all_uses(op, build.element_of(op.operands[0], 2))
+        elif op.opcode == "recv-done":
+            parts = (build.element_of(op.operands[0], n) for n in (0, 2))
+            computation.replace_all_uses(op, build.tuple(*parts))
+    for op in reversed(ops):
+        computation.remove(op)
+
+
+def _sent(send: Instruction, context: Instruction) -> tuple[Instruction, ...]:
+    return send.operands[0], context, send.operands[1]
+
+
+def _by_channel(ops: list[Instruction]) -> dict[object, Instruction]:
+    found: dict[object, Instruction] = {}
+    for op in ops:
+        if op.attributes.is_host_transfer:
+            raise _unsupported(op, f"{op.opcode} to the host")
+        channel = op.attributes.channel_id or f"pairs {op.extra.get('frontend_attributes', '')}"
+        if channel in found:
+            raise _unsupported(op, f"a second {op.opcode} on channel {channel}")
+        found[channel] = op
+    return found
+
+
+def _pairs(op: Instruction, module: Module) -> Groups:
+    text = op.extra.get("frontend_attributes", "").replace(" ", "")
+    found = _PAIRS.search(text)
+    if found is None:
+        return tuple((device, device) for device in range(grid_of(module).devices))
+    return tuple((int(source), int(target)) for source, target in _PAIR.findall(found.group(1)))
+
+
+def _needs(value: Instruction, other: Instruction) -> bool:
+    seen = {value}
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if item is other:
+            return True
+        new = [operand for operand in item.operands if operand not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return False
+
+
+def _unsupported(op: Instruction, message: str) -> UnsupportedError:
+    return UnsupportedError(
+        message,
+        instruction=repr(op),
+        location=op.metadata.location,
+        hint="send and recv of a channel must stand in one computation; for the host use "
+        "infeed and outfeed",
+    )
