@@ -47,7 +47,10 @@ add {{ a = {r}[] parameter(0)
 """
 
 
-@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize(
+    "level",
+    [host_levels()[0], *(pytest.param(x, marks=pytest.mark.slow) for x in host_levels()[1:])],
+)
 @pytest.mark.parametrize("element", ["c64", "c128"])
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(name: str, element: str, level: str) -> None:

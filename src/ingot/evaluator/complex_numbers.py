@@ -21,8 +21,7 @@ def parts(value: Array) -> tuple[Array, Array]:
 def join(re: Array, im: Array, like: Array) -> Array:
     """Return the complex array of its parts, in the type of `like`."""
     made = np.empty(np.broadcast_shapes(re.shape, im.shape), like.dtype)
-    made.view(re.dtype).reshape(*made.shape, 2)[..., 0] = re
-    made.view(re.dtype).reshape(*made.shape, 2)[..., 1] = im
+    np.real(made)[...], np.imag(made)[...] = re, im
     return made
 
 
