@@ -22,7 +22,7 @@ from ingot.runtime.foreign.lapack.routines import ROUTINES
 from ingot.runtime.foreign.lapack.targets import target_name
 from ingot.support.diagnostics import UnsupportedError
 
-BATCHES = ((), (3,), (2, 0), (2, 2))
+BATCHES = ((3,), *(pytest.param(b, marks=pytest.mark.slow) for b in ((), (2, 0), (2, 2))))
 each_element = pytest.mark.parametrize("element", ELEMENTS)
 each_batch = pytest.mark.parametrize("batch", BATCHES, ids=str)
 

@@ -53,7 +53,7 @@ def run_linked(linked: LinkedCall, call: CallSite, arrays: Sequence[Array]) -> t
     if function(frame.address):
         failure = take_error()
         raise ExecutionError(
-            failure.message if failure else f"custom call '{call.target}' failed",
+            f"custom call '{call.target}' failed{f': {failure.message}' if failure else ''}",
             code="INGOT0505",
             op_name=call.op_name,
             location=call.location,

@@ -48,7 +48,7 @@ def _evaluate(function: Callable[..., Any], call: CallSite, *arrays: Array) -> t
         return _results(call, function(*map(_read_only, arrays), **_keywords(call)))
     except Exception as error:
         raise ExecutionError(
-            _failure(call, error),
+            f"custom call '{call.target}' failed: {_failure(error)}",
             code="INGOT0505",
             op_name=call.op_name,
             location=call.location,
@@ -69,7 +69,7 @@ def _link(function: Callable[..., Any], call: CallSite) -> LinkedCall:
                     raise ValueError(f"a result has shape {value.shape}, not {target.shape}")
                 target[...] = value
         except BaseException as error:
-            set_error(_failure(call, error), error)
+            set_error(_failure(error), error)
             return 1
         return 0
 
@@ -130,10 +130,10 @@ def _view(shape: Shape, data: int, dims: int) -> Array:
     return np.transpose(lying, logical_dims(range(rank), order))
 
 
-def _failure(call: CallSite, error: BaseException) -> str:
+def _failure(error: BaseException) -> str:
     """Return the message of a failure: the exception with the function's own frames."""
     trace = error.__traceback__
     # The first frame is this module's.
     frames = traceback.format_tb(trace.tb_next if trace is not None else None)
     kind = "".join(traceback.format_exception_only(error)).strip()
-    return f"custom call '{call.target}' raised {kind}\n{''.join(frames)}".rstrip()
+    return f"{kind}\n{''.join(frames)}".rstrip()

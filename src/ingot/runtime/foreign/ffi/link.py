@@ -115,7 +115,7 @@ def _link(stages: dict[Stage, int], call: CallSite) -> LinkedCall:
                 location=call.location,
             )
     running = sorted(stage for stage in stages if stage is not Stage.INSTANTIATE)
-    finish = _FINISH(partial(_finish, call))
+    finish = _FINISH(_finish)
     imports = {
         "ffi_api": api_address(),
         "ffi_attributes": attributes.address,
@@ -139,7 +139,7 @@ class _Owner:
 _FINISH: Callable[..., Any] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
 
-def _finish(call: CallSite, error: int | None, future: int | None) -> int:
+def _finish(error: int | None, future: int | None) -> int:
     """Wait for what a handler delivers later, and keep what it says about a failure."""
     if future:
         pending = tables().futures.pop(future)
@@ -147,5 +147,5 @@ def _finish(call: CallSite, error: int | None, future: int | None) -> int:
         error = error or pending.error
     if not error:
         return 0
-    set_error(f"custom call '{call.target}': {tables().take_error_text(error)}")
+    set_error(tables().take_error_text(error))
     return 1
