@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from tests.support.random_structured_ops import STRUCTURED
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -52,6 +54,7 @@ def random_module(
     smooth: bool = True,
     sizes: Sequence[int] = _SIZES,
     elements: Sequence[DType] = _ELEMENTS,
+    structured: bool = False,
 ) -> tuple[Module, list[Array]]:
     """Return a module and inputs for it.
 
@@ -61,16 +64,19 @@ def random_module(
         smooth: leave out float ops that turn rounding errors into large differences.
         sizes: what dimensions may be.
         elements: element types of parameters and constants.
+        structured: with convolutions, windows, sorts, scatters and the like.
     """
     maker = Maker(random.Random(seed), smooth, sizes=sizes, elements=elements)
+    maker.structured = structured
     module = maker.module(steps)
     return module, random_inputs(module, seed)
 
 
-def random_symbolic_module(seed: int, *, steps: int = 12) -> Module:
+def random_symbolic_module(seed: int, *, steps: int = 12, structured: bool = False) -> Module:
     """Return a module with dimensions of symbolic size `n`, which may be 0, 1, 2 … when it runs."""
     symbol = Dim.symbol("n")
     maker = Maker(random.Random(seed), smooth=True, sizes=(1, 3, 4, symbol, symbol))
+    maker.structured = structured
     maker.pool.append(maker.builder.parameter(0, Shape.array(F32, (symbol, 3))))
     return maker.module(steps)
 
@@ -123,6 +129,7 @@ class Maker:
         self.elements = elements
         self.smooth = smooth
         self.depth = depth
+        self.structured = False
         self.builder = Builder("main")
         self.pool: list[Instruction] = []
 
@@ -145,6 +152,8 @@ class Maker:
         ]  # fmt: skip
         if self.depth == 0:
             makers += [self._while, self._conditional]
+        if self.structured:
+            makers += [partial(op, self) for op in STRUCTURED]
         for _ in range(steps):
             self.pool.append(self.choose.choice(makers)())
 
@@ -384,6 +393,7 @@ class Maker:
     def _branch(self, name: str, shape: Shape) -> Computation:
         """Return a computation from a value to a value of its shape."""
         inner = Maker(self.choose, self.smooth, self.depth + 1, self.sizes, self.elements)
+        inner.structured = self.structured
         inner.builder = Builder(name)
         parameter = inner.builder.parameter(0, shape)
         inner.pool = [parameter]

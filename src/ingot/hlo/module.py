@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.hlo.computation import Computation, retarget, unique_name
+from ingot.hlo.computation import Computation, retarget
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
@@ -45,9 +45,14 @@ class Module:
         aliases: outputs that take over parameters' buffers.
         extra: header attributes that Ingot keeps but does not read.
         schedule: order of execution per computation, once the scheduler has run.
+        names: instructions' names that are taken, with the last number given to each.
+        computation_names: the last number given to each computation's name.
     """
 
-    __slots__ = ("_entry", "aliases", "computations", "extra", "name", "names", "schedule")
+    __slots__ = (
+        "_entry", "aliases", "computation_names", "computations", "extra", "name", "names",
+        "schedule",
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         """Make an empty module."""
@@ -57,6 +62,7 @@ class Module:
         self.extra: dict[str, str] = {}
         self.schedule: dict[Computation, list[Instruction]] = {}
         self.names: dict[str, int] = {}
+        self.computation_names: dict[str, int] = {}
         self._entry: Computation | None = None
 
     @staticmethod
@@ -89,11 +95,21 @@ class Module:
         for callee in computation.callees():
             self.take(callee)
         computation.module = self
-        taken = dict.fromkeys(self.computations, 0)
-        computation.name = unique_name(taken, computation.name)
+        computation.name = self._unique_computation_name(computation.name)
         computation.take_names(self.names)
         self.computations[computation.name] = computation
         return computation
+
+    def _unique_computation_name(self, name: str) -> str:
+        """Return `name`, or `name.N` when it is taken; numbers of one name only grow."""
+        base, _, tail = name.rpartition(".")
+        base = base if base and tail.isdigit() else name
+        number = self.computation_names.get(base, 0)
+        while name in self.computations:
+            number += 1
+            name = f"{base}.{number}"
+        self.computation_names[base] = number
+        return name
 
     def remove(self, computation: Computation) -> None:
         """Forget a computation that nobody calls."""
@@ -136,6 +152,7 @@ class Module:
         """Return a deep copy."""
         made = Module(self.name)
         made.names = dict(self.names)
+        made.computation_names = dict(self.computation_names)
         copies: dict[Computation, Computation] = {}
         for computation in [*self.post_order(), *self.computations.values()]:
             if computation in copies:

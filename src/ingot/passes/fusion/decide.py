@@ -48,8 +48,7 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
         if consumers:
             _pull(grouping, producer, list(consumers))
         return
-    for group in consumers:
-        _note_frame(grouping, group, producer)
+    _note_frames(grouping, consumers, producer)
     reasons = {group: why_not(grouping, producer, group) for group in consumers}
     legal = [group for group, reason in reasons.items() if not reason]
     if _may_pull_everywhere(producer, consumers, legal, outside):
@@ -77,14 +76,16 @@ def _consumers(grouping: Grouping, producer: Instruction) -> tuple[dict[Group, N
     return consumers, outside
 
 
-def _note_frame(grouping: Grouping, group: Group, producer: Instruction) -> None:
+def _note_frames(grouping: Grouping, groups: dict[Group, None], producer: Instruction) -> None:
+    """Note in each group how it reads `producer`; each user is looked at once."""
     for user in producer.users:
-        if group not in grouping.groups_with(user):
-            continue
-        frames = group.frames.operand_frames(user)
-        for operand, frame in zip(user.operands, frames, strict=True):
-            if operand is producer:
-                group.frames.note(producer, frame)
+        for group in grouping.groups_with(user):
+            if group not in groups:
+                continue
+            frames = group.frames.operand_frames(user)
+            for operand, frame in zip(user.operands, frames, strict=True):
+                if operand is producer:
+                    group.frames.note(producer, frame)
 
 
 def _forget(groups: dict[Group, None], producer: Instruction) -> None:

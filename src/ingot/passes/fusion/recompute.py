@@ -63,9 +63,7 @@ def places_in(group: Group, producer: Instruction) -> frozenset[object]:
     if frame is not None:
         return frozenset((frame,))
     found: set[object] = set()
-    for user in producer.users:
-        if user not in group.members:
-            continue
+    for user in _users_in(group, producer):
         of_user = group.places.get(user, _HERE)
         if user.has(Trait.ELEMENTWISE):
             found |= of_user
@@ -73,6 +71,13 @@ def places_in(group: Group, producer: Instruction) -> frozenset[object]:
         reads = [n for n, operand in enumerate(user.operands) if operand is producer]
         found |= {(user, number, place) for number in reads for place in of_user}
     return frozenset(found)
+
+
+def _users_in(group: Group, producer: Instruction) -> list[Instruction]:
+    """Return the members that use `producer`; a constant may have users in thousands of groups."""
+    if len(producer.users) <= len(group.members):
+        return [user for user in producer.users if user in group.members]
+    return [member for member in group.members if producer in member.operands]
 
 
 _HERE: frozenset[object] = frozenset(("here",))

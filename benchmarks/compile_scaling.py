@@ -1,0 +1,171 @@
+"""Compile cost per instruction: a chain and a wide graph of 1,000, 10,000 and 100,000 instructions.
+
+Each module is compiled in a process of its own, with empty caches, so that memory can be measured
+and no size helps another. Cost per instruction should be flat.
+
+Example:
+    .venv/bin/python -m benchmarks.compile_scaling --write
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent / "SCALING.md"
+SIZES = (1_000, 10_000, 100_000)
+VECTOR = "f32[1000]"
+
+
+def chain(count: int) -> str:
+    """Return HLO text: each instruction takes the one before it."""
+    ops = ("add", "multiply", "maximum", "subtract")
+    lines = [f"  v0 = {VECTOR} parameter(0)", f"  w = {VECTOR} parameter(1)"]
+    lines += [f"  v{n} = {VECTOR} {ops[n % 4]}(v{n - 1}, w)" for n in range(1, count)]
+    return _module(lines, f"  ROOT r = {VECTOR} negate(v{count - 1})")
+
+
+def wide(count: int) -> str:
+    """Return HLO text: many short chains from one parameter, joined by a tree of sums."""
+    lines = [f"  x = {VECTOR} parameter(0)", f"  w = {VECTOR} parameter(1)"]
+    leaves = count // 4
+    for n in range(leaves):
+        lines.append(f"  c{n} = {VECTOR} broadcast(k{n}), dimensions={{}}")
+        lines.insert(2, f"  k{n} = f32[] constant({n})")
+        lines.append(f"  t{n} = {VECTOR} multiply(x, c{n})")
+    level = [f"t{n}" for n in range(leaves)]
+    while len(level) > 1:
+        joined = []
+        for left, right in zip(level[::2], level[1::2], strict=False):
+            name = f"s{len(lines)}"
+            lines.append(f"  {name} = {VECTOR} add({left}, {right})")
+            joined.append(name)
+        level = joined + level[len(joined) * 2 :]
+    return _module(lines, f"  ROOT r = {VECTOR} add({level[0]}, w)")
+
+
+def layers(count: int) -> str:
+    """Return HLO text: layers of a network, so that there are many kernels of several kinds."""
+    lines = ["  x = f32[64,64] parameter(0)", "  w = f32[64,64] parameter(1)",
+             "  zero = f32[] constant(0)",
+             "  z = f32[64,64] broadcast(zero), dimensions={}"]  # fmt: skip
+    value = "x"
+    for n in range(count // 8):
+        lines += [
+            f"  d{n} = f32[64,64] dot({value}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",  # noqa: E501
+            f"  m{n} = f32[64,64] maximum(d{n}, z)",
+            f"  a{n} = f32[64,64] add(m{n}, {value})",
+            f"  s{n} = f32[64] reduce(a{n}, zero), dimensions={{1}}, to_apply=sum",
+            f"  b{n} = f32[64,64] broadcast(s{n}), dimensions={{0}}",
+            f"  q{n} = f32[64,64] subtract(a{n}, b{n})",
+            f"  e{n} = f32[64,64] tanh(q{n})",
+            f"  h{n} = f32[64,64] multiply(e{n}, a{n})",
+        ]
+        value = f"h{n}"
+    reducer = "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"  # noqa: E501
+    return _module(lines, f"  ROOT r = f32[64,64] negate({value})", reducer)
+
+
+def _module(lines: list[str], root: str, called: str = "") -> str:
+    return "HloModule scaling\n" + called + "ENTRY main {\n" + "\n".join([*lines, root]) + "\n}\n"
+
+
+GRAPHS: dict[str, Callable[[int], str]] = {"chain": chain, "wide": wide, "layers": layers}
+
+
+def measure(graph: str, count: int) -> dict[str, object]:
+    """Compile one module in this process; return seconds by phase and peak memory."""
+    import ingot
+    from ingot.llvm.cache import default_cache
+
+    default_cache().clear_memory()
+    text = GRAPHS[graph](count)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    module = ingot.parse_hlo(text)
+    parsed = time.perf_counter() - start
+    executable = ingot.compile(module)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    phases = executable.timer.root.children["compile"].children
+    return {
+        "graph": graph,
+        "instructions": module.instruction_count,
+        "seconds": seconds,
+        "kilobytes": peak - before,
+        "kernels": len(executable.kernels),
+        "phases": {"parse": parsed, **{name: phase.seconds for name, phase in phases.items()}},
+    }
+
+
+def measure_apart(graph: str, count: int, limit: float) -> dict[str, object] | None:
+    """Measure in a process of its own; None when it takes longer than `limit` seconds."""
+    command = [sys.executable, "-m", "benchmarks.compile_scaling", "--one", f"{graph}:{count}"]
+    environment = {**os.environ, "INGOT_CACHE": "0"}
+    try:
+        output = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=limit, check=True
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return json.loads(output.stdout)
+
+
+def page(rows: list[dict[str, object]]) -> str:
+    """Return the page."""
+    text = [
+        "# Compile cost by size",
+        "",
+        "Seconds from HLO text to a linked executable, empty caches, one process each"
+        " (`make scaling`). Flat columns per instruction mean linear cost.",
+        "",
+        "| graph | instructions | kernels | seconds | us per instruction | KiB per instruction |"
+        " slowest phases |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        count, seconds = int(str(row["instructions"])), float(str(row["seconds"]))
+        memory = float(str(row["kilobytes"])) / count
+        phases: dict[str, float] = row["phases"]  # type: ignore[assignment]
+        slowest = sorted(phases, key=lambda name: -phases[name])[:3]
+        told = ", ".join(f"{name} {phases[name]:.2f}" for name in slowest)
+        text.append(
+            f"| {row['graph']} | {count:,} | {row['kernels']} | {seconds:.2f} |"
+            f" {seconds / count * 1e6:.0f} | {memory:.1f} | {told} |"
+        )
+    return "\n".join(text) + "\n"
+
+
+def main() -> int:
+    """Measure all, or one; print, and write the page if asked."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--one", default="", help="GRAPH:COUNT, measured here, as JSON")
+    options.add_argument("--most", type=int, default=SIZES[-1])
+    options.add_argument("--limit", type=float, default=600.0, help="seconds per module")
+    options.add_argument("--write", action="store_true")
+    given = options.parse_args()
+    if given.one:
+        graph, count = given.one.split(":")
+        print(json.dumps(measure(graph, int(count))))
+        return 0
+    rows = []
+    for graph in GRAPHS:
+        for size in SIZES:
+            row = measure_apart(graph, size, given.limit) if size <= given.most else None
+            if row is not None:
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+    if given.write:
+        PAGE.write_text(page(rows), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
