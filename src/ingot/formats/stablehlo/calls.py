@@ -24,4 +24,8 @@ def call_computation(site: Site, called: Computation, operands: list[Instruction
 
 def call_function(site: Site, function: str) -> Results:
     """Add a call of the function `function` with the site's operands."""
-    return call_computation(site, site.conversion.function(function), site.operands)
+    conversion = site.conversion
+    if conversion.is_dynamic:
+        results = conversion.inline(site.scope, function, site.operands)
+        return results[0] if len(results) == 1 else results
+    return call_computation(site, conversion.function(function), site.operands)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ingot.formats.stablehlo.attributes import flags, integers, name, names, pairs, structure
 from ingot.formats.stablehlo.scope import Converter, Results, Site
+from ingot.formats.stablehlo.sizes import Sizes, sizes_of
 from ingot.hlo.opdef import find
 from ingot.hlo.opset.contraction import (
     ConvolutionAttributes,
@@ -19,6 +20,7 @@ from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
 from ingot.hlo.opset.random import AlgorithmAttributes, DistributionAttributes
 from ingot.hlo.opset.reduction import ReduceWindowAttributes, SelectAndScatterAttributes
+from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 
 
@@ -105,24 +107,23 @@ def _dimension_numbers(site: Site, key: str, count: int, default: int = 1) -> tu
 
 
 def window(
-    site: Site, sizes: tuple[int, ...], names_of: dict[str, str], reversal: tuple[bool, ...] = ()
+    site: Site,
+    sizes: tuple[int, ...],
+    names_of: dict[str, str],
+    reversal: tuple[bool, ...] = (),
+    padding: tuple[tuple[int, int], ...] | None = None,
 ) -> Window:
     """Return a window of `sizes`; `names_of` says the attributes of its other fields."""
     count = len(sizes)
     strides = _dimension_numbers(site, names_of["stride"], count)
     base = _dimension_numbers(site, names_of.get("base", ""), count)
     dilation = _dimension_numbers(site, names_of.get("window", ""), count)
-    padding = site.attributes.get("padding")
+    if padding is None:
+        padding = pairs(site.attributes.get("padding"), count)
     return tuple(
         WindowDimension(size, stride, low, high, spread, gap, backwards)
         for size, stride, (low, high), spread, gap, backwards in zip(
-            sizes,
-            strides,
-            pairs(padding, count),
-            base,
-            dilation,
-            reversal or (False,) * count,
-            strict=True,
+            sizes, strides, padding, base, dilation, reversal or (False,) * count, strict=True
         )
     )
 
@@ -137,7 +138,8 @@ def _labels(first: tuple[int, int], letters: str, spatial: list[int]) -> str:
     return "".join(text)
 
 
-def _convolution(site: Site) -> Results:
+def convolution(site: Site, padding: tuple[tuple[int, int], ...] | None = None) -> Results:
+    """Add a convolution; `padding` stands for the attribute where it is an operand."""
     numbers = structure(site.attributes["dimension_numbers"], "ConvDimensionNumbers")
     labels = ConvolutionLabels(
         _labels(
@@ -163,13 +165,13 @@ def _convolution(site: Site) -> Results:
     reversal = flags(given["window_reversal"]) if "window_reversal" in given else ()
     renames = {"stride": "window_strides", "base": "lhs_dilation", "window": "rhs_dilation"}
     attributes = ConvolutionAttributes(
-        window=window(site, sizes, renames, reversal),
+        window=window(site, sizes, renames, reversal, padding),
         dim_labels=str(labels),
         feature_group_count=given["feature_group_count"].value,
         batch_group_count=given["batch_group_count"].value,
         operand_precision=_precision(site),
     )
-    return site.emit(find("convolution"), site.operands[:2], attributes, site.shape)
+    return site.emit(find("convolution"), site.operands[:2], attributes, site.declared[0])
 
 
 # ---- windowed reductions
@@ -197,7 +199,7 @@ def _select_and_scatter(site: Site) -> Results:
 # ---- indexing
 
 
-def gather_attributes(site: Site, slice_sizes: tuple[int, ...]) -> GatherAttributes:
+def gather_attributes(site: Site, slice_sizes: Sizes) -> GatherAttributes:
     """Return the attributes of a gather of windows of `slice_sizes`."""
     numbers = structure(site.attributes["dimension_numbers"], "GatherDimensionNumbers")
     return GatherAttributes(
@@ -256,14 +258,19 @@ def _rng(site: Site) -> Results:
     distribution = f"rng_{name(site.attributes['rng_distribution']).lower()}"
     attributes = DistributionAttributes(distribution)
     # The third operand is the shape, which the result's type says too.
-    return site.emit(find("rng"), site.operands[:2], attributes, site.shape)
+    shape = site.declared[0]
+    if shape is None:
+        element = site.conversion.types.element(site.op.result.type)
+        sizes = sizes_of(site.operands[2])
+        shape = Shape.array(element, sizes) if sizes is not None else None
+    return site.emit(find("rng"), site.operands[:2], attributes, site.known(shape))
 
 
 CONVERTERS: dict[str, Converter] = {
     "stablehlo.compare": _compare,
     "stablehlo.dot_general": _dot_general,
     "stablehlo.dot": _dot,
-    "stablehlo.convolution": _convolution,
+    "stablehlo.convolution": convolution,
     "stablehlo.reduce_window": _reduce_window,
     "stablehlo.select_and_scatter": _select_and_scatter,
     "stablehlo.gather": _gather,

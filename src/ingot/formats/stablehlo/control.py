@@ -15,6 +15,7 @@ from ingot.formats.stablehlo.calls import call_function, results_of
 from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.conversion import packed
 from ingot.formats.stablehlo.scope import Captures, Converter, Results, Scope, Site
+from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
@@ -27,8 +28,9 @@ def _while(site: Site) -> Results:
     count = len(site.operands)
     captures = Captures(first=count)
     regions = site.op.regions
-    condition, (keep_going,) = conversion.state_region(site, regions[0], captures, "cond")
-    body, results = conversion.state_region(site, regions[1], captures, "body")
+    sizes = _invariant_sizes(site)
+    condition, (keep_going,) = conversion.state_region(site, regions[0], captures, "cond", sizes)
+    body, results = conversion.state_region(site, regions[1], captures, "body", sizes)
     state = site.tuple_of([*site.operands, *captures.values])
     for scope in (condition, body):
         _give_state(scope, state.shape)
@@ -41,6 +43,22 @@ def _while(site: Site) -> Results:
     attributes = WhileAttributes(condition.computation, body.computation)
     made = site.emit(find("while"), (state,), attributes, state.shape)
     return [site.scope.element(made, n, site.operands[n].shape) for n in range(count)]
+
+
+def _invariant_sizes(site: Site) -> dict[int, Instruction]:
+    """Return the operands that are sizes and that the loop does not change, by number.
+
+    The body's shapes may depend on them, so the regions compute them from the outer values.
+    """
+    if not site.conversion.is_dynamic:
+        return {}
+    block = site.op.regions[1].blocks[0]
+    returned = list(block.operations)[-1].operands
+    return {
+        number: operand
+        for number, operand in enumerate(site.operands)
+        if returned[number] == block.arguments[number] and sizes_of(operand) is not None
+    }
 
 
 def _give_state(scope: Scope, shape: Shape) -> None:

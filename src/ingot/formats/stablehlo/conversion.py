@@ -8,15 +8,19 @@ Invariant: the computations of the module are in callee-first order, and every n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import shardy
 from ingot.formats.stablehlo.locations import Locations
 from ingot.formats.stablehlo.mesh_shardings import Mesh
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
+from ingot.formats.stablehlo.sizes import Size
 from ingot.formats.stablehlo.table import converters
 from ingot.formats.stablehlo.types import Types
+from ingot.hlo import dim
 from ingot.hlo.computation import Computation, unique_name
+from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
@@ -35,19 +39,23 @@ class Conversion:
         module: what is being made.
         types: shapes by MLIR type.
         locations: metadata by MLIR location.
-        reducers: one-op reducers that are already there, by what they do.
-        rewritten: computations of ops that MLIR's passes rewrote, by op, types and attributes.
-        keep_alive: MLIR modules whose values are in use.
+        equal: symbolic sizes that are known to be others.
+        is_dynamic: whether the entry has arguments of open sizes; calls are then put in place,
+        since a function's sizes follow from its operands. reducers: one-op reducers that are
+        already there, by what they do. rewritten: computations of ops that MLIR's passes rewrote,
+        by op, types and attributes. keep_alive: MLIR modules whose values are in use.
     """
 
-    def __init__(self, mlir_module: Any) -> None:
+    def __init__(self, mlir_module: Any, equal: Mapping[str, Size] | None = None) -> None:
         self.mlir_module = mlir_module
+        self.equal = equal or {}
         self.module = Module(_name(mlir_module))
         self.types = Types()
         self.locations = Locations()
         self.reducers: dict[Any, Computation] = {}
         self.rewritten: dict[Any, Computation] = {}
         self.keep_alive: list[Any] = []
+        self.is_dynamic = False
         self._table = converters()
         self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation | None] = {}
@@ -127,18 +135,30 @@ class Conversion:
         return self.keep(scope.computation, packed(scope, results))
 
     def add_parameters(self, scope: Scope, block: Any) -> None:
-        """Add one parameter per block argument."""
+        """Add one parameter per block argument; open sizes are symbols of their own."""
         definition = find("parameter")
         for number, argument in enumerate(block.arguments):
-            shape = self.types.shape(argument.type)
-            if shape is None:
-                raise UnsupportedError(
-                    f"argument {number} of {scope.computation.name} is {argument.type}: "
-                    "its sizes are not known",
-                    code="INGOT0352",
-                )
+            shape = self.types.shape(argument.type) or self._symbolic(number, argument.type)
             made = scope.insert(definition, (), shape, definition.attributes(number))
             scope.values[argument] = made
+
+    def _symbolic(self, number: int, mlir_type: Any) -> Shape:
+        """Return the shape of argument `number` of the entry, whose type leaves sizes open."""
+        self.is_dynamic = True
+        dims: list[Size] = []
+        for place, size in enumerate(self.types.sizes(mlir_type)):
+            found: Size = Dim.symbol(f"d{number}_{place}") if size is None else size
+            while isinstance(found, Dim) and any(name in self.equal for name in found.symbols):
+                found = dim.substitute(found, self.equal)
+            dims.append(found)
+        return Shape.array(self.types.element(mlir_type), tuple(dims))
+
+    def inline(self, scope: Scope, name: str, operands: list[Instruction]) -> list[Instruction]:
+        """Put the body of the function `name` in place of a call; its results."""
+        block = self._functions[name].regions[0].blocks[0]
+        inner = Scope(self, scope.computation)
+        inner.values.update(zip(block.arguments, operands, strict=True))
+        return self.convert_block(inner, block)
 
     # ---- blocks
 
@@ -186,20 +206,32 @@ class Conversion:
         return made
 
     def state_region(
-        self, site: Site, region: Any, captures: Captures, name: str
+        self,
+        site: Site,
+        region: Any,
+        captures: Captures,
+        name: str,
+        outer: Mapping[int, Instruction] | None = None,
     ) -> tuple[Scope, list[Instruction]]:
         """Convert a region of control flow, whose one parameter is the tuple of its state.
 
         The tuple holds the block's arguments, then the captured values; its shape, and the root,
-        are set by the caller when every region of the op is converted.
+        are set by the caller when every region of the op is converted. Arguments in `outer` are
+        the same value of the enclosing scope each time.
         """
         block = region.blocks[0]
         scope = Scope(self, self.new_computation(name), site.scope, captures)
         parameter = find("parameter")
-        shapes = tuple(site.known(self.types.shape(a.type)) for a in block.arguments)
+        shapes = tuple(
+            self.types.shape(argument.type) or operand.shape
+            for argument, operand in zip(block.arguments, site.operands, strict=False)
+        )
         scope.state = scope.insert(parameter, (), Shape.tuple(shapes), parameter.attributes(0))
         for number, (argument, shape) in enumerate(zip(block.arguments, shapes, strict=True)):
-            scope.values[argument] = scope.element(scope.state, number, shape)
+            if outer is not None and number in outer:
+                scope.values[argument] = scope.bring_in(outer[number])
+            else:
+                scope.values[argument] = scope.element(scope.state, number, shape)
         return scope, self.convert_block(scope, block)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def _grid(mesh: Mesh, used: list[Part]) -> list[Part]:
             if axis == name:
                 cuts |= {before, before * part}
         edges = sorted(cuts)
-        pieces = [(name, low, high // low) for low, high in zip(edges, edges[1:], strict=False)]
+        pieces = [(name, low, high // low) for low, high in pairwise(edges)]
         grid += pieces or [(name, 1, size)]
     return grid
 

@@ -16,6 +16,7 @@ from typing import Any
 from ingot.formats.stablehlo.binding import parse_mlir
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
+from ingot.formats.stablehlo.sizes import Equal, Size
 from ingot.hlo.module import Alias, Module
 from ingot.support.collector import collector_paused
 
@@ -39,16 +40,25 @@ def parse_stablehlo(data: str | bytes) -> Module:
 
 def convert_module(mlir_module: Any) -> Module:
     """Return the HLO of an MLIR module that is already read."""
+    equal: dict[str, Size] = {}
     with collector_paused(), mlir_module.context:
-        conversion = Conversion(mlir_module)
-        module, entry = conversion.module, conversion.entry()
-        module.set_entry(conversion.function(entry.attributes["sym_name"].value))
-        for name, (header, default) in _HEADER.items():
-            attributes = mlir_module.operation.attributes
-            if name in attributes and attributes[name].value != default:
-                module.extra[header] = str(attributes[name].value)
-        _read_parameters(conversion, entry)
-        _read_results(conversion, entry)
+        while True:
+            try:
+                return _convert(Conversion(mlir_module, equal), mlir_module)
+            except Equal as found:
+                # One symbol less each time.
+                equal[found.symbol] = found.size
+
+
+def _convert(conversion: Conversion, mlir_module: Any) -> Module:
+    module, entry = conversion.module, conversion.entry()
+    module.set_entry(conversion.function(entry.attributes["sym_name"].value))
+    for name, (header, default) in _HEADER.items():
+        attributes = mlir_module.operation.attributes
+        if name in attributes and attributes[name].value != default:
+            module.extra[header] = str(attributes[name].value)
+    _read_parameters(conversion, entry)
+    _read_results(conversion, entry)
     return module
 
 

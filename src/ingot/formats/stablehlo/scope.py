@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ingot.formats.stablehlo.sizes import equate_operands, sizes_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import NO_ATTRIBUTES, OpDef, find
+from ingot.hlo.opdef import NO_ATTRIBUTES, OpDef, OpView, Trait, find
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
 
 if TYPE_CHECKING:
     from ingot.formats.stablehlo.conversion import Conversion
@@ -108,6 +109,9 @@ class Scope:
         if value.opcode == "broadcast" and value.operands[0].opcode in _COPIED:
             operand = self.bring_in(value.operands[0])
             return self.computation.copy_of(value, (operand,))
+        if self.conversion.is_dynamic and sizes_of(value) is not None:
+            # Computed again, so that the region's own shapes may depend on it.
+            return self.computation.copy_of(value, [self.bring_in(o) for o in value.operands])
         if self.captures is None or self.state is None:
             raise UnsupportedError(
                 f"a region of {self.computation.name} uses %{value.name} of the block around it",
@@ -173,17 +177,21 @@ class Site:
 
     # ---- shapes
 
+    @cached_property
+    def declared(self) -> tuple[Shape | None, ...]:
+        """The shapes of the results that MLIR's types say; None where they leave a size open."""
+        types = self.conversion.types
+        return tuple(types.shape(result.type) for result in self.op.results)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the results, which MLIR's types must say."""
+        return tuple(self.known(shape) for shape in self.declared)
+
     @property
     def shape(self) -> Shape:
-        """The shape of the only result; an error when MLIR's type leaves a size open."""
-        return self.shapes[0]
-
-    @cached_property
-    def shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the results."""
-        types = self.conversion.types
-        found = tuple(types.shape(result.type) for result in self.op.results)
-        return tuple(self.known(shape) for shape in found)
+        """The shape of the first result, which MLIR's type must say."""
+        return self.known(self.declared[0])
 
     def known(self, shape: Shape | None) -> Shape:
         """Return a shape that must be known."""
@@ -191,20 +199,44 @@ class Site:
             raise self.unsupported("its result has sizes that nothing says ('?')")
         return shape
 
+    def result_shape(self) -> Shape | None:
+        """Return the shape of an HLO instruction that gives all results; None: to be inferred."""
+        declared = self.declared
+        if len(declared) == 1:
+            return declared[0]
+        known = tuple(shape for shape in declared if shape is not None)
+        return Shape.tuple(known) if len(known) == len(declared) else None
+
+    def _inferred(
+        self, definition: OpDef, operands: Sequence[Instruction], attributes: Any
+    ) -> Shape:
+        """Return the shape of an instruction whose MLIR type leaves sizes open."""
+        shapes = tuple(operand.shape for operand in operands)
+        equate_operands(definition.traits, shapes)
+        if definition.has(Trait.ELEMENTWISE) and definition.has(Trait.NEEDS_SHAPE):
+            element = self.conversion.types.element(self.op.result.type)
+            return shapes[0].with_dtype(element)
+        try:
+            return definition.infer(OpView(definition.name, shapes, attributes))
+        except VerifyError as error:
+            raise self.unsupported(error.diagnostic.message) from error
+
     # ---- instructions
 
     def add(self, definition: OpDef, attributes: Any = NO_ATTRIBUTES) -> Instruction:
         """Add one instruction of the site's operands and result shape."""
-        return self.emit(definition, self.operands, attributes, self.shape)
+        return self.emit(definition, self.operands, attributes, self.declared[0])
 
     def emit(
         self,
         definition: OpDef,
         operands: Sequence[Instruction],
         attributes: Any,
-        shape: Shape,
+        shape: Shape | None,
     ) -> Instruction:
-        """Add one instruction with the site's metadata."""
+        """Add one instruction with the site's metadata; a shape of None is inferred."""
+        if shape is None:
+            shape = self._inferred(definition, operands, attributes)
         made = self.scope.insert(definition, operands, shape, attributes)
         made.metadata = self.conversion.locations.metadata(self.op.location)
         return made
@@ -218,15 +250,10 @@ class Site:
         """Return the op's results: `made`, or its elements when the op has several (or none)."""
         if not made.shape.is_tuple:
             return made
-        if len(self.op.results) == 1 and self.shapes[0].is_tuple:
+        if len(self.op.results) == 1 and self.shape.is_tuple:
             return made
         element = self.scope.element
         return [element(made, n, part) for n, part in enumerate(made.shape.elements)]
-
-    def result_shape(self) -> Shape:
-        """Return the shape of an HLO instruction that gives all results at once."""
-        shapes = self.shapes
-        return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
 
     # ---- errors
 

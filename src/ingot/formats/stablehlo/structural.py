@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot.formats.stablehlo.attributes import structure
+from ingot.formats.stablehlo.attributes import integers, structure
 from ingot.formats.stablehlo.composites import native
+from ingot.formats.stablehlo.dynamic import shape_assertion
 from ingot.formats.stablehlo.scope import Converter, Results, Site
+from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import set_config
 from ingot.hlo.opdef import find
@@ -29,6 +31,8 @@ def _custom_call(site: Site) -> Results:
     found = native(site, target, _mhlo_attributes(given)) if target.startswith("mhlo.") else None
     if found is not None:
         return found
+    if target == "shape_assertion":
+        return shape_assertion(site)
     version = given["api_version"].value if "api_version" in given else 1
     side_effect = "has_side_effect" in given and given["has_side_effect"].value
     attributes = CustomCallAttributes(
@@ -89,13 +93,27 @@ def _operand_layouts(site: Site) -> str:
 
 
 def _result_shape(site: Site) -> Shape:
-    shape = site.result_shape()
+    shape = _given_shape(site)
     if "result_layouts" not in site.attributes:
         return shape
     layouts = _layouts(site.attributes["result_layouts"])
     parts = shape.elements if shape.is_tuple else (shape,)
     given = tuple(_with_layout(part, one) for part, one in zip(parts, layouts, strict=True))
     return Shape.tuple(given) if shape.is_tuple else given[0]
+
+
+def _given_shape(site: Site) -> Shape:
+    """Return the result shape: of MLIR's types, or of the operands that the call names for it."""
+    if "indices_of_shape_operands" not in site.attributes:
+        return site.known(site.result_shape())
+    shapes: list[Shape] = []
+    places = integers(site.attributes["indices_of_shape_operands"])
+    for place, result, declared in zip(places, site.op.results, site.declared, strict=True):
+        sizes = sizes_of(site.operands[place])
+        if declared is None and sizes is not None:
+            declared = Shape.array(site.conversion.types.element(result.type), sizes)
+        shapes.append(site.known(declared))
+    return shapes[0] if len(shapes) == 1 else Shape.tuple(tuple(shapes))
 
 
 def _aliases(given: Any) -> str:

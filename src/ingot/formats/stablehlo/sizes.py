@@ -1,0 +1,144 @@
+"""Sizes that a program computes: which symbolic size an integer instruction's value is.
+
+StableHLO says computed sizes as operands (`dynamic_reshape %x, %sizes`); the IR has them in the
+shape. The value of such an operand is followed back through arithmetic to `get-dimension-size` and
+constants, which gives one size per element.
+
+Two sizes that must be equal (operands of an elementwise op, or what a shape assertion compares) but
+are not by their form make one symbol be the other's value: `Equal` carries that to `parse`, which
+converts the module again with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+from ingot.hlo.shape import Shape
+
+Size = int | Dim
+Sizes = tuple[Size, ...]
+# Constants of more elements are not sizes.
+_MOST = 64
+
+
+class Equal(Exception):  # noqa: N818 - no error: it asks for another conversion
+    """Two sizes are equal: `symbol` stands for `size`."""
+
+    def __init__(self, symbol: str, size: Size) -> None:
+        super().__init__(f"{symbol} = {size}")
+        self.symbol = symbol
+        self.size = size
+
+
+def equate(left: Size, right: Size) -> None:
+    """Raise `Equal` when two sizes of different form can be made one by naming a symbol."""
+    if left == right:
+        return
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Dim) and one.is_symbol and one.text not in dim.symbols_of((other,)):
+            raise Equal(one.text, other)
+
+
+def equate_operands(opcode_traits: frozenset[Trait], shapes: tuple[Shape, ...]) -> None:
+    """Let the operands of an elementwise op have one shape."""
+    if Trait.ELEMENTWISE not in opcode_traits:
+        return
+    ranked = [shape for shape in shapes if shape.dims]
+    for shape in ranked[1:]:
+        for left, right in zip(ranked[0].dims, shape.dims, strict=False):
+            equate(left, right)
+
+
+def sizes_of(value: Instruction) -> Sizes | None:
+    """Return what an integer instruction's elements are, in order; None when it is not known."""
+    shape = value.shape
+    if not shape.is_array or not shape.dtype.is_integer:
+        return None
+    count = shape.size
+    if not isinstance(count, int) or count > _MOST:
+        return None
+    rule = _RULES.get(value.opcode)
+    return rule(value) if rule is not None else None
+
+
+def _constant(value: Instruction) -> Sizes:
+    numbers: list[int] = value.attributes.literal.value.reshape(-1).tolist()
+    return tuple(numbers)
+
+
+def _dimension(value: Instruction) -> Sizes:
+    (place,) = value.attributes.dimensions
+    return (value.operands[0].shape.dims[place],)
+
+
+def _same(value: Instruction) -> Sizes | None:
+    return sizes_of(value.operands[0])
+
+
+def _broadcast(value: Instruction) -> Sizes | None:
+    found = sizes_of(value.operands[0])
+    return found * value.shape.static_dims[0] if found and value.shape.rank == 1 else found
+
+
+def _concatenate(value: Instruction) -> Sizes | None:
+    parts = [sizes_of(operand) for operand in value.operands]
+    known = [part for part in parts if part is not None]
+    return sum(known, ()) if len(known) == len(parts) else None
+
+
+def _slice(value: Instruction) -> Sizes | None:
+    found = sizes_of(value.operands[0])
+    if found is None or value.shape.rank != 1:
+        return None
+    ((start, limit, stride),) = value.attributes.slice
+    return found[start:limit:stride]
+
+
+def _arithmetic(combine: Callable[[Size, Size], Size]) -> Callable[[Instruction], Sizes | None]:
+    def rule(value: Instruction) -> Sizes | None:
+        left, right = (sizes_of(operand) for operand in value.operands)
+        if left is None or right is None:
+            return None
+        return tuple(combine(one, other) for one, other in zip(left, right, strict=True))
+
+    return rule
+
+
+def _divided(value: Instruction) -> Sizes | None:
+    """Division truncates and sizes floor: the same where nothing is negative."""
+    left, right = (sizes_of(operand) for operand in value.operands)
+    if left is None or right is None:
+        return None
+    if not all(dim.never_negative(size) for size in (*left, *right)) or 0 in right:
+        return None
+    combine = dim.floordiv if value.opcode == "divide" else dim.mod
+    return tuple(combine(one, other) for one, other in zip(left, right, strict=True))
+
+
+def _negated(value: Instruction) -> Sizes | None:
+    found = sizes_of(value.operands[0])
+    return tuple(-size for size in found) if found is not None else None
+
+
+_RULES: dict[str, Callable[[Instruction], Sizes | None]] = {
+    "constant": _constant,
+    "get-dimension-size": _dimension,
+    "convert": _same,
+    "copy": _same,
+    "reshape": _same,
+    "broadcast": _broadcast,
+    "concatenate": _concatenate,
+    "slice": _slice,
+    "add": _arithmetic(lambda left, right: left + right),
+    "subtract": _arithmetic(lambda left, right: left - right),
+    "multiply": _arithmetic(lambda left, right: left * right),
+    "maximum": _arithmetic(dim.maximum),
+    "minimum": _arithmetic(dim.minimum),
+    "divide": _divided,
+    "remainder": _divided,
+    "negate": _negated,
+}
