@@ -89,6 +89,8 @@ def _infer_scaled(view: OpView) -> Shape:
     given: DotAttributes = view.attributes
     lhs, rhs = _check("scaled_dot", view, ())
     for operand, scale in ((lhs, view.operands[2]), (rhs, view.operands[3])):
+        real = not (operand.dtype.is_complex or scale.dtype.is_complex)
+        require(real, "scaled_dot_i1", f"scaled-dot of {operand} with scale {scale}")
         # A scalar scale stands for the whole operand.
         fits = not scale.dims or (
             scale.rank == operand.rank

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import F32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import RaggedDotAttributes
@@ -96,6 +96,8 @@ def _masked(
     after = build.compare(row, build.broadcast_to(starts, dims, (0,)), direction="GE")
     before = build.compare(row, build.broadcast_to(limits, dims, (0,)), direction="LT")
     copies = build.broadcast_to(lhs, dims)
+    if copies.shape.dtype.name == "f8e8m0fnu":
+        copies = build.convert_to(copies, F32)  # the type has no zero
     return build.select(build.and_(after, before), copies, build.full(0, copies.shape))
 
 
