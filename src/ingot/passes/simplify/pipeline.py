@@ -31,6 +31,7 @@ from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
+from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
@@ -53,6 +54,7 @@ FIXED_POINT = FixedPoint(
 EXPANSION = Pipeline(
     "expansion",
     (
+        Defuser(),
         RUNTIME_OPS,
         ShardingRemover(),
         LinalgExpander(),
@@ -85,6 +87,7 @@ DOTS = FixedPoint(
 SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 
 ORDER = (
+    Order("defuser", "sharding-remover", "passes look for ops, not inside of fusions"),
     Order(
         "rng-bit-generator-expander",
         "algsimp",

@@ -1,0 +1,47 @@
+"""defuser: replaces fusions that a module came with by what they compute.
+
+XLA's dumps after its optimizations have fusions that its own emitters need; here other ones are
+decided. Runs first, so that every pass sees plain ops.
+
+Source: xla/service/defuser.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.inline import replace_by_call
+
+
+@dataclass(frozen=True, slots=True)
+class Defuser(Pass):
+    """Replaces every fusion by the body of its computation."""
+
+    name: ClassVar[str] = "defuser"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline in every reachable computation, callees first, so that nothing nests."""
+        changed = False
+        for computation in module.post_order():
+            fusions = {i for i in computation.instructions if i.opcode == "fusion"}
+            if fusions:
+                _free(computation, fusions)
+                changed = True
+            for fusion in [i for i in computation.instructions if i in fusions]:
+                replace_by_call(fusion, fusion.attributes.calls, fusion.operands)
+        return changed
+
+
+def _free(computation: Computation, fusions: set[Instruction]) -> None:
+    """Forget control dependencies of fusions: they ordered uses of buffers that are gone."""
+    for instruction in computation.instructions:
+        if instruction in fusions:
+            instruction.control_predecessors = ()
+        elif fusions.intersection(instruction.control_predecessors):
+            kept = (p for p in instruction.control_predecessors if p not in fusions)
+            instruction.control_predecessors = tuple(kept)
