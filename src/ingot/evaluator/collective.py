@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,10 @@ def _joined(op: Instruction, values: Sequence[Any]) -> Value:
 def _folded(computation: Computation, parts: list[Array], context: Context) -> Array:
     """Return the parts combined, in the group's order."""
     if is_float_sum(computation):
-        total = np.sum([part.astype(np.float64) for part in parts], axis=0)
+        # Not `np.sum`, which begins with +0.
+        total = reduce(np.add, [part.astype(np.float64) for part in parts])
         return rounded(total, computation.root.shape.dtype)
-    result = parts[0]
-    for part in parts[1:]:
-        (result,) = apply(computation, [result, part], context)
-    return result
+    return reduce(lambda left, right: apply(computation, [left, right], context)[0], parts)
 
 
 @evaluates("all-reduce", "all-reduce-start")
