@@ -20,6 +20,11 @@ API_MAJOR = 0
 API_MINOR = 91
 """jaxlib asks for shardings of executables from 91 on; nothing else changed since 90."""
 
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 STRUCTS = """
 PJRT_Extension_Base: struct_size:i64 type:i32 next
 PJRT_Api_Version: struct_size:i64 extension_start major_version:i32 minor_version:i32
@@ -239,7 +244,7 @@ PJRT_Shardings_PJRT_Executable_OutputShardings: executable num_outputs:i64 shard
 """
 """What each function takes: a pointer to these fields."""
 
-API = """
+API = _words("""
 PJRT_Error_Destroy PJRT_Error_Message PJRT_Error_GetCode PJRT_Plugin_Initialize
 PJRT_Plugin_Attributes PJRT_Event_Destroy PJRT_Event_IsReady PJRT_Event_Error PJRT_Event_Await
 PJRT_Event_OnReady PJRT_Client_Create PJRT_Client_Destroy PJRT_Client_PlatformName
@@ -287,19 +292,19 @@ PJRT_AsyncHostToDeviceTransferManager_TransferLiteral PJRT_Buffer_CopyRawToHostF
 PJRT_Device_PoisonExecution PJRT_Device_CreateAsyncTrackingEvent PJRT_AsyncTrackingEvent_Destroy
 PJRT_Executable_GetCompileOptions PJRT_Buffer_DonateWithControlDependency PJRT_Event_Create
 PJRT_Event_Set
-""".split()
+""")
 """The functions in the order of struct PJRT_Api."""
 
 EXTENSIONS = {
-    4: """
+    4: _words("""
         PJRT_Layouts_MemoryLayout_Destroy PJRT_Layouts_MemoryLayout_Serialize
         PJRT_Layouts_PJRT_Client_GetDefaultLayout PJRT_Layouts_PJRT_Buffer_MemoryLayout
         PJRT_Layouts_PJRT_Topology_GetDefaultLayout PJRT_Layouts_PJRT_Executable_GetOutputLayouts
-        """.split(),
-    19: """
+    """),
+    19: _words("""
         PJRT_Shardings_PJRT_Executable_ParameterShardings
         PJRT_Shardings_PJRT_Executable_OutputShardings
-        """.split(),
+    """),
 }
 """The functions of each extension (by PJRT_Extension_Type) in the order of its struct."""
 
@@ -325,9 +330,7 @@ def records() -> dict[str, Record]:
     """Return the record of every struct; those of arguments by their function's name."""
     head = [Field("struct_size", "i64"), Field("extension_start", "ptr")]
     arguments = {name: [*head, *fields] for name, fields in _rows(ARGUMENTS).items()}
-    return {
-        name: Record(name, *fields) for name, fields in {**_rows(STRUCTS), **arguments}.items()
-    }
+    return {name: Record(name, *fields) for name, fields in {**_rows(STRUCTS), **arguments}.items()}
 
 
 def record(name: str) -> Record:
@@ -340,10 +343,10 @@ def record(name: str) -> Record:
     return records()[name]
 
 
-_TYPE_NAMES = """
+_TYPE_NAMES = _words("""
 invalid pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64 bf16 c64 c128 f8e5m2 f8e4m3fn f8e4m3b11fnuz
 f8e5m2fnuz f8e4m3fnuz s4 u4 token s2 u2 f8e4m3 f8e3m4 f8e8m0fnu f4e2m1fn s1 u1
-""".split()
+""")
 
 TYPE_NAMES: dict[int, str] = dict(enumerate(_TYPE_NAMES))
 """PJRT_Buffer_Type to the name in HLO text."""

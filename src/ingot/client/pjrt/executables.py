@@ -16,6 +16,7 @@ from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
 from ingot.client.pjrt.c_api import TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions, write_device_assignment
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.hot_transfer import element_bytes
 from ingot.client.pjrt.objects import Client, Device
@@ -29,6 +30,7 @@ from ingot.client.pjrt.records import (
     QUEUED,
 )
 from ingot.hlo.module import Module
+from ingot.passes.spmd.manual import Partitioned
 from ingot.runtime.native import native_runtime
 from ingot.support.diagnostics import UnsupportedError
 
@@ -63,13 +65,19 @@ class LoadedExecutable(Handle):
     """A compiled program on the devices of a client."""
 
     def __init__(
-        self, client: Client, source: Source, module: Module, executable: Executable
+        self,
+        client: Client,
+        source: Source,
+        module: Module,
+        division: Partitioned,
+        executable: Executable,
     ) -> None:
-        """Fill the record of `executable`, compiled from `module`."""
+        """Fill the record of `executable`, compiled from `module`, which is divided so."""
         super().__init__(EXECUTABLE)
         self.client = client
         self.source = source
         self.executable = executable
+        self.division = division
         self.devices = _devices(client, source.options)
         info = executable.artifact.info
         self.set(
@@ -90,6 +98,16 @@ class LoadedExecutable(Handle):
         self.set_text("assignment", write_device_assignment(source.options))
         self.set_text("options", source.options.source)
         self.set_attributes("properties", self.cost_properties())
+
+    def check_call(self, num_devices: int, num_arguments: int) -> None:
+        """Raise PjrtError if an execution has another number of devices or arguments."""
+        wanted = (self.source.options.count, len(self.executable.artifact.info.params))
+        if (num_devices, num_arguments) != wanted:
+            raise PjrtError(
+                INVALID_ARGUMENT,
+                f"the program runs on {wanted[0]} devices with {wanted[1]} arguments, not on "
+                f"{num_devices} with {num_arguments}",
+            )
 
     @property
     def code_bytes(self) -> int:
@@ -215,5 +233,3 @@ def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
     donors = _DONOR.findall(module.extra.get("buffer_donor", ""))
     aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
     return frozenset([*map(int, donors), *aliased, *(item.parameter for item in module.aliases)])
-
-

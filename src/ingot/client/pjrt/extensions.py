@@ -7,12 +7,16 @@ Source: pjrt_c_api_layouts_extension.h.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import Handle, lookup
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.protobuf import write_fields
 from ingot.client.pjrt.records import BUFFER
+from ingot.passes.spmd.sharding import Sharding
 from ingot.runtime.layout import Field, Record
 
 _LAYOUT = Record("IngotPjrtLayout", Field("text", "ptr"), Field("text_size", "i64"))
@@ -68,12 +72,27 @@ class ExtensionSlots:
         args.layouts = executable.keep_words([self._layout(len(row.dims)) for row in outputs])
 
     def parameter_shardings(self, args: Any) -> None:
-        """PJRT_Shardings_PJRT_Executable_ParameterShardings: nothing said."""
-        args.num_parameters = args.shardings = args.sharding_sizes = 0
+        """PJRT_Shardings_PJRT_Executable_ParameterShardings."""
+        executable = lookup(args.executable, LoadedExecutable)
+        found = executable.division.parameters
+        args.num_parameters, *places = self._shardings(executable, found)
+        args.shardings, args.sharding_sizes = places
 
     def output_shardings(self, args: Any) -> None:
-        """PJRT_Shardings_PJRT_Executable_OutputShardings: nothing said."""
-        args.num_outputs = args.shardings = args.sharding_sizes = 0
+        """PJRT_Shardings_PJRT_Executable_OutputShardings."""
+        executable = lookup(args.executable, LoadedExecutable)
+        args.num_outputs, *places = self._shardings(executable, executable.division.results)
+        args.shardings, args.sharding_sizes = places
+
+    def _shardings(
+        self, executable: LoadedExecutable, shardings: Sequence[Sharding]
+    ) -> tuple[int, int, int]:
+        """Return count, texts and sizes; nothing is said of one device, or of no values."""
+        if len(executable.devices) == 1 or not shardings:
+            return 0, 0, 0
+        data = [write_sharding(sharding) for sharding in shardings]
+        texts = executable.keep_words([executable.keep_bytes(item) for item in data])
+        return len(data), texts, executable.keep_words([len(item) for item in data])
 
     def table(self) -> dict[str, Any]:
         """Return the functions by the name of their slot."""
@@ -87,3 +106,18 @@ class ExtensionSlots:
             "PJRT_Shardings_PJRT_Executable_ParameterShardings": self.parameter_shardings,
             "PJRT_Shardings_PJRT_Executable_OutputShardings": self.output_shardings,
         }
+
+
+_REPLICATED, _OTHER = 0, 3
+
+
+def write_sharding(sharding: Sharding) -> bytes:
+    """Return the OpSharding proto (xla/xla_data.proto)."""
+    if sharding.is_replicated:
+        return write_fields([(1, _REPLICATED)])
+    count = len(sharding.parts)
+    copies = count // math.prod(sharding.tiles)
+    tiles = (*sharding.tiles, copies) if copies > 1 else sharding.tiles
+    devices = sorted(range(count), key=lambda device: (sharding.parts[device], device))
+    rows: list[tuple[int, int | list[int] | tuple[int, ...]]] = [(1, _OTHER), (3, tiles)]
+    return write_fields([*rows, (4, devices), *([(6, 1)] if copies > 1 else [])])

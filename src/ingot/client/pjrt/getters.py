@@ -36,9 +36,7 @@ _RECORDS: dict[str, tuple[str, Record]] = {
 
 _PLATFORM = "platform_name platform_name_size"
 _VERSION = "platform_version platform_version_size"
-_FINGERPRINT = (
-    "executable_fingerprint=fingerprint executable_fingerprint_size=fingerprint_size"
-)
+_FINGERPRINT = "executable_fingerprint=fingerprint executable_fingerprint_size=fingerprint_size"
 
 GETTERS: dict[str, str] = {
     "PJRT_Error_Message": "message message_size",
@@ -91,9 +89,7 @@ GETTERS: dict[str, str] = {
     "PJRT_LoadedExecutable_Fingerprint": _FINGERPRINT,
     "PJRT_Executable_GetCostAnalysis": "properties num_properties",
     "PJRT_Executable_OutputElementTypes": "output_types num_output_types=num_outputs",
-    "PJRT_Executable_OutputDimensions": (
-        "num_outputs dims=output_dims dim_sizes=output_ranks"
-    ),
+    "PJRT_Executable_OutputDimensions": ("num_outputs dims=output_dims dim_sizes=output_ranks"),
     "PJRT_Executable_OutputMemoryKinds": "num_outputs memory_kinds memory_kind_sizes",
     "PJRT_LoadedExecutable_AddressableDevices": (
         "addressable_devices=devices num_addressable_devices=num_devices"

@@ -60,6 +60,7 @@ def emit_events(module: ModuleBuilder) -> EventFunctions:
     _emit_error_slots(module, functions)
     _emit_event_slots(module, functions)
     _emit_on_ready(module)
+    _emit_retain(module)
     return functions
 
 
@@ -112,6 +113,13 @@ def _emit_new(module: ModuleBuilder) -> FunctionRef:
     EVENT.store(f, event, "references", f.const(I64, 1))
     f.ret(event)
     return f.reference
+
+
+def _emit_retain(module: ModuleBuilder) -> None:
+    """`void (ptr event)`: add a reference."""
+    f = module.function("ingot_pjrt_event_retain", VOID, [("event", PTR)])
+    add_reference(f, f.params[0])
+    f.ret()
 
 
 def _emit_release(module: ModuleBuilder, release_error: FunctionRef) -> FunctionRef:

@@ -70,8 +70,8 @@ LAUNCH_PARAMETERS: list[tuple[str, Type]] = [
     *(("executable", PTR), ("program", PTR), ("arguments", PTR), ("results", PTR)),
     *(("options", PTR), ("device", PTR), ("mode", I32), ("complete", PTR)),
 ]
-"""Of `ingot_pjrt_launch`: `arguments` and `results` are PJRT_Buffer*[], `complete` is where an event
-for the end goes, or null."""
+"""Of `ingot_pjrt_launch`: `arguments` and `results` are PJRT_Buffer*[], `complete` is where an
+event for the end goes, or null."""
 
 
 def emit_execute(

@@ -141,7 +141,9 @@ class _FromHost:
         """Return a storage with the host's data, and tell when the host's memory is free."""
         f, slot = self.f, self.slot
         data = slot.get("data")
-        allowed = f.icmp("sge", slot.get("host_buffer_semantics"), f.const(I32, _ZERO_COPY_SEMANTICS))
+        allowed = f.icmp(
+            "sge", slot.get("host_buffer_semantics"), f.const(I32, _ZERO_COPY_SEMANTICS)
+        )
         rest = f.and_(f.ptrtoint(data), f.const(I64, _ZERO_COPY_ALIGNMENT - 1))
         aligned = f.icmp("eq", rest, f.const(I64, 0))
         large = f.icmp("sge", size, f.const(I64, _ZERO_COPY_FROM_BYTES))
@@ -166,7 +168,9 @@ class _FromHost:
         return f.if_(f.and_(f.and_(allowed, aligned), large), in_place, copy)[0]
 
 
-def _emit_copy(module: ModuleBuilder, events: EventFunctions, worker: WorkerFunctions) -> FunctionRef:
+def _emit_copy(
+    module: ModuleBuilder, events: EventFunctions, worker: WorkerFunctions
+) -> FunctionRef:
     """`ptr (device, source, offset, bytes, target, target_storage)`: copy, now or as a job.
 
     Returns an event; `target_storage` is null where the target is the host's own memory.

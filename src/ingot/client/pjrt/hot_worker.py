@@ -247,4 +247,3 @@ def _emit_push(module: ModuleBuilder, start: FunctionRef) -> FunctionRef:
     emit_futex_wake(f, queued, f.const(I32, 1))
     f.ret()
     return f.reference
-

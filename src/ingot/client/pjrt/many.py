@@ -2,7 +2,7 @@
 
 Every part has its own copies of the program's and the runtime's records, with its replica, its
 partition and the rendezvous of this execution. Invariant: the copies live until the last part is
-done.
+done; when a part cannot even be queued, those that wait for it are told to give up.
 """
 
 from __future__ import annotations
@@ -10,32 +10,89 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
-from ingot.client.pjrt.handles import lookup, read_words
+from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import QUEUED
+from ingot.client.pjrt.records import EVENT, QUEUED
+from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.records import PROGRAM, RUNTIME
 
 
-class Part:
+class _Part:
     """One device's records of an execution."""
 
-    def __init__(self, executable: LoadedExecutable, index: int, rendezvous: int) -> None:
+    def __init__(self, executable: LoadedExecutable, index: int, rendezvous: Rendezvous) -> None:
         """Copy the records for device `index` of the assignment."""
-        program = executable.executable.program.record_address
-        self.program: Any = PROGRAM.structure.from_buffer_copy(
-            ctypes.string_at(program, PROGRAM.size)
-        )
-        self.runtime: Any = RUNTIME.structure.from_buffer_copy(
-            ctypes.string_at(self.program.runtime, RUNTIME.size)
-        )
-        partitions = executable.source.options.num_partitions
-        self.runtime.replica, self.runtime.partition = divmod(index, partitions)
-        self.runtime.rendezvous = rendezvous
+        shared = executable.executable.program.record_address
+        self.program: Any = _copy(PROGRAM.structure, shared)
+        self.runtime: Any = _copy(RUNTIME.structure, self.program.runtime)
+        replica, partition = divmod(index, executable.source.options.num_partitions)
+        self.runtime.replica, self.runtime.partition = replica, partition
+        self.runtime.rendezvous = rendezvous.address
         self.program.runtime = ctypes.addressof(self.runtime)
+        self.program_address = ctypes.addressof(self.program)
 
 
-def execute_many(native: Native, args: Any) -> None:
-    """Queue the parts of one execution; `args` are those of PJRT_LoadedExecutable_Execute."""
-    raise PjrtError(INVALID_ARGUMENT, "not here yet")
+def _copy(structure: Any, address: int) -> Any:
+    return structure.from_buffer_copy(ctypes.string_at(address, ctypes.sizeof(structure)))
+
+
+class Execution:
+    """One execution on several devices."""
+
+    def __init__(self, native: Native, executable: LoadedExecutable) -> None:
+        """Make the records of every device, and the place where they meet."""
+        options = executable.source.options
+        self._native = native
+        self._executable = executable
+        self._rendezvous = new_rendezvous(options.num_replicas, options.num_partitions)
+        self._parts = [_Part(executable, index, self._rendezvous) for index in range(options.count)]
+        self._events = (ctypes.c_void_p * options.count)()
+
+    def queue(self, args: Any) -> int:
+        """Queue all parts; return null or an error. `args`: PJRT_LoadedExecutable_Execute's."""
+        count = len(self._parts)
+        arguments = read_words(args.argument_lists, count)
+        results = read_words(args.output_lists, count)
+        for index, (part, device) in enumerate(
+            zip(self._parts, self._executable.devices, strict=True)
+        ):
+            error = self._native.call(
+                "launch",
+                *(self._executable.address, part.program_address),
+                *(arguments[index], results[index], args.options, device.address),
+                *(QUEUED, ctypes.addressof(self._events) + 8 * index),
+            )
+            if error:
+                self._rendezvous.fail()
+                return error
+        if args.device_complete_events:
+            for event in self._events:
+                self._native.call("event_retain", event)
+            ctypes.memmove(args.device_complete_events, self._events, 8 * count)
+        return 0
+
+    def is_over(self) -> bool:
+        """Whether all parts are done; their events are given back then."""
+        events = [event for event in self._events if event]
+        if not all(EVENT.read(event, "done") for event in events):
+            return False
+        for event in events:
+            self._native.call("event_release", event)
+        return True
+
+
+class ManyDevices:
+    """The executions on several devices that are not over."""
+
+    def __init__(self, native: Native) -> None:
+        """Start with none."""
+        self._native = native
+        self._running: list[Execution] = []
+
+    def execute(self, executable: LoadedExecutable, args: Any) -> int:
+        """Start an execution; return null or an error."""
+        self._running = [execution for execution in self._running if not execution.is_over()]
+        execution = Execution(self._native, executable)
+        self._running.append(execution)
+        return execution.queue(args)

@@ -28,6 +28,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "event": (_POINTER, ()),
     "event_set": (None, (_POINTER, _POINTER)),
     "event_wait": (None, (_POINTER,)),
+    "event_retain": (None, (_POINTER,)),
     "event_release": (None, (_POINTER,)),
     "storage": (_POINTER, (ctypes.c_int64,)),
     "storage_release": (None, (_POINTER,)),
@@ -39,7 +40,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),
     "launch": (
         _POINTER,
-        tuple({I32: ctypes.c_int32, I64: ctypes.c_int64}.get(t, _POINTER) for _, t in LAUNCH_PARAMETERS),
+        tuple(
+            {I32: ctypes.c_int32, I64: ctypes.c_int64}.get(t, _POINTER)
+            for _, t in LAUNCH_PARAMETERS
+        ),
     ),
 }
 _COMPILE_STACK_BYTES = 256 << 20
@@ -102,8 +106,6 @@ def place(device: int, memory: int) -> Memory:
     if memory:
         return lookup(memory, Memory)
     return lookup(device, Device).memories[0]
-
-
 
 
 def on_big_stack(function: Callable[[], T]) -> T:

@@ -65,9 +65,7 @@ class Plugin:
         helpers = {
             "execution_failed": executables.execution_failed,
             "release_executable": executables.release,
-            "execute_many": self._errors.target(
-                "PJRT_LoadedExecutable_Execute", executables.execute_many
-            ),
+            "execute_many": executables.execute_many,
             "from_host": self._errors.target(
                 "PJRT_Client_BufferFromHostBuffer", transfers.from_host
             ),

@@ -28,10 +28,10 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_fields(data: bytes) -> Fields:
-    """Return number -> values of every field of a message, in order.
+    r"""Return number -> values of every field of a message, in order.
 
     Example:
-        >>> read_fields(b"\\x08\\x05\\x12\\x02hi")
+        >>> read_fields(b"\x08\x05\x12\x02hi")
         {1: [5], 2: [b'hi']}
     """
     fields: Fields = {}
@@ -98,10 +98,10 @@ def write_field(number: int, value: int | bytes | Sequence[int]) -> bytes:
 
 
 def write_fields(rows: Iterable[tuple[int, int | bytes | Sequence[int]]]) -> bytes:
-    """Return a message.
+    r"""Return a message.
 
     Example:
         >>> write_fields([(1, 5), (2, b"hi")])
-        b'\\x08\\x05\\x12\\x02hi'
+        b'\x08\x05\x12\x02hi'
     """
     return b"".join(write_field(number, value) for number, value in rows)

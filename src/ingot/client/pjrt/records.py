@@ -51,7 +51,9 @@ STORAGE = Record(
     Field("bytes", "i64"),
     Field("event", "ptr", note="when the data is there; null: it is"),
     Field("external", "i64", note="references by host views, which forbid donation"),
-    Field("release", "ptr", note="void(ptr data, ptr context) for memory that is not ours, or null"),
+    Field(
+        "release", "ptr", note="void(ptr data, ptr context) for memory that is not ours, or null"
+    ),
     Field("context", "ptr"),
 )
 

@@ -7,17 +7,18 @@ import threading
 from typing import Any
 
 from ingot.client.compile import compile
+from ingot.client.pjrt.c_api import record
 from ingot.client.pjrt.compile_options import CompileOptions, read_compile_options
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable, Source
 from ingot.client.pjrt.handles import lookup, read_bytes, read_text
-from ingot.client.pjrt.many import execute_many
+from ingot.client.pjrt.many import ManyDevices
 from ingot.client.pjrt.native import Native, on_big_stack
 from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
-from ingot.client.pjrt.c_api import record
 from ingot.formats.stablehlo import parse_stablehlo
+from ingot.passes.spmd.manual import partition
 from ingot.runtime.execution import status_error
 
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
@@ -31,6 +32,7 @@ class ExecutableSlots:
         self.native = native
         self.errors = errors
         self.version = version
+        self._many = ManyDevices(native)
         self._lock = threading.Lock()
         self._topology_clients: dict[int, Client] = {}
 
@@ -59,7 +61,8 @@ class ExecutableSlots:
     def _load(self, client: Client, source: Source) -> LoadedExecutable:
         def load() -> LoadedExecutable:
             module = parse_stablehlo(source.code)
-            return LoadedExecutable(client, source, module, compile(module))
+            division = partition(module, source.options.num_partitions)
+            return LoadedExecutable(client, source, module, division, compile(module))
 
         return on_big_stack(load)
 
@@ -77,12 +80,18 @@ class ExecutableSlots:
         lookup(address, LoadedExecutable).forget()
         return 0
 
-    def execute_many(self, args: Any) -> None:
-        """PJRT_LoadedExecutable_Execute on several devices at once."""
-        with self._lock:
-            # All parts of one execution are queued together: two executions in different order on
-            # two devices would wait for each other.
-            execute_many(self.native, args)
+    def execute_many(self, address: int) -> int:
+        """PJRT_LoadedExecutable_Execute on several devices at once; null or an error."""
+        args: Any = record("PJRT_LoadedExecutable_Execute").structure.from_address(address)
+        try:
+            executable = lookup(args.executable, LoadedExecutable)
+            executable.check_call(args.num_devices, args.num_args)
+            # All parts of one execution are queued together: two executions in different order
+            # on two devices would wait for each other.
+            with self._lock:
+                return self._many.execute(executable, args)
+        except BaseException as problem:
+            return self.errors.make(problem)
 
     def device_assignment(self, args: Any) -> None:
         """PJRT_LoadedExecutable_GetDeviceAssignment."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ingot.client.pjrt.c_api import TYPE_NAMES, record
-from ingot.client.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, ErrorFactory, PjrtError
+from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import lookup, read_text, read_words
 from ingot.client.pjrt.hot_transfer import element_bytes
 from ingot.client.pjrt.native import Native, place
@@ -28,9 +28,7 @@ def byte_view(address: int, dims: list[int], strides: list[int], item: int) -> A
     low = sum(min(0, stride * (size - 1)) for size, stride in zip(dims, strides, strict=True))
     high = sum(max(0, stride * (size - 1)) for size, stride in zip(dims, strides, strict=True))
     memory = (ctypes.c_uint8 * (high - low + item)).from_address(address + low)
-    return np.ndarray(
-        (*dims, item), np.uint8, buffer=memory, offset=-low, strides=(*strides, 1)
-    )
+    return np.ndarray((*dims, item), np.uint8, buffer=memory, offset=-low, strides=(*strides, 1))
 
 
 def dense_strides(dims: list[int], order: list[int], item: int) -> list[int]:

@@ -72,13 +72,13 @@ def renumbered(program: Any, numbers: Sequence[int]) -> Any:
 
         def change(op: Any) -> Any:
             attributes = op.attributes
-            if op.name == "stablehlo.custom_call" and _CONFIG in attributes:
-                if attributes["call_target_name"].value in TARGETS:
-                    config = {item.name: item.attr for item in attributes[_CONFIG]}
-                    kind = ir.IntegerType.get_unsigned(64)
-                    number = numbers[int(config["index"])]
-                    config["index"] = ir.IntegerAttr.get(kind, number)
-                    attributes[_CONFIG] = ir.DictAttr.get(config)
+            is_call = op.name == "stablehlo.custom_call" and _CONFIG in attributes
+            if is_call and attributes["call_target_name"].value in TARGETS:
+                config = {item.name: item.attr for item in attributes[_CONFIG]}
+                number = numbers[int(config["index"])]
+                kind = ir.IntegerType.get_unsigned(64)
+                config["index"] = ir.IntegerAttr.get(kind, number)
+                attributes[_CONFIG] = ir.DictAttr.get(config)
             return ir.WalkResult.ADVANCE
 
         copy.operation.walk(change)

@@ -1,0 +1,134 @@
+"""Shardings: how a value is divided among devices, read from XLA's text.
+
+`{devices=[2,1,2]<=[4] last_tile_dim_replicate}` divides the first dimension in two; each part lies
+on two devices. Invariant: equal divisions are equal objects, however the text spells them.
+
+Source: xla/hlo/ir/hlo_sharding.cc, tile_assignment.h.
+
+Example:
+    >>> sharding = parse_sharding("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 4)
+    >>> sharding.local_dims((6, 5)), sharding.offsets((6, 5))[2]
+    ((3, 5), (3, 0))
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot.support.diagnostics import ParseError, UnsupportedError
+
+_TILES = re.compile(
+    r"\{\s*devices=\[(?P<tiles>[\d,]+)\]"
+    r"(?:<=\[(?P<range>[\d,]+)\](?:T\((?P<order>[\d,]+)\))?|(?P<list>[\d,]+))"
+    r"(?P<rest>[^}]*(?:\{[^}]*\})?[^}]*)\}"
+)
+_NUMBER = r"\{\s*maximal device=(\d+)[^}]*\}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """A division.
+
+    Attributes:
+        tiles: parts per dimension; empty if every device has the whole value.
+        parts: for each device, the number of its part in row-major order of the parts.
+    """
+
+    tiles: tuple[int, ...]
+    parts: tuple[int, ...]
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether every device has the whole value."""
+        return math.prod(self.tiles) == 1
+
+    def local_dims(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """Return the dimensions of one part; UnsupportedError if they do not come out even."""
+        if self.is_replicated:
+            return tuple(dims)
+        if any(size % count for size, count in zip(dims, self.tiles, strict=True)):
+            raise UnsupportedError(
+                f"an array of dimensions {tuple(dims)} cannot be divided evenly by {self.tiles}",
+                hint="pad it, or choose a mesh whose axes divide its dimensions",
+            )
+        return tuple(size // count for size, count in zip(dims, self.tiles, strict=True))
+
+    def offsets(self, dims: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return where the part of each device begins."""
+        local = self.local_dims(dims)
+        grid = [np.unravel_index(part, self.tiles) for part in self.parts]
+        return [
+            tuple(int(at) * size for at, size in zip(place, local, strict=True)) for place in grid
+        ]
+
+
+def replicated(num_devices: int) -> Sharding:
+    """Return the sharding of a value that every device has."""
+    return Sharding((), (0,) * num_devices)
+
+
+def split_tuple(text: str) -> list[str]:
+    """Return the shardings inside the text of a tuple's sharding, `{{replicated}, {…}}`."""
+    inner, depth, start = text.strip()[1:-1], 0, 0
+    found: list[str] = []
+    for at, character in enumerate(inner):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            found.append(inner[start:at].strip())
+            start = at + 1
+    return [*found, inner[start:].strip()]
+
+
+def parse_sharding(text: str, num_devices: int) -> Sharding | None:
+    """Return what a text says; None if it says nothing, or that the program divides by hand.
+
+    Raises:
+        UnsupportedError: the sharding is a maximal one, or of another kind that is not here.
+        ParseError: the text is no sharding.
+    """
+    text = text.strip()
+    if not text or text in ("{manual}", "{unknown}"):
+        return None
+    if text == "{replicated}":
+        return replicated(num_devices)
+    if re.fullmatch(_NUMBER, text):
+        if num_devices == 1:
+            return replicated(1)
+        raise UnsupportedError(f"a value on one of {num_devices} devices only ({text})")
+    found = _TILES.fullmatch(text)
+    if found is None:
+        raise ParseError(f"'{text}' is no sharding")
+    if "manual" in found["rest"]:
+        raise UnsupportedError(
+            f"a program that divides some axes of the mesh by hand and leaves others ({text})",
+            hint="make all axes of the mesh manual: shard_map over every axis name",
+        )
+    return _tiled(found)
+
+
+def _tiled(found: re.Match[str]) -> Sharding:
+    tiles = _numbers(found["tiles"])
+    if found["list"]:
+        devices = np.array(_numbers(found["list"]))
+    else:
+        sizes = _numbers(found["range"])
+        devices = np.arange(math.prod(sizes)).reshape(sizes)
+        if found["order"]:
+            devices = devices.transpose(_numbers(found["order"]))
+    copies = 1
+    rest = found["rest"]
+    if "last_tile_dim_replicate" in rest or "last_tile_dims={replicated}" in rest:
+        tiles, copies = tiles[:-1], tiles[-1]
+    parts = [0] * devices.size
+    for place, device in enumerate(devices.reshape(-1)):
+        parts[int(device)] = place // copies
+    return Sharding(tiles if math.prod(tiles) > 1 else (), tuple(parts))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))

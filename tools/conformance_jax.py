@@ -1,0 +1,164 @@
+"""Runs JAX's own tests on Ingot and prints what passed: `make conformance-jax JAX_TESTS=path`.
+
+`path` is the `tests` folder of JAX's repository at the tag of the installed version; nothing of it
+is kept here. Each file runs in a process of its own, with `JAX_PLATFORMS=ingot`, and pytest's XML
+report is read. Needs `pytest<9`, `hypothesis` and `mpmath` beside JAX (JAX's own requirements).
+
+Example:
+    python tools/conformance_jax.py ~/jax/tests lax_test api_test --failures failures.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILES = (
+    *("lax_test", "lax_numpy_test", "lax_numpy_operators_test", "lax_numpy_reducers_test"),
+    *("lax_numpy_indexing_test", "lax_numpy_einsum_test", "nn_test", "linalg_test", "fft_test"),
+    *("lax_scipy_test", "random_test", "lax_control_flow_test", "lax_autodiff_test"),
+    *("batching_test", "api_test", "dtypes_test", "pmap_test", "export_test", "ffi_test"),
+    *("debugging_primitives_test", "python_callback_test", "memories_test", "aot_test"),
+    "compilation_cache_test",
+)
+"""The files that run when none are named."""
+
+
+@dataclass
+class Report:
+    """What happened to the tests of one file."""
+
+    name: str
+    seconds: float
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[str, str]] = field(default_factory=list)
+
+
+def run_file(folder: Path, name: str, arguments: argparse.Namespace) -> Report:
+    """Run one file; a process that dies counts as an error."""
+    environment = dict(os.environ)
+    environment.setdefault("JAX_NUM_GENERATED_CASES", str(arguments.cases))
+    environment["JAX_PLATFORMS"] = arguments.platform
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        xml = Path(scratch) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=short"]
+        command += [f"--junitxml={xml}", "--import-mode=importlib", *arguments.pytest]
+        if arguments.select:
+            command += ["-k", arguments.select]
+        try:
+            done = subprocess.run(
+                [*command, str(folder / f"{name}.py")],
+                env=environment,
+                cwd=folder.parent,
+                capture_output=True,
+                text=True,
+                timeout=arguments.timeout,
+                check=False,
+            )
+            ending = done.stdout[-3000:] + done.stderr[-3000:]
+        except subprocess.TimeoutExpired:
+            ending = f"no end after {arguments.timeout} s"
+        report = Report(name, time.monotonic() - start)
+        if xml.exists():
+            read_xml(xml, report)
+        else:
+            report.counts["died"] += 1
+            report.failures.append((name, ending))
+    return report
+
+
+def read_xml(path: Path, report: Report) -> None:
+    """Add what pytest's report says."""
+    for case in ElementTree.parse(path).iter("testcase"):
+        outcome, text = "passed", ""
+        for kind in ("failure", "error", "skipped"):
+            found = case.find(kind)
+            if found is not None:
+                outcome = "failed" if kind in ("failure", "error") else kind
+                text = (found.get("message") or "") + "\n" + (found.text or "")
+        report.counts[outcome] += 1
+        if outcome == "failed":
+            report.failures.append((f"{case.get('classname')}.{case.get('name')}", text))
+
+
+def cause(text: str) -> str:
+    """Return the line that says why a test failed."""
+    lines = [line.strip() for line in text.splitlines()]
+    for mark in ("error[INGOT", "Ingot does not have", "Ingot failed"):
+        found = [line for line in lines if mark in line]
+        if found:
+            return found[0][:200]
+    errors = [line for line in lines if line.startswith("E ")]
+    return (errors[0] if errors else lines[0] if lines else "")[:200]
+
+
+def table(reports: Iterable[Report]) -> str:
+    """Return the table as Markdown."""
+    lines = ["| file | passed | failed | skipped | seconds |", "|---|---|---|---|---|"]
+    for report in reports:
+        counts = report.counts
+        failed = counts["failed"] + counts["died"]
+        row = (report.name, counts["passed"], failed, counts["skipped"], f"{report.seconds:.0f}")
+        lines.append("| " + " | ".join(map(str, row)) + " |")
+    return "\n".join(lines)
+
+
+def causes(reports: Iterable[Report]) -> str:
+    """Return the causes of failures, the most frequent ones first."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for report in reports:
+        for name, text in report.failures:
+            why = cause(text)
+            counts[why] += 1
+            examples.setdefault(why, name)
+    return "\n".join(
+        f"{count:5} {why}\n      {examples[why]}" for why, count in counts.most_common()
+    )
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tests", type=Path, help="the `tests` folder of JAX's repository")
+    parser.add_argument("files", nargs="*", help="names of files, without .py")
+    parser.add_argument("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES")
+    parser.add_argument("--platform", default="ingot", help="JAX_PLATFORMS")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds per file")
+    parser.add_argument("--processes", type=int, default=1, help="files at once")
+    parser.add_argument("--select", default="", help="pytest's -k")
+    parser.add_argument("--failures", type=Path, help="file for the texts of all failures")
+    parser.add_argument("--pytest", type=str.split, default=[], help="more arguments for pytest")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run; 0 if nothing failed."""
+    arguments = parse_arguments()
+    names = arguments.files or [n for n in FILES if (arguments.tests / f"{n}.py").exists()]
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        jobs = [pool.submit(run_file, arguments.tests, name, arguments) for name in names]
+        reports = [job.result() for job in jobs]
+    print(table(reports))
+    print()
+    print(causes(reports))
+    if arguments.failures:
+        rows = [row for report in reports for row in report.failures]
+        text = "\n\n".join(f"==== {name}\n{text}" for name, text in rows)
+        arguments.failures.write_text(text, encoding="utf-8")
+    return int(any(report.failures for report in reports))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
