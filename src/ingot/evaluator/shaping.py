@@ -12,6 +12,7 @@ from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.evaluator.windows import padded
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 
 
@@ -34,8 +35,18 @@ def reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value
 
 @evaluates("bitcast")
 def bitcast(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The same row-major bits."""
-    return _from_flat_bits(operands[0], op.shape.dtype, context.dims(op.shape))
+    """The same bits in memory: operand and result lie there as their layouts say."""
+    before, after = _memory_order(op.operands[0].shape), _memory_order(op.shape)
+    dims = context.dims(op.shape)
+    lying = tuple(dims[place] for place in after)
+    found = _from_flat_bits(operands[0].transpose(before), op.shape.dtype, lying)
+    return found.transpose([after.index(place) for place in range(len(after))])
+
+
+def _memory_order(shape: Shape) -> tuple[int, ...]:
+    """Return the dimensions as they lie in memory, major first."""
+    rank = shape.rank
+    return tuple(reversed(shape.layout.minor_to_major)) if shape.layout else tuple(range(rank))
 
 
 @evaluates("bitcast-convert")

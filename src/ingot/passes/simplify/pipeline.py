@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
+from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
 from ingot.passes.expand.linalg import LinalgExpander
@@ -55,6 +56,7 @@ EXPANSION = Pipeline(
     "expansion",
     (
         Defuser(),
+        BitcastDecomposer(),
         RUNTIME_OPS,
         ShardingRemover(),
         LinalgExpander(),
@@ -87,6 +89,8 @@ DOTS = FixedPoint(
 SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 
 ORDER = (
+    Order("defuser", "bitcast-decomposer", "bitcasts stand inside of fusions"),
+    Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
     Order("defuser", "sharding-remover", "passes look for ops, not inside of fusions"),
     Order(
         "rng-bit-generator-expander",
