@@ -124,6 +124,6 @@ def largest_error(results: list[np.ndarray], reference: list[np.ndarray]) -> flo
         if got.shape != expected.shape:
             return float("inf")
         scale = float(np.max(np.abs(expected), initial=1e-30))
-        difference = got.astype(np.float64) - expected
+        difference = got.astype(np.result_type(got, np.float64)) - expected
         worst = max(worst, float(np.max(np.abs(difference), initial=0.0)) / scale)
     return worst

@@ -51,6 +51,9 @@ FUNCTIONS = {
     "batched matmul": jnp.matmul,
     "gemv": jnp.matmul,
     "matvec": jnp.matmul,
+    "complex chain": lambda x, y: ((x * y + x) * y - x) * y,
+    "complex exp": jnp.exp,
+    "complex matmul": jnp.matmul,
     "MLP train step": train_step,
     "tiny call": lambda x, y: x + y,
 }

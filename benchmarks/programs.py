@@ -25,6 +25,11 @@ def uniform(generator: np.random.Generator, shape: Shape) -> np.ndarray:
     return generator.random(shape, dtype=np.float32)
 
 
+def complex_normal(generator: np.random.Generator, shape: Shape) -> np.ndarray:
+    """Return complex numbers of normal parts."""
+    return normal(generator, (*shape, 2)).view(np.complex64)[..., 0]
+
+
 def weights(generator: np.random.Generator, shape: Shape) -> np.ndarray:
     """Return normal floats of the size that keeps a layer's output at that of its input."""
     return normal(generator, shape) * np.float32(shape[0] ** -0.5)
@@ -118,6 +123,9 @@ PROGRAMS: tuple[Program, ...] = (
     ),
     Program("gemv: 768x3072", ((1, 768), (768, 3072)), bytes=4 * 768 * 3072),
     Program("matvec: 3072x768", ((3072, 768), (768,)), bytes=4 * 768 * 3072),
+    Program("complex chain: 1M", ((1 << 20,),) * 2, (complex_normal,), bytes=24 << 20),
+    Program("complex exp: 1M", ((1 << 20,),), (complex_normal,), bytes=16 << 20),
+    Program("complex matmul: 256", ((256, 256),) * 2, (complex_normal,), flops=8 * 256**3),
     Program("MLP train step: 128x784x512x10", _LAYER, _LAYER_MAKERS, tolerance=1e-4, quick=True),
     Program("tiny call: 4", ((4,), (4,)), quick=True),
 )

@@ -43,6 +43,9 @@ FUNCTIONS = {
     "batched matmul": tf.matmul,
     "gemv": tf.matmul,
     "matvec": tf.linalg.matvec,
+    "complex chain": lambda x, y: ((x * y + x) * y - x) * y,
+    "complex exp": tf.exp,
+    "complex matmul": tf.matmul,
     "MLP train step": train_step,
     "tiny call": lambda x, y: x + y,
 }
