@@ -51,6 +51,7 @@ bench: $(BENCH)
 
 docs: $(DEV)
 	$(BIN)/python tools/make_docs.py
+	$(BIN)/python tools/op_coverage.py
 	$(BIN)/python tools/doc_examples.py
 	$(BIN)/python tools/fusion_picture.py
 

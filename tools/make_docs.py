@@ -48,6 +48,7 @@ def ops() -> str:
         opdef.table().values(), key=lambda op: (opdef.FAMILIES.index(op.family), op.name)
     )
     lines = ["# Ops", "", f"The {len(table)} opcodes that Ingot reads, checks and prints."]
+    lines.append("Which of them take which element types is in [coverage.md](coverage.md).")
     for family, members in groupby(table, key=lambda op: op.family):
         lines += ["", f"## {family.capitalize()}", ""]
         lines += ["| op | operands | attributes | traits | meaning |", "|---|---|---|---|---|"]
