@@ -29,9 +29,10 @@ def test_reading_what_was_printed_gives_the_same_module(path: Path):
     assert_equal(module, again)
 
 
-def test_all_ops_has_every_opcode():
-    module = parse((DATA / "all_ops.hlo").read_text())
-    used = {i.opcode for c in module.computations.values() for i in c.instructions}
+def test_the_files_have_every_opcode():
+    modules = [parse((DATA / f"{name}_ops.hlo").read_text()) for name in ("all", "device")]
+    computations = [c for module in modules for c in module.computations.values()]
+    used = {i.opcode for computation in computations for i in computation.instructions}
     assert set(table()) - used == set()
 
 
@@ -53,7 +54,7 @@ def _without_places(line: str) -> str:
     return line + mark + " ".join(kept) + brace + rest
 
 
-@pytest.mark.parametrize("path", [DATA / "all_ops.hlo", *DUMPS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*DATA.glob("*_ops.hlo"), *DUMPS], ids=lambda path: path.stem)
 def test_real_xla_reads_what_is_printed(path: Path):
     module = parse(path.read_text())
     theirs = real_xla.canonical_text(print_module(module))

@@ -41,10 +41,12 @@ class AllReduceAttributes(GroupAttributes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceScatterAttributes(AllReduceAttributes):
+class ReduceScatterAttributes(GroupAttributes):
     """Attributes of `reduce-scatter`; `dimensions` is the one that is divided."""
 
+    use_global_device_ids: bool = attribute(Codec.BOOL, False)
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
+    to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
