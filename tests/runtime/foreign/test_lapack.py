@@ -43,7 +43,8 @@ def test_there_is_a_target_for_each_of_jaxlibs() -> None:
     known = set(custom_calls.names())
     missing = [name for name in lapack.registrations() if name not in known]
     assert missing == ["tridiagonal_solve_perturbed_ffi"]
-    assert len(ROUTINES) * len(ELEMENTS) == 60
+    ours = {"getrs", "laswp"}
+    assert len([row for row in ROUTINES if row.name not in ours]) * len(ELEMENTS) == 60
 
 
 @each_element

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ingot.hlo import dim
 from ingot.hlo.call_layouts import logical_dims, physical_dims
 from ingot.hlo.custom_calls import CallSite, LinkedCall
+from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
@@ -117,10 +119,11 @@ def _in_memory(shape: Shape, array: Array) -> Array:
 
 
 def _empty(shape: Shape, call: CallSite, arrays: Sequence[Array]) -> Array:
-    sizes: dict[Any, int] = {}
+    known: dict[int | Dim, int] = {}
     for operand, array in zip((s for s in call.operands if s.is_array), arrays, strict=True):
-        sizes.update(zip(operand.dims, array.shape, strict=True))
-    dims = [size if isinstance(size, int) else sizes[size] for size in shape.dims]
+        known.update(zip(operand.dims, array.shape, strict=True))
+    symbols = {str(size): number for size, number in known.items()}
+    dims = [known.get(size) or dim.evaluate(size, symbols) for size in shape.dims]
     return aligned(physical_dims(dims, _order(shape)), shape.dtype.numpy)
 
 

@@ -14,8 +14,8 @@ from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FAMILIES = (
     "activation", "binary", "blocks", "control_flow", "convolution", "cumulative", "diagonals",
-    "gather", "images", "layouts", "matmul", "normalization", "optimizers", "pooling", "random",
-    "reduction", "scatter", "shaping", "slicing", "sorting", "special", "spectral", "tensor_lists",
+    "gather", "images", "layouts", "linalg", "matmul", "normalization", "optimizers", "pooling",
+    "random", "reduction", "scatter", "shaping", "slicing", "sorting", "special", "spectral", "tensor_lists",
     "unary", "variables", "xla",
 )  # fmt: skip
 

@@ -136,5 +136,10 @@ ROUTINES = (
         "gtsv", "dl d du b", "dl_out=dl d_out=d du_out=du b_out=b info", matrix="b",
         arguments="=m =n dl_out+1 d_out du_out b_out ^m info",
     ),
+    # These two are not JAX's: solutions from a factorization, and its exchanges of rows.
+    Routine(
+        "getrs", "x ipiv b", "b_out=b", "@trans =m =n x ^m ipiv b_out ^m info", matrix="b"
+    ),
+    Routine("laswp", "x ipiv", "x_out=x", "=n x_out ^m =1 =ipiv.last ipiv =1"),
 )  # fmt: skip
-"""Every LAPACK routine that JAX calls on CPU."""
+"""Every LAPACK routine that JAX calls on CPU, and those that our lowerings call beside them."""

@@ -1,0 +1,172 @@
+"""Linear algebra against TensorFlow: what is unique, or factors put together again."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.lowering.checking import check, numbers, trace
+
+import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+from ingot.support.diagnostics import ExecutionError
+
+TYPES = [np.float32, np.float64, np.complex64, np.complex128]
+each_type = pytest.mark.parametrize("dtype", TYPES)
+LOOSE = {np.float32: 2e-4, np.complex64: 2e-4, np.float64: 1e-10, np.complex128: 1e-10}
+
+
+def matrices(dtype, *dims):
+    x = numbers(*dims).astype(dtype)
+    return x + 1j * numbers(*dims, seed=5).astype(dtype) if np.dtype(dtype).kind == "c" else x
+
+
+def positive(dtype, n=4):
+    x = matrices(dtype, 2, n, n)
+    return (x @ np.conj(np.swapaxes(x, -1, -2)) + n * np.eye(n)).astype(dtype)
+
+
+def same(function, dtype, *operands, **more):
+    check(function, *operands, tolerance=LOOSE[dtype], **more)
+
+
+@each_type
+def test_cholesky(dtype):
+    same(tf.linalg.cholesky, dtype, positive(dtype))
+    if np.dtype(dtype).kind == "f":  # TensorFlow gives whatever memory held for complex numbers
+        same(tf.linalg.cholesky, dtype, -positive(dtype))
+
+
+@each_type
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_triangular_solve(dtype, lower, adjoint):
+    same(
+        lambda a, b: tf.linalg.triangular_solve(a, b, lower=lower, adjoint=adjoint),
+        dtype, positive(dtype), matrices(dtype, 2, 4, 3),
+    )  # fmt: skip
+
+
+def test_triangular_solve_broadcasts():
+    same(tf.linalg.triangular_solve, np.float32, positive(np.float32)[:1, None], numbers(3, 4, 2))
+
+
+@each_type
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_solve_and_inverse(dtype, adjoint):
+    a = matrices(dtype, 2, 4, 4)
+    same(lambda a, b: tf.linalg.solve(a, b, adjoint), dtype, a, matrices(dtype, 2, 4, 3))
+    same(lambda a: tf.linalg.inv(a, adjoint), dtype, a)
+
+
+def rows_of(x):
+    return x[..., 0]
+
+
+@each_type
+def test_lu_and_determinants(dtype):
+    def together(a):
+        # LAPACK and Eigen call other complex numbers the greatest, so pivots may differ.
+        lu, rows = tf.linalg.lu(a)
+        lower = tf.linalg.set_diag(tf.linalg.band_part(lu, -1, 0), tf.ones_like(rows_of(lu)))
+        product = lower @ tf.linalg.band_part(lu, 0, -1)
+        return tf.gather(product, tf.argsort(rows), batch_dims=1)
+
+    a = matrices(dtype, 3, 5, 5)
+    same(together, dtype, a)
+    if np.dtype(dtype).kind == "f":
+        same(tf.linalg.lu, dtype, a)
+    same(tf.linalg.det, dtype, a)
+    same(tf.linalg.slogdet, dtype, a)
+
+
+def test_determinant_of_a_singular_matrix():
+    same(tf.linalg.det, np.float64, np.ones((2, 3, 3)))
+
+
+@each_type
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("dims", [(5, 3), (3, 5), (4, 4)])
+def test_qr(dtype, full, dims):
+    def together(a):
+        q, r = tf.linalg.qr(a, full_matrices=full)
+        return q @ r, tf.matmul(q, q, adjoint_a=True), tf.abs(q), tf.abs(r)
+
+    same(together, dtype, matrices(dtype, 2, *dims))
+
+
+@each_type
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("dims", [(5, 3), (3, 5)])
+def test_svd(dtype, full, dims):
+    def together(a):
+        s, u, v = tf.linalg.svd(a, full_matrices=full)
+        least = min(dims)
+        product = u[..., :least] * tf.cast(s, u.dtype)[..., None, :]
+        return s, tf.matmul(product, v[..., :least], adjoint_b=True), tf.shape(u), tf.shape(v)
+
+    a = matrices(dtype, 2, *dims)
+    same(together, dtype, a)
+    same(lambda a: tf.linalg.svd(a, compute_uv=False), dtype, a)
+
+
+@each_type
+def test_hermitian_eigenvalues(dtype):
+    def together(a):
+        w, v = tf.linalg.eigh(a)
+        return w, tf.matmul(v * tf.cast(w, v.dtype)[..., None, :], v, adjoint_b=True)
+
+    same(together, dtype, positive(dtype))
+    same(tf.linalg.eigvalsh, dtype, positive(dtype))
+
+
+@each_type
+def test_eigenvalues(dtype):
+    def together(a):
+        w, v = tf.linalg.eig(a)
+        return tf.sort(tf.abs(w)), tf.abs(tf.cast(a, v.dtype) @ v - v * w[..., None, :])
+
+    same(together, dtype, matrices(dtype, 2, 4, 4))
+    same(lambda a: tf.sort(tf.abs(tf.linalg.eigvals(a))), dtype, matrices(dtype, 2, 4, 4))
+
+
+@each_type
+def test_tridiagonal(dtype):
+    diagonals = matrices(dtype, 2, 3, 5)
+    diagonals[:, 1] += 5
+    same(tf.linalg.tridiagonal_solve, dtype, diagonals, matrices(dtype, 2, 5, 3))
+    same(tf.linalg.tridiagonal_matmul, dtype, diagonals, matrices(dtype, 2, 5, 3))
+
+
+def test_gradients():
+    def run(a, b):
+        with tf.GradientTape() as tape:
+            tape.watch((a, b))
+            factor = tf.linalg.cholesky(a)
+            total = tf.reduce_sum(tf.linalg.solve(a, b) ** 2) + tf.reduce_sum(factor)
+            total += tf.reduce_sum(tf.linalg.slogdet(a)[1]) + tf.reduce_sum(tf.linalg.inv(a))
+            total += tf.reduce_sum(tf.linalg.eigvalsh(a)) + tf.reduce_sum(tf.linalg.svd(a)[0])
+        return tape.gradient(total, (a, b))
+
+    same(run, np.float64, positive(np.float64), numbers(2, 4, 2).astype(np.float64))
+
+
+def test_open_sizes():
+    specs = [tf.TensorSpec([None, None, None]), tf.TensorSpec([None, None, 2])]
+    a = positive(np.float32)
+    same(tf.linalg.solve, np.float32, a, numbers(2, 4, 2), specs=specs)
+    same(tf.linalg.cholesky, np.float32, a, specs=specs[:1])
+    same(lambda a: tf.matmul(*tf.linalg.qr(a)), np.float32, a, specs=specs[:1])
+    same(lambda a: tf.linalg.svd(a, compute_uv=False), np.float32, a, specs=specs[:1])
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (tf.linalg.inv, "Input is not invertible"),
+        (lambda a: tf.linalg.solve(a, a), "Input matrix is not invertible"),
+    ],
+)
+def test_what_tensorflow_refuses(function, message):
+    a = np.zeros((3, 3), np.float32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        function(tf.constant(a))
+    with pytest.raises(ExecutionError, match=message):
+        trace(function, [tf.TensorSpec([3, 3])]).evaluate([a])
