@@ -1,0 +1,235 @@
+"""Native collectives against the evaluator: devices, groups, element types, sizes, failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.runtime.foreign.collectives.programs import one_each, program, values
+
+import ingot
+from ingot.evaluator import evaluate_replicated
+from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
+from ingot.support.flags import COLLECTIVE_TIMEOUT, override
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in flat(item)]
+    return [np.asarray(value)]
+
+
+def check(text: str, inputs: list[Any]) -> None:
+    """Compare every device's results with the evaluator's, bit for bit."""
+    module = ingot.parse_hlo(text)
+    wanted = evaluate_replicated(module, inputs)
+    given = ingot.compile(module).execute_replicated(inputs)
+    for got, want in zip(given, wanted, strict=True):
+        for left, right in zip(flat(got), flat(want), strict=True):
+            assert left.dtype == right.dtype
+            np.testing.assert_array_equal(left, right)
+
+
+def run(body: str, element: str, dims: tuple[int, ...], grid: tuple[int, int]) -> None:
+    check(*one_each(body, element, dims, grid))
+
+
+EVERYONE = {1: "{}", 2: "{{1,0}}", 4: "{{0,2},{3,1}}", 8: "{{7,1,2,4},{0,3,5,6}}"}
+GROUP = {1: 1, 2: 2, 4: 2, 8: 4}
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4, pytest.param(8, marks=pytest.mark.slow)])
+def test_all_ops_over_groups_of_replicas(devices: int) -> None:
+    groups, count = f"replica_groups={EVERYONE[devices]}", GROUP[devices]
+    pairs = ",".join(f"{{{d},{(d + 1) % devices}}}" for d in range(devices - 1))
+    body = f"""
+    sum = f32[4,3] all-reduce(x), {groups}, to_apply=add
+    wide = f32[4,{3 * count}] all-gather(x), {groups}, dimensions={{1}}
+    part = f32[{4 // count},3] reduce-scatter(x), {groups}, dimensions={{0}}, to_apply=add
+    mixed = f32[4,3] all-to-all(x), {groups}, dimensions={{0}}
+    sent = f32[4,3] collective-broadcast(x), {groups}
+    moved = f32[4,3] collective-permute(x), source_target_pairs={{{pairs}}}
+    who = u32[] replica-id()
+    ROOT r = (f32[4,3], f32[4,{3 * count}], f32[{4 // count},3], f32[4,3], f32[4,3], f32[4,3], u32[])
+        tuple(sum, wide, part, mixed, sent, moved, who)"""
+    run(body, "f32", (4, 3), (devices, 1))
+
+
+@pytest.mark.parametrize(
+    ("element", "dims"),
+    [("bf16", (5,)), ("s8", (1,)), ("f64", (0,)), ("c64", (3,)), ("pred", (7, 1)), ("u64", ())],
+)
+def test_element_types_and_sizes(element: str, dims: tuple[int, ...]) -> None:
+    shape = f"{element}[{','.join(map(str, dims))}]"
+    body = f"""sum = {shape} all-reduce(x), replica_groups={{}}, to_apply=add
+    sent = {shape} collective-broadcast(x), replica_groups={{{{1,0}}}}
+    ROOT r = ({shape}, {shape}) tuple(sum, sent)"""
+    run(body, element, dims, (2, 1))
+
+
+MODES = {
+    "replicas of each partition": "replica_groups={{0,1}}",
+    "replicas with all their partitions": "channel_id=1, replica_groups={{1},{0}}",
+    "all": "channel_id=1, replica_groups={}",
+    "devices": "channel_id=1, replica_groups={{3,0},{1,2}}, use_global_device_ids=true",
+    "devices in tiles": "channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), "
+    "use_global_device_ids=true",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_meets(mode: str) -> None:
+    body = f"""sum = f32[3] all-reduce(x), {MODES[mode]}, to_apply=add
+    across = f32[3] collective-permute(x), channel_id=2, source_target_pairs={{{{1,0}}}}
+    mixed = f32[3] collective-broadcast(x), channel_id=3, replica_groups={{{{1,0}}}}
+    p = u32[] partition-id()
+    q = u32[] replica-id()
+    ROOT r = (f32[3], f32[3], f32[3], u32[], u32[]) tuple(sum, across, mixed, p, q)"""
+    run(body, "f32", (3,), (2, 2))
+
+
+def test_groups_of_different_sizes() -> None:
+    body = "ROOT r = f32[5] all-reduce(x), replica_groups={{2,0,1},{3}}, to_apply=add"
+    run(body, "f32", (5,), (4, 1))
+
+
+def test_a_large_all_reduce_exchanges_parts() -> None:
+    body = "ROOT r = f32[64,256] all-reduce(x), replica_groups={}, to_apply=add"
+    run(body, "f32", (64, 256), (2, 1))
+
+
+def test_order_of_a_reduction_is_the_order_of_the_group() -> None:
+    """A computation that neither commutes nor associates: folded from the first to the last."""
+    body = "  x = s32[2] parameter(0)\n  ROOT r = s32[2] all-reduce(x), "
+    body += "replica_groups={{2,0,1}}, to_apply=add"
+    text = program(body, replicas=3, element="s32", combine="subtract")
+    check(text, [[values("s32", (2,), n)] for n in range(3)])
+
+
+def test_several_operands_and_tuples() -> None:
+    body = """x = f32[2] parameter(0)
+    y = f32[2] parameter(1)
+    a = (f32[2], f32[2]) all-reduce(x, y), replica_groups={}, to_apply=add
+    b = (f32[2], f32[2]) all-to-all(x, y), replica_groups={{1,0}}
+    c = (f32[4], f32[4]) all-gather(x, y), replica_groups={}, dimensions={0}
+    d = (f32[2], f32[2]) collective-permute(x, y), source_target_pairs={{0,1}}
+    ROOT r = ((f32[2], f32[2]), (f32[2], f32[2]), (f32[4], f32[4]), (f32[2], f32[2]))
+        tuple(a, b, c, d)"""
+    inputs = [[values("f32", (2,), 2 * n), values("f32", (2,), 2 * n + 1)] for n in range(2)]
+    check(program(body, replicas=2), inputs)
+
+
+def test_ragged_rows_go_where_the_sender_says() -> None:
+    body = """x = f32[4] parameter(0)
+    out = f32[6] parameter(1)
+    start = s32[2] parameter(2)
+    size = s32[2] parameter(3)
+    target = s32[2] parameter(4)
+    got = s32[2] parameter(5)
+    ROOT r = f32[6] ragged-all-to-all(x, out, start, size, target, got), replica_groups={{0,1}}"""
+    tables = [([0, 1], [1, 3], [0, 0], [1, 2]), ([0, 2], [2, 1], [1, 3], [3, 1])]
+    inputs = [
+        [
+            np.arange(4, dtype=np.float32) + 10 * device,
+            np.full(6, -1, np.float32),
+            *(np.array(row, np.int32) for row in rows),
+        ]
+        for device, rows in enumerate(tables)
+    ]
+    check(program(body, replicas=2), inputs)
+
+
+def test_send_and_recv_are_a_permutation() -> None:
+    pairs = 'frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,2}}"}'
+    body = f"""x = f32[3] parameter(0)
+    t = token[] after-all()
+    s = (f32[3], u32[], token[]) send(x, t), channel_id=7, {pairs}
+    d = token[] send-done(s), channel_id=7
+    v = (f32[3], u32[], token[]) recv(t), channel_id=7, {pairs}
+    w = (f32[3], token[]) recv-done(v), channel_id=7
+    ROOT r = f32[3] get-tuple-element(w), index=0"""
+    check(program(body, replicas=3), [[values("f32", (3,), n)] for n in range(3)])
+
+
+def test_collectives_in_a_loop() -> None:
+    text = """HloModule loop, replica_count=2
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+    test { s = (s32[], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(20) ROOT r = pred[] compare(i, n), direction=LT }
+    body { s = (s32[], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+      v = f32[3] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+      sum = f32[3] all-reduce(v), replica_groups={}, to_apply=add
+      swapped = f32[3] collective-permute(v), source_target_pairs={{0,1},{1,0}}
+      half = f32[] constant(0.5) halves = f32[3] broadcast(half), dimensions={}
+      m = f32[3] multiply(sum, halves) w = f32[3] subtract(m, swapped)
+      ROOT t = (s32[], f32[3]) tuple(j, w) }
+    ENTRY main { x = f32[3] parameter(0) z = s32[] constant(0)
+      s = (s32[], f32[3]) tuple(z, x) l = (s32[], f32[3]) while(s), condition=test, body=body
+      ROOT r = f32[3] get-tuple-element(l), index=1 }"""
+    check(text, [[values("f32", (3,), n)] for n in range(2)])
+
+
+def test_symbolic_sizes() -> None:
+    text = """HloModule sizes, replica_count=2
+    add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+    ENTRY main { x = f32[?n,3] parameter(0)
+      g = f32[?(2*n),3] all-gather(x), replica_groups={}, dimensions={0}
+      s = f32[?n,3] all-reduce(x), replica_groups={}, to_apply=add
+      ROOT r = (f32[?(2*n),3], f32[?n,3]) tuple(g, s) }"""
+    for size in (0, 1, 5):
+        check(text, [[values("f32", (size, 3), n)] for n in range(2)])
+
+
+def test_results_are_the_same_every_time() -> None:
+    text, inputs = one_each(
+        "ROOT r = f32[1000] all-reduce(x), replica_groups={}, to_apply=add", "f32", (1000,), (4, 1)
+    )
+    inputs = [[np.random.default_rng(n).standard_normal(1000).astype(np.float32)] for n in range(4)]
+    executable = ingot.compile(ingot.parse_hlo(text))
+    first = executable.execute_replicated(inputs)
+    for _ in range(5):
+        for again in executable.execute_replicated(inputs):
+            np.testing.assert_array_equal(again, first[0])
+
+
+def test_devices_that_do_not_meet_fail() -> None:
+    text = """HloModule apart, replica_count=2
+    meet { a = f32[3] parameter(0)
+      ROOT b = f32[3] collective-permute(a), source_target_pairs={{0,1},{1,0}} }
+    stay { c = f32[3] parameter(0) ROOT d = f32[3] negate(c) }
+    ENTRY main { x = f32[3] parameter(0) i = u32[] replica-id() z = u32[] constant(0)
+      p = pred[] compare(i, z), direction=EQ
+      ROOT r = f32[3] conditional(p, x, x), true_computation=meet, false_computation=stay }"""
+    executable = ingot.compile(ingot.parse_hlo(text))
+    inputs = [[values("f32", (3,), n)] for n in range(2)]
+    with override(COLLECTIVE_TIMEOUT, 1), pytest.raises(ExecutionError, match="in vain"):
+        executable.execute_replicated(inputs)
+
+
+def test_a_failing_device_stops_the_others() -> None:
+    text, _ = one_each("ROOT r = f32[3] all-reduce(x), replica_groups={}, to_apply=add",
+                       "f32", (3,), (2, 1))  # fmt: skip
+    executable = ingot.compile(ingot.parse_hlo(text))
+    with pytest.raises(ExecutionError, match=r"argument|parameter"):
+        executable.execute_replicated([[np.zeros(3, np.float32)], [np.zeros(4, np.float32)]])
+
+
+def test_a_program_for_several_devices_does_not_run_alone() -> None:
+    text, inputs = one_each("ROOT r = f32[3] all-reduce(x), replica_groups={}, to_apply=add",
+                            "f32", (3,), (2, 1))  # fmt: skip
+    executable = ingot.compile(ingot.parse_hlo(text))
+    with pytest.raises(ExecutionError, match="execute_replicated"):
+        executable(*inputs[0])
+    with pytest.raises(ExecutionError, match="INGOT0510"):
+        executable.execute_replicated(inputs[:1])
+
+
+def test_groups_that_do_not_fit() -> None:
+    with pytest.raises(VerifyError, match="replica_count"):
+        run("ROOT r = f32[3] all-reduce(x), replica_groups={{0,1}}, to_apply=add",
+            "f32", (3,), (1, 1))  # fmt: skip
+    text, _ = one_each("ROOT r = f32[6] all-gather(x), replica_groups={{0,1},{2}}, dimensions={0}",
+                       "f32", (3,), (3, 1))  # fmt: skip
+    with pytest.raises(UnsupportedError, match="different sizes"):
+        ingot.compile(ingot.parse_hlo(text))
