@@ -52,6 +52,11 @@ MODULE_WEIGHT = 150
 """Compile time in rough units (an expression node is 1): less than this is no work for a module."""
 
 
+KERNEL_PASSES = ()
+"""LLVM passes over kernels. Their IR has neither calls nor stack slots to remove, and what folds is
+folded while it is built: LLVM's short list made them no faster and compilation 10 % slower."""
+
+
 @dataclass(eq=False, slots=True)
 class Code:
     """One LLVM module of kernels on its way to machine code.
@@ -183,7 +188,10 @@ class KernelSet:
             for name, how in emitted.items():
                 shared = self._shared(how.micro_kernels)
                 self.compiled[name] = CompiledKernel(name, self.pending[name], how, code, shared)
-            self._jobs.append((code, compile_later(code.text, self.target, in_background=cpus > 1)))
+            later = compile_later(
+                code.text, self.target, passes=KERNEL_PASSES, in_background=cpus > 1
+            )
+            self._jobs.append((code, later))
 
     def _emitted(self, module: ModuleBuilder, name: str) -> EmittedKernel:
         try:

@@ -226,8 +226,9 @@ def _lanes(
     live = len(nodes) + sum(2 for node in nodes if _is_expensive(node))
     registers = 4 if live <= 60 else 2 if live <= 160 else 1
     if wide and live <= 24 and vectors.registers >= 32:
-        # A sum of nothing but loads: long pieces of each row, half of the registers.
-        registers = 16 if live <= 3 else 8
+        # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
+        # of the registers, so that every row touches few pages and cache lines follow each other.
+        registers = 16 if live <= 4 else 8
     lanes = vectors.lanes(max(widest, 32), registers)
     if isinstance(extent, int):
         while lanes > 1 and lanes // 2 >= extent:

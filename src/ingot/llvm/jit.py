@@ -45,7 +45,7 @@ PASSES: dict[str, str] = {
 """Pass names that `compile_object` accepts, and llvmlite's method that adds each."""
 
 SHORT_PASSES = ("inline", "sroa", "instcombine", "simplifycfg")
-"""Enough for explicit vector IR: 0.25 ms per kernel where O3 takes 1.9."""
+"""Enough for code that is written with helper functions: 0.25 ms where O3 takes 1.9."""
 
 LIBRARY_SYMBOLS = (
     *("memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "aligned_alloc"),
@@ -171,16 +171,18 @@ def compile_object(
     return found
 
 
-def compile_later(ir_text: str, target: TargetSpec, *, in_background: bool) -> Callable[[], bytes]:
+def compile_later(
+    ir_text: str, target: TargetSpec, *, passes: Sequence[str], in_background: bool
+) -> Callable[[], bytes]:
     """Begin to compile a module; return what waits for its object.
 
     Without `in_background` the work is done by the call that waits.
     """
     if not in_background:
-        return lambda: compile_object(ir_text, target)
+        return lambda: compile_object(ir_text, target, passes=passes)
     # A thread of its own, not a pool: a pool would not live on in a forked child.
     pool = ThreadPoolExecutor(1)
-    job = pool.submit(compile_object, ir_text, target)
+    job = pool.submit(compile_object, ir_text, target, passes=passes)
     pool.shutdown(wait=False)
     return job.result
 
@@ -230,13 +232,16 @@ def optimized_ir(ir_text: str, target: TargetSpec, passes: Sequence[str] = SHORT
 class Library:
     """Code mapped into the process; it stays mapped as long as this object lives."""
 
-    __slots__ = ("_addresses", "_tracker", "name")
+    __slots__ = ("_addresses", "_owners", "_tracker", "name")
 
-    def __init__(self, name: str, addresses: Mapping[str, int], tracker: Any) -> None:
-        """Hold the linked code; `link_object` is the caller."""
+    def __init__(
+        self, name: str, addresses: Mapping[str, int], tracker: Any, owners: tuple[object, ...]
+    ) -> None:
+        """Hold the linked code and `owners`; `link_object` is the caller."""
         self.name = name
         self._addresses = dict(addresses)
         self._tracker = tracker
+        self._owners = owners
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -260,9 +265,14 @@ class Library:
         return function
 
 
-def link_object(objects: Sequence[bytes], imports: Mapping[str, int] | None = None) -> Library:
+def link_object(
+    objects: Sequence[bytes],
+    imports: Mapping[str, int] | None = None,
+    owners: tuple[object, ...] = (),
+) -> Library:
     """Map ELF objects into the process; `imports` gives addresses of symbols they need.
 
+    `owners` are what must live as long as the library: what lies at those addresses.
     The C and libm functions of `LIBRARY_SYMBOLS` are found without being given. Raises
     InternalError (INGOT0931) naming the symbols that nobody defines.
     """
@@ -287,7 +297,7 @@ def link_object(objects: Sequence[bytes], imports: Mapping[str, int] | None = No
             tracker = builder.link(_jit(), name)
         except RuntimeError as error:
             raise InternalError(f"cannot link '{name}': {error}", code="INGOT0931") from None
-    return Library(name, {symbol: tracker[symbol] for symbol in defined}, tracker)
+    return Library(name, {symbol: tracker[symbol] for symbol in defined}, tracker, owners)
 
 
 def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:

@@ -74,11 +74,21 @@ class EmittedKernel:
 
 
 def open_kernel(
-    module: ModuleBuilder, symbol: str, buffers: int, symbols: tuple[str, ...], fma: bool
+    module: ModuleBuilder,
+    symbol: str,
+    buffers: int,
+    symbols: tuple[str, ...],
+    fma: bool,
+    *,
+    is_cold: bool = False,
 ) -> tuple[FunctionBuilder, ValueEmitter, Value, Value]:
-    """Start a kernel function; return it with its emitter, the scratch address and the chunk."""
+    """Start a kernel function; return it with its emitter, the scratch address and the chunk.
+
+    `is_cold`: it has so little to do that its code need be no better than quickly made.
+    """
+    quick = " optnone noinline" if is_cold else ""
     f = module.function(
-        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
+        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs=f"nounwind uwtable{quick}"
     )
     env, chunk = f.params
     emitter, scratch = bind_env(f, env, buffers, symbols, fma)

@@ -35,7 +35,10 @@ def emit_split_kernel(
     first = kernel.passes[0]
     layout = PartialLayout.of(kernel, schedule, first)
     _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma)
-    f, emitter, scratch, _ = open_kernel(module, symbol, count, kernel.symbols, fma)
+    is_cold = not any(item.axes for item in kernel.passes[1:])
+    f, emitter, scratch, _ = open_kernel(
+        module, symbol, count, kernel.symbols, fma, is_cold=is_cold
+    )
     body = LoopEmitter(f, emitter, kernel, schedule)
     parts = emitter.index(split.count)
     units = emitter.index(schedule.units)

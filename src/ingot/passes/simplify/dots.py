@@ -18,12 +18,16 @@ from typing import ClassVar
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, DType
+from ingot.hlo.dtype import F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+
+_IN_MEMORY = frozenset(("parameter", "constant", "get-tuple-element"))
+_MANY_ROWS, _LONG_ROW = 128, 1024
+"""Sizes from which on a vector times a matrix is left to a contraction kernel."""
 
 # What front ends note on a dot that a sum of products need not carry on.
 _IGNORED_EXTRA = frozenset(("frontend_attributes",))
@@ -205,7 +209,23 @@ def _is_weak(dot: Instruction) -> bool:
     if lhs.batch:
         return False
     vectors = [all(size == 1 for size in side.sizes(side.free)) for side in (lhs, rhs)]
-    return any(vectors)
+    return any(vectors) and not _has_long_rows(rhs if vectors[0] else lhs)
+
+
+def _has_long_rows(matrix: Side) -> bool:
+    """Whether a matrix lies in memory in rows that are long and that a vector's elements scale.
+
+    A contraction kernel then holds longer pieces of a row in registers than a loop kernel does.
+    """
+    rows, columns = matrix.sizes(matrix.contracting), matrix.sizes(matrix.free)
+    if not _is_depth_first(matrix) or matrix.value.opcode not in _IN_MEMORY:
+        return False
+    if matrix.value.shape.dtype not in (F32, F64):
+        return False
+    depth, width = dim.product(rows), dim.product(columns)
+    if not isinstance(depth, int) or not isinstance(width, int):
+        return False
+    return depth >= _MANY_ROWS and width >= _LONG_ROW
 
 
 def _accumulator(element: DType) -> DType:
