@@ -34,6 +34,7 @@ from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
+from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
@@ -65,6 +66,7 @@ EXPANSION = Pipeline(
         ComparisonExpander(),
         RngBitGeneratorExpander(),
         SelectAndScatterExpander(),
+        ScatterSimplifier(),
         FloatNormalization(),
         SubByteNormalization(),
         ScanExpander(),
@@ -106,6 +108,8 @@ ORDER = (
         "map-inliner",
         "it applies the scatter computation to whole arrays",
     ),
+    Order("select-and-scatter-expander", "scatter-simplifier", "it makes scatters"),
+    Order("scatter-simplifier", "map-inliner", "it applies the combiner by a map"),
     Order("comparison-expander", "float-normalization", "it compares the bits of f32"),
     Order("select-and-scatter-expander", "float-normalization", "it makes sums of any type"),
     Order("float-normalization", "reduce-window-rewriter", "parts of a sum are not rounded"),

@@ -1,0 +1,116 @@
+"""Scatters of a single window become dynamic-update-slices, which can be fused and done in place.
+
+`x.at[i].set(v)` in a loop is the usual source. A scatter drops a window that is not wholly inside
+the operand, a dynamic-update-slice moves it inside: so what is written there is the new value only
+if the window was inside, else the old one.
+
+Source: xla/service/scatter_expander.cc (mode kEliminateSimpleScatters), without its loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import product
+from ingot.hlo.dtype import PRED, S32, S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
+from ingot.hlo.opset.indexing import ScatterAttributes
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterSimplifier(Pass):
+    """Rewrites scatters of one window and one operand into dynamic-update-slices."""
+
+    name: ClassVar[str] = "scatter-simplifier"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in [i for i in computation.instructions if i.opcode == "scatter"]:
+                if _is_simple(item):
+                    computation.replace(item, _update(item))
+                    changed = True
+        return changed
+
+
+def _is_simple(scatter: Instruction) -> bool:
+    if len(scatter.operands) != 3 or not all(o.shape.is_static for o in scatter.operands):
+        return False
+    given: ScatterAttributes = scatter.attributes
+    _, indices, updates = scatter.operands
+    starts = len(given.scatter_dims_to_operand_dims)
+    body = given.to_apply.post_order()
+    return (
+        indices.shape.size == starts
+        and product(_window(scatter)) == updates.shape.size
+        and updates.shape.size != 0
+        and not given.input_batching_dims
+        and all(i.opcode in ("parameter", "constant") or i.has(Trait.ELEMENTWISE) for i in body)
+    )
+
+
+def _window(scatter: Instruction) -> tuple[int, ...]:
+    """Return the sizes of the window in the operand."""
+    given: ScatterAttributes = scatter.attributes
+    operand, _, updates = scatter.operands
+    sizes = iter([updates.shape.static_dims[number] for number in given.update_window_dims])
+    dropped = (*given.inserted_window_dims, *given.input_batching_dims)
+    return tuple(1 if place in dropped else next(sizes) for place in range(operand.shape.rank))
+
+
+def _update(scatter: Instruction) -> Instruction:
+    given: ScatterAttributes = scatter.attributes
+    operand, indices, updates = scatter.operands
+    build = Builder(scatter.computation, scatter.metadata)
+    window = _window(scatter)
+    if indices.shape.dtype not in (S32, S64):
+        indices = build.convert_to(indices, S64)
+    order = given.scatter_dims_to_operand_dims
+    flat = build.reshape_to(indices, (len(order),))
+    starts = [_start(build, flat, place, order) for place in range(operand.shape.rank)]
+    update = build.reshape_to(updates, window)
+    old = build.dynamic_slice(operand, *starts, dynamic_slice_sizes=window)
+    new = _combined(build, given.to_apply, old, update)
+    inside = [
+        check
+        for place in order
+        for check in _checks(build, starts[place], operand.shape.static_dims[place] - window[place])
+    ]
+    held = inside[0]
+    for check in inside[1:]:
+        held = getattr(build, "and")(held, check)
+    held = build.broadcast(held, shape=Shape.array(PRED, window), dimensions=())
+    return build.dynamic_update_slice(operand, build.select(held, new, old), *starts)
+
+
+def _start(build: Builder, flat: Instruction, place: int, order: tuple[int, ...]) -> Instruction:
+    """Return the window's start along dimension `place` of the operand."""
+    if place not in order:
+        return build.constant(0, flat.shape.dtype)
+    number = order.index(place)
+    if len(order) > 1:
+        flat = build.slice(flat, slice=((number, number + 1, 1),))
+    return build.reshape_to(flat, ())
+
+
+def _checks(build: Builder, start: Instruction, last: int) -> list[Instruction]:
+    """Return conditions that hold if a window that may start at 0 … `last` starts inside."""
+    return [
+        build.compare(start, build.constant(bound, start.shape.dtype), direction=direction)
+        for direction, bound in (("GE", 0), ("LE", last))
+    ]
+
+
+def _combined(
+    build: Builder, combiner: Computation, old: Instruction, update: Instruction
+) -> Instruction:
+    """Return the combiner applied to whole windows."""
+    return build.map(old, update, dimensions=tuple(range(old.shape.rank)), to_apply=combiner)
