@@ -1,41 +1,26 @@
-"""Modules from files: the format by the option, the name's ending, or the first bytes.
+"""Modules from files: the format by the option, or else by the data itself.
 
-| format | endings | what it is |
-|---|---|---|
-| `hlo` | .hlo .txt | HLO text |
-| `stablehlo` | .mlir .mlirbc | StableHLO: MLIR text, bytecode or a portable artifact |
-| `proto` | .pb .hlo_proto | `HloModuleProto` or an `HloProto`, HLO snapshots too |
+A thin layer over `ingot.formats.load`: standard input, XLA's names of formats, and the file's name
+in diagnostics.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from ingot.formats.hlo_text import parse
-from ingot.formats.stablehlo import parse_stablehlo
+from ingot.formats.load import READERS, WRITERS, sniff
+from ingot.formats.load import load as load_data
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ResourceError
 
-ENDINGS = {
-    ".hlo": "hlo", ".txt": "hlo", ".mlir": "stablehlo", ".mlirbc": "stablehlo",
-    ".pb": "proto", ".hlo_proto": "proto",
-}  # fmt: skip
 STANDARD_INPUT = "-"
-_BYTECODE = b"ML\xefR"
+ALIASES = {"hlo": "hlo_text", "pb": "hlo_proto", "snapshot": "hlo_snapshot"}
+"""What XLA's tools call formats -> our name."""
 
-
-def _hlo(data: bytes, name: str) -> Module:
-    return parse(data.decode("utf-8"), name)
-
-
-def _stablehlo(data: bytes, name: str) -> Module:
-    return parse_stablehlo(data if data.startswith(_BYTECODE) else data.decode("utf-8"))
-
-
-READERS: dict[str, Callable[[bytes, str], Module]] = {"hlo": _hlo, "stablehlo": _stablehlo}
-"""Format -> reader of bytes and the name of the file."""
+INPUT_FORMATS = (*READERS, *ALIASES)
+OUTPUT_FORMATS = (*WRITERS, *ALIASES)
 
 
 def load(path: str, format_name: str = "") -> Module:
@@ -43,15 +28,22 @@ def load(path: str, format_name: str = "") -> Module:
 
     Args:
         path: the file.
-        format_name: one of `READERS`; default: by the ending, then by the content.
+        format_name: one of `INPUT_FORMATS`; default: found out from the data.
 
     Raises:
         ParseError: the content is not of that format.
         ResourceError: the file cannot be read.
     """
     data = read_bytes(path)
-    chosen = format_name or ENDINGS.get(Path(path).suffix) or guess(data)
-    return READERS[chosen](data, path)
+    chosen = format_of(format_name) or sniff(data)
+    if chosen == "hlo_text":
+        return parse(data.decode("utf-8", "surrogateescape"), path)
+    return load_data(data, chosen)
+
+
+def format_of(name: str) -> str:
+    """Return our name of a format."""
+    return ALIASES.get(name, name)
 
 
 def read_bytes(path: str) -> bytes:
@@ -72,13 +64,20 @@ def read_bytes(path: str) -> bytes:
         ) from error
 
 
-def guess(data: bytes) -> str:
-    """Return the format that bytes look like."""
-    if data.startswith(_BYTECODE):
-        return "stablehlo"
-    start = data.lstrip()[:4096]
-    if start.startswith(b"HloModule") or b"\nHloModule" in start:
-        return "hlo"
-    if b"module" in start and b"func" in start:
-        return "stablehlo"
-    return "hlo" if data.isascii() else "proto"
+def write_bytes(data: bytes, path: str | None) -> None:
+    """Write data to a file, or to standard output.
+
+    Raises:
+        ResourceError: INGOT0411 it cannot be written.
+    """
+    if path is None or path == STANDARD_INPUT:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise ResourceError(
+            f"{path} cannot be written: {error.strerror}", code="INGOT0411"
+        ) from error

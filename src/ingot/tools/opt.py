@@ -7,7 +7,6 @@ and prints the program at a stage of the way; without either, the module after a
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -15,7 +14,8 @@ from rich.table import Table
 
 from ingot.client.compile import compile, default_context
 from ingot.client.executable import Executable
-from ingot.formats.hlo_text import print_module
+from ingot.formats.hlo_text import parse, print_module
+from ingot.formats.load import dump
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes
@@ -44,7 +44,8 @@ LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
 @click.option("--list-passes", is_flag=True, help="List every pass with its options.")
 @click.option("--stage", type=click.Choice([*STAGES, *LOGS]), help="Stage to print.")
 @click.option("--platform", type=click.Choice(["cpu"]), default="cpu", help="Compile for this.")
-@click.option("--input-format", type=click.Choice([*loading.READERS]), help="Default: by name.")
+@click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS), help="Default: by data.")
+@click.option("--emit-proto", is_flag=True, help="Write an HloModuleProto, not text.")
 @click.option("--no-metadata", is_flag=True, help="Leave metadata={...} out of HLO text.")
 @click.option("-o", "--output", type=click.Path(), help="File to write; default: print.")
 @click.pass_context
@@ -56,6 +57,7 @@ def command(
     stage: str | None,
     platform: str,
     input_format: str | None,
+    emit_proto: bool,
     no_metadata: bool,
     output: str | None,
 ) -> int:
@@ -67,21 +69,26 @@ def command(
         context.fail("give the FILE of a module; - is standard input")
     if passes and stage:
         context.fail("--passes and --stage exclude each other")
+    if emit_proto and stage not in (None, "hlo", "hlo-before"):
+        context.fail(f"--emit-proto is for HLO, not for the stage {stage}")
     module = loading.load(file, input_format or "")
     if passes:
-        text = after_passes(module, passes, with_metadata=not no_metadata)
+        run_some(module, passes)
+        text = print_module(module, with_metadata=not no_metadata)
     else:
         text = at_stage(compile(module), stage or "hlo")
-    write(text, output)
+    if emit_proto:
+        loading.write_bytes(dump(parse(text), "hlo_proto"), output)
+    else:
+        loading.write_bytes(text.rstrip("\n").encode() + b"\n", output)
     return 0
 
 
-def after_passes(module: Module, passes: str, *, with_metadata: bool = True) -> str:
-    """Return the module's text after passes given as `a,b{option=value}`."""
+def run_some(module: Module, passes: str) -> None:
+    """Run the passes that `a,b{option=value}` says on a module."""
     chosen = tuple(make(name) for name in split_list(passes))
     verify(module)
     run_passes(Pipeline("opt", chosen), module, default_context())
-    return print_module(module, with_metadata=with_metadata)
 
 
 def at_stage(executable: Executable, stage: str) -> str:
@@ -100,11 +107,3 @@ def show_passes() -> None:
         table.add_row(name, ", ".join(map(option_text, options_of(found))), summary(found))
     width = None if sys.stdout.isatty() else 160
     Console(width=width, highlight=False, markup=False).print(table)
-
-
-def write(text: str, output: str | None) -> None:
-    """Print a text, or write it to a file."""
-    if output:
-        Path(output).write_text(text, encoding="utf-8")
-    else:
-        click.echo(text, nl=not text.endswith("\n"))

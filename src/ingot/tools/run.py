@@ -42,7 +42,7 @@ class Options:
         inputs: file of literals to run on instead of random inputs, or nothing.
         outputs: file to write the last iteration's outputs to, or nothing.
         print_literals: whether to print inputs and outputs.
-        input_format: format of the modules, or nothing to see it by their names.
+        input_format: format of the modules, or nothing to find it out.
     """
 
     platform: str
@@ -84,7 +84,7 @@ def read_sizes(
 @click.option("--input-literals-file", default="", help="Inputs: .npz, .npy or HLO literals.")
 @click.option("--output-literals-file", default="", help="Where to write the outputs.")
 @click.option("--print-literals", is_flag=True, help="Print inputs and outputs.")
-@click.option("--input-format", type=click.Choice([*loading.READERS]), help="Default: by name.")
+@click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS), help="Default: by data.")
 def command(
     files: Sequence[str],
     platform: str,
