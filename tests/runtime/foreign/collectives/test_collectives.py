@@ -51,7 +51,8 @@ def test_all_ops_over_groups_of_replicas(devices: int) -> None:
     sent = f32[4,3] collective-broadcast(x), {groups}
     moved = f32[4,3] collective-permute(x), source_target_pairs={{{pairs}}}
     who = u32[] replica-id()
-    ROOT r = (f32[4,3], f32[4,{3 * count}], f32[{4 // count},3], f32[4,3], f32[4,3], f32[4,3], u32[])
+    ROOT r = (f32[4,3], f32[4,{3 * count}], f32[{4 // count},3], f32[4,3], f32[4,3], f32[4,3],
+        u32[])
         tuple(sum, wide, part, mixed, sent, moved, who)"""
     run(body, "f32", (4, 3), (devices, 1))
 

@@ -1,0 +1,69 @@
+"""The programs' own random generator: deterministic, moving on, apart per op, seeded by a flag."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.support.flags import RANDOM_SEED, override
+
+PAIR = """HloModule pair
+ENTRY main { l = {element}[] constant({low}) h = {element}[] constant({high})
+  a = {element}[{size}] rng(l, h), distribution={distribution}
+  b = {element}[{size}] rng(l, h), distribution={distribution}
+  ROOT r = ({element}[{size}], {element}[{size}]) tuple(a, b) }"""
+
+
+def drawn(element: str, low: object, high: object, distribution: str = "rng_uniform", size=2000):
+    words = {"element": element, "low": low, "high": high, "size": size}
+    words["distribution"] = distribution
+    text = PAIR
+    for name, value in words.items():
+        text = text.replace("{" + name + "}", str(value))
+    return ingot.compile(ingot.parse_hlo(text))
+
+
+def test_the_first_execution_is_always_the_same_and_the_next_goes_on() -> None:
+    first, second = drawn("f32", 0, 1), drawn("f32", 0, 1)
+    one, two = first(), first()
+    np.testing.assert_array_equal(one, second())
+    assert not np.array_equal(one[0], two[0])
+    assert not np.array_equal(one[0], one[1])
+
+
+def test_the_seed_is_the_flags() -> None:
+    before = drawn("f32", 0, 1)()
+    with override(RANDOM_SEED, 5):
+        assert not np.array_equal(drawn("f32", 0, 1)(), before)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "f16"])
+def test_uniform_floats(element: str) -> None:
+    values = drawn(element, -2, 3)()[0].astype(np.float64)
+    assert values.min() >= -2
+    assert values.max() <= 3
+    assert abs(values.mean() - 0.5) < 0.15
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_normal_floats(element: str) -> None:
+    values = drawn(element, 1, 3, "rng_normal", 20000)()[0]
+    assert abs(values.mean() - 1) < 0.1
+    assert abs(values.std() - 3) < 0.1
+    assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("element", ["s8", "u8", "s32", "s64", "u64"])
+def test_integers_take_every_value_of_the_range(element: str) -> None:
+    low = 0 if element.startswith("u") else -3
+    values = drawn(element, low, 4)()[0]
+    assert set(values.tolist()) == set(range(low, 4))
+
+
+def test_the_state_moves_on_by_delta() -> None:
+    text = """HloModule state
+    ENTRY main { ROOT s = u64[2] rng-get-and-update-state(), delta=3 }"""
+    executable = ingot.compile(ingot.parse_hlo(text))
+    found = [executable().tolist() for _ in range(3)]
+    assert found == [[0x7012395 + 3 * n, 0] for n in range(3)]
