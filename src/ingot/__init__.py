@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ingot.client import Executable, compile
     from ingot.formats.hlo_text import parse_hlo
+    from ingot.formats.load import dump, load
     from ingot.formats.stablehlo import parse_stablehlo
     from ingot.hlo.module import Module
     from ingot.runtime.foreign import register_custom_call_target
@@ -31,6 +32,8 @@ __all__ = [
     "Module",
     "UnsupportedError",
     "compile",
+    "dump",
+    "load",
     "parse_hlo",
     "parse_stablehlo",
     "register_custom_call_target",
@@ -43,6 +46,8 @@ _HOMES = {
     "Module": "ingot.hlo.module",
     "UnsupportedError": "ingot.support.diagnostics",
     "compile": "ingot.client",
+    "dump": "ingot.formats.load",
+    "load": "ingot.formats.load",
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
     "register_custom_call_target": "ingot.runtime.foreign",

@@ -43,22 +43,22 @@ _UNARY_ANY = (
 )
 for _name in _UNARY_ANY.split():
     _add(_name, getattr(lax, _name), X)
-for _name in "log log1p rsqrt sqrt lgamma digamma bessel_i0e bessel_i1e".split():
+for _name in ["log", "log1p", "rsqrt", "sqrt", "lgamma", "digamma", "bessel_i0e", "bessel_i1e"]:
     _add(_name, getattr(lax, _name), POSITIVE)
-for _name in "asin acos atanh erf_inv".split():
+for _name in ["asin", "acos", "atanh", "erf_inv"]:
     _add(_name, getattr(lax, _name), UNIT)
 _add("acosh", lax.acosh, POSITIVE + 1)
-for _name in "add atan2 div max min mul nextafter rem sub".split():
+for _name in ["add", "atan2", "div", "max", "min", "mul", "nextafter", "rem", "sub"]:
     _add(_name, getattr(lax, _name), X, Y)
 _add("pow", lax.pow, POSITIVE, Y)
 _add("integer_pow", lambda x: lax.integer_pow(x, 5) + lax.integer_pow(x, -2), POSITIVE)
-for _name in "bitwise_and bitwise_or bitwise_xor".split():
+for _name in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
     _add(_name, getattr(lax, _name), N, N.T.reshape(3, 4))
-for _name in "shift_left shift_right_arithmetic shift_right_logical".split():
+for _name in ["shift_left", "shift_right_arithmetic", "shift_right_logical"]:
     _add(_name, getattr(lax, _name), N, np.abs(N))
-for _name in "bitwise_not population_count clz".split():
+for _name in ["bitwise_not", "population_count", "clz"]:
     _add(_name, getattr(lax, _name), N)
-for _name in "eq ne ge gt le lt".split():
+for _name in ["eq", "ne", "ge", "gt", "le", "lt"]:
     _add(_name, getattr(lax, _name), N, N.T.reshape(3, 4))
 _add("compare_unsigned", lambda x: x < np.uint32(5), N.astype(np.uint32))
 _add("clamp", lambda x: lax.clamp(np.float32(-1), x, np.float32(1)), X)
@@ -118,15 +118,19 @@ _add("conv", _convolution(), _IMAGE, _array(3, 3, 4, 6))
 _add(
     "conv_stride", _convolution(window_strides=(2, 1), padding="VALID"), _IMAGE, _array(3, 2, 4, 6)
 )
-_add("conv_dilated", _convolution(rhs_dilation=(2, 1), lhs_dilation=(1, 2), padding=((1, 0), (2, 1))),
-     _IMAGE, _array(3, 3, 4, 6))  # fmt: skip
+_add(
+    "conv_dilated",
+    _convolution(rhs_dilation=(2, 1), lhs_dilation=(1, 2), padding=((1, 0), (2, 1))),
+    _IMAGE,
+    _array(3, 3, 4, 6),
+)
 _add("conv_groups", _convolution(feature_group_count=2), _IMAGE, _array(3, 3, 2, 6))
 _add("conv_batch_groups", _convolution(batch_group_count=2), _IMAGE, _array(3, 3, 4, 6))
 _add("conv_1d", lambda x, k: jnp.convolve(x, k), V, V[:3])
 _add("conv_gradient", jax.grad(lambda k, x: _convolution()(x, k).sum()), _array(3, 3, 4, 6), _IMAGE)
 
 # ---- reductions
-for _name in "sum prod max min mean std argmax argmin any all".split():
+for _name in ["sum", "prod", "max", "min", "mean", "std", "argmax", "argmin", "any", "all"]:
     _add(f"reduce_{_name}", lambda x, _op=_name: getattr(jnp, _op)(x, 1), X)
 _add("reduce_all_dims", lambda x: x.sum(), X)
 _add(
@@ -135,10 +139,16 @@ _add(
     N,
 )
 _add("reduce_custom", lambda x: lax.reduce(x, np.float32(1), lambda a, b: a + b - 1, (1,)), X)
-_add("reduce_several", lambda x, y: lax.reduce((x, y), (np.float32(0), np.float32(1)),
-     lambda a, b: (a[0] + b[0], a[1] * b[1]), (1,)), X, Y)  # fmt: skip
+_add(
+    "reduce_several",
+    lambda x, y: lax.reduce(
+        (x, y), (np.float32(0), np.float32(1)), lambda a, b: (a[0] + b[0], a[1] * b[1]), (1,)
+    ),
+    X,
+    Y,
+)
 _add("logsumexp_softmax", lambda x: (jax.nn.logsumexp(x, 1), jax.nn.softmax(x)), X)
-for _name in "cumsum cumprod cummax cummin cumlogsumexp".split():
+for _name in ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]:
     _add(_name, getattr(lax, _name), X)
 _add(
     "reduce_window",
@@ -150,8 +160,13 @@ _add(
     lambda x: lax.reduce_window(x, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
     _IMAGE,
 )
-_add("max_pool_gradient", jax.grad(lambda x: lax.reduce_window(
-     x, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID").sum()), _IMAGE)  # fmt: skip
+_add(
+    "max_pool_gradient",
+    jax.grad(
+        lambda x: lax.reduce_window(x, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID").sum()
+    ),
+    _IMAGE,
+)
 
 # ---- indexing and sorting
 _add("sort", lambda x: jnp.sort(x, 1), X)
@@ -207,8 +222,12 @@ _add(
     lambda x: lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 1.1), (0, x)),
     X,
 )
-_add("while_captures", lambda x, n: lax.while_loop(lambda v: v.sum() < n, lambda v: v + x[0].max(), jnp.abs(x)),
-     POSITIVE, np.float32(90))  # fmt: skip
+_add(
+    "while_captures",
+    lambda x, n: lax.while_loop(lambda v: v.sum() < n, lambda v: v + x[0].max(), jnp.abs(x)),
+    POSITIVE,
+    np.float32(90),
+)
 _add("fori", lambda x: lax.fori_loop(0, 4, lambda i, v: v.at[i % 3].add(i * v[0]), x), X)
 _add("fori_dynamic", lambda x, n: lax.fori_loop(0, n, lambda i, v: v + i, x), X, np.int32(6))
 _add("cond", lambda p, x, y: lax.cond(p, lambda: x @ y.T, lambda: (y @ y.T) * 2), np.True_, X, Y)
@@ -219,10 +238,19 @@ _add(
     X,
 )
 _add("switch", lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, lambda v: v * 3], x), np.int32(2), X)
-_add("cond_in_scan", lambda x: lax.scan(lambda c, r: (lax.cond(r[0] > 0, lambda: c + r, lambda: c - x[0]), c),
-     x[0], x), X)  # fmt: skip
-_add("while_in_cond", lambda p, x: lax.cond(p, lambda: lax.fori_loop(0, 3, lambda i, v: v + x, x), lambda: x),
-     np.True_, X)  # fmt: skip
+_add(
+    "cond_in_scan",
+    lambda x: lax.scan(
+        lambda c, r: (lax.cond(r[0] > 0, lambda: c + r, lambda: c - x[0]), c), x[0], x
+    ),
+    X,
+)
+_add(
+    "while_in_cond",
+    lambda p, x: lax.cond(p, lambda: lax.fori_loop(0, 3, lambda i, v: v + x, x), lambda: x),
+    np.True_,
+    X,
+)
 _add("map", lambda x: lax.map(lambda r: r @ x.T, x), X)
 _add("associative_scan", lambda x: lax.associative_scan(jnp.multiply, x, axis=1), X)
 _add(
@@ -283,12 +311,18 @@ _add(
     "random_uniform", lambda k: jax.random.uniform(k, (5,)), jax.random.key_data(jax.random.key(3))
 )
 _add("random_normal", lambda k: jax.random.normal(k, (5,)), jax.random.key_data(jax.random.key(3)))
-_add("rng_bit_generator", lambda k: lax.rng_bit_generator(k, (6,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY),
-     np.array([1, 2, 3, 4], np.uint32))  # fmt: skip
+_add(
+    "rng_bit_generator",
+    lambda k: lax.rng_bit_generator(k, (6,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY),
+    np.array([1, 2, 3, 4], np.uint32),
+)
 _add("interpolate", lambda x, v: jnp.interp(x, jnp.sort(v), v), X, V)
 _add("polynomial", lambda v, x: jnp.polyval(v, x), V, X)
-_add("game_of_life", lambda m: sum(jnp.roll(m, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)),
-     MASK.astype(np.int8))  # fmt: skip
+_add(
+    "game_of_life",
+    lambda m: sum(jnp.roll(m, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)),
+    MASK.astype(np.int8),
+)
 _add("bfloat16", lambda x: jnp.tanh(x) @ x.T + 1, X.astype("bfloat16"))
 _add("float16", lambda x: jnp.exp(x) * 0.5, X.astype("float16"))
 _add("constants", lambda x: x + np.arange(12, dtype=np.float32).reshape(3, 4) + np.float32(2.5), X)

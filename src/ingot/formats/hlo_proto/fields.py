@@ -14,6 +14,8 @@ from dataclasses import MISSING, Field, dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ingot.formats.hlo_proto import structures as structure
 from ingot.formats.hlo_proto.shapes import read_literal, write_literal
 from ingot.formats.hlo_proto.wire import Message
@@ -207,6 +209,9 @@ ROWS: dict[str | tuple[str, str], Row] = {
     "source_target_pairs": _converted(
         "source_target_pairs", structure.read_pairs, structure.write_pairs, ()
     ),
+    "domain": _whole(structure.read_domain, structure.write_domain),
+    # The proto's number is a float: the shortest text of it is what was meant.
+    "epsilon": _value("epsilon", 0.0, lambda value: float(str(np.float32(value)))),
     "api_version": _one_of("custom_call_api_version", _API, ""),
     "output_to_operand_aliasing": _converted(
         "output_operand_aliasing", structure.read_aliasing, structure.write_aliasing, ""

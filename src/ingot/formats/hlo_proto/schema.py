@@ -1,6 +1,7 @@
 """The messages of `xla/service/hlo.proto` and `xla/xla_data.proto` that Ingot reads and writes.
 
-One line per field: `number name type`, `*` after the type when it is repeated. A message's name
+One line per field: `number name type`, `*` after the type when it is repeated, `?` when 0 is
+written too. A message's name
 stands at the margin. Types are protobuf's scalar types, `enum`, or a message. Fields that are not
 here are skipped when reading: profiles, debugging tables, sparsity, buffer assignment.
 
@@ -95,6 +96,8 @@ HloInstructionProto
   50 feature_group_count int64
   51 precision_config PrecisionConfig
   52 source_target_pairs SourceTarget*
+  54 domain_entry_sharding OpSharding
+  55 domain_exit_sharding OpSharding
   56 constrain_layout bool
   57 operand_shapes_with_layout ShapeProto*
   58 batch_group_count int64
@@ -115,7 +118,7 @@ HloInstructionProto
   76 custom_call_schedule enum
   77 custom_call_api_version enum
   79 async_execution_thread string
-  80 cross_program_prefetch_index int32
+  80 cross_program_prefetch_index int32?
   81 k int64
   85 largest bool
   87 collective_device_list CollectiveDeviceListProto
@@ -329,6 +332,7 @@ class Field:
     name: str
     type: str
     repeated: bool
+    explicit: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +359,6 @@ def message_types() -> dict[str, MessageType]:
             types[line] = MessageType(line, current)
             continue
         number, name, kind = line.split()
-        row = Field(int(number), name, kind.removesuffix("*"), kind.endswith("*"))
+        row = Field(int(number), name, kind.rstrip("*?"), kind.endswith("*"), kind.endswith("?"))
         current[row.number] = row
     return types

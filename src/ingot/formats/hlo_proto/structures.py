@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ingot.formats.hlo_proto.shapes import read_shape, write_shape
+from ingot.formats.hlo_proto.sharding import read_sharding, write_sharding
 from ingot.formats.hlo_proto.wire import Message
 from ingot.formats.hlo_text.reader import Reader
 from ingot.formats.hlo_text.shape_text import ShapeReader
@@ -159,15 +160,13 @@ def write_accuracy(text: str) -> Message:
 # ---- groups of devices
 
 
-def read_groups(message: Message) -> Groups | None:
+def read_groups(message: Message) -> Groups:
     """Return the replica groups: listed, as a rearranged range, or in the old field."""
     listed = message.get("collective_device_list", {})
     iota = listed.get("iota_replica_group_list") or message.get("iota_collective_device_list")
     if iota is not None:
         return _iota_groups(iota)
-    rows = listed.get("replica_groups") or message.get("replica_groups")
-    if rows is None:
-        return None
+    rows = listed.get("replica_groups") or message.get("replica_groups", ())
     return tuple(tuple(row.get("replica_ids", ())) for row in rows)
 
 
@@ -194,6 +193,30 @@ def read_pairs(rows: list[Message]) -> Groups:
 def write_pairs(pairs: Groups) -> list[Message]:
     """Return the SourceTargets."""
     return [{"source": source, "target": target} for source, target in pairs]
+
+
+# ---- domains
+
+_DOMAIN = re.compile(r'\{kind="sharding",\s*entry=(\{.*\}),\s*exit=(\{.*\})\}')
+
+
+def read_domain(message: Message) -> str:
+    """Return the text of a domain; the text's entry is the proto's exit, as XLA has it."""
+    entry, end = (
+        read_sharding(message.get(f"domain_{name}_sharding", {})) for name in ("exit", "entry")
+    )
+    return f'{{kind="sharding", entry={entry}, exit={end}}}'
+
+
+def write_domain(text: str) -> Message:
+    """Return a domain's shardings in their fields."""
+    found = _DOMAIN.fullmatch(text)
+    if found is None:
+        return {}
+    return {
+        "domain_exit_sharding": write_sharding(found.group(1)),
+        "domain_entry_sharding": write_sharding(found.group(2)),
+    }
 
 
 # ---- custom calls

@@ -162,7 +162,7 @@ def encode(message: Message, type_name: str) -> bytes:
         if field.repeated:
             if value is not None and len(value):
                 _write_all(out, field, value)
-        elif value is not None and not _is_default(value):
+        elif value is not None and (field.explicit or not _is_default(value)):
             _write(out, field, value)
     return bytes(out)
 

@@ -22,6 +22,7 @@ from ingot.formats.hlo_proto.structures import path_numbers
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import NO_METADATA, Instruction
+from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 
 _ALIAS_KINDS = {"may-alias": 1, "must-alias": 2}
@@ -139,6 +140,11 @@ def _write_instruction(
     }
     for name, row, _ in plan(instruction.definition):
         row.write(message, getattr(instruction.attributes, name))
+    if instruction.opcode == "constant":
+        # Elements stand in the order of the instruction's layout.
+        literal = instruction.attributes.literal
+        placed = Literal(instruction.shape, literal.array, literal.elements)
+        message["literal"] = write_literal(placed)
     called = list(instruction.called_computations)
     if instruction.opcode in CALLED_ORDER:
         called = [called[place] for place in CALLED_ORDER[instruction.opcode]]

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Array
 from ingot.hlo.opdef import Trait
 from ingot.hlo.shape import Shape
 
@@ -66,13 +67,14 @@ def sizes_of(value: Instruction) -> Sizes | None:
 
 
 def _constant(value: Instruction) -> Sizes:
-    numbers: list[int] = value.attributes.literal.value.reshape(-1).tolist()
-    return tuple(numbers)
+    array: Array = value.attributes.literal.value
+    return tuple(int(number) for number in array.reshape(-1))
 
 
 def _dimension(value: Instruction) -> Sizes:
-    (place,) = value.attributes.dimensions
-    return (value.operands[0].shape.dims[place],)
+    place: int = value.attributes.dimensions[0]
+    size: Size = value.operands[0].shape.dims[place]
+    return (size,)
 
 
 def _same(value: Instruction) -> Sizes | None:

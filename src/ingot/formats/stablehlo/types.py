@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.formats.stablehlo.binding import mlir
 from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
@@ -92,7 +93,7 @@ class Types:
         known = tuple(size for size in sizes if size is not None)
         if len(known) == len(sizes):
             return Shape.array(element, known)
-        bounds = list(getattr(mlir_type.encoding, "bounds", ()))
+        bounds = _bounds(mlir_type.encoding)
         if len(bounds) != len(sizes):
             return None
         limits = tuple(b if s is None else s for s, b in zip(sizes, bounds, strict=True))
@@ -101,3 +102,10 @@ class Types:
         plain = Shape.array(element, limits)
         bounded = tuple(size is None for size in sizes)
         return Shape(plain.dtype, plain.dims, plain.layout, (), bounded)
+
+
+def _bounds(encoding: Any) -> list[int]:
+    """Return the bounds of a tensor type's extensions, nothing when it has none."""
+    if encoding is None or not str(encoding).startswith("#stablehlo.bounds"):
+        return []
+    return list(mlir().stablehlo.TypeExtensions(encoding).bounds)

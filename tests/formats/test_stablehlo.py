@@ -1,0 +1,590 @@
+"""StableHLO as MLIR text: what each construct becomes, with no framework but jaxlib's MLIR."""
+
+from __future__ import annotations
+
+import importlib
+import io
+
+import numpy as np
+import pytest
+
+from ingot.evaluator import evaluate
+from ingot.formats.hlo_text import parse_hlo, print_module
+from ingot.formats.stablehlo import binding, parse_stablehlo
+from ingot.formats.stablehlo.table import converters
+from ingot.hlo.custom_calls import config_text
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.verifier import verify
+from ingot.support.diagnostics import ParseError, UnsupportedError
+
+mlir = pytest.importorskip("jaxlib.mlir.ir")
+
+# Ops that Ingot refuses: quantized arithmetic, asynchronous regions of StableHLO 1.15.
+REFUSED = {
+    "stablehlo.uniform_quantize",
+    "stablehlo.uniform_dequantize",
+    "stablehlo.async_start",
+    "stablehlo.async_done",
+}
+
+
+def read(text: str) -> Module:
+    """Return the verified module of MLIR text; its HLO text reads back to the same."""
+    module = parse_stablehlo(text)
+    verify(module)
+    printed = print_module(module)
+    assert print_module(parse_hlo(printed)) == printed
+    return module
+
+
+def function(signature: str, body: str, more: str = "") -> Module:
+    """Return the module of a function `main`."""
+    return read(f"module @m {{ {more} func.func public @main{signature} {{ {body} }} }}")
+
+
+def only(module: Module, opcode: str) -> Instruction:
+    """Return the only instruction of `opcode` in the module."""
+    found = [
+        item
+        for computation in module.computations.values()
+        for item in computation.instructions
+        if item.opcode == opcode
+    ]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_every_op_has_a_converter_or_is_refused() -> None:
+    generated = importlib.import_module("jaxlib.mlir.dialects._stablehlo_ops_gen")
+    names = {
+        item.OPERATION_NAME for item in vars(generated).values() if hasattr(item, "OPERATION_NAME")
+    }
+    known = set(converters())
+    assert names - known - {"stablehlo.return"} == REFUSED
+
+
+def test_every_chlo_op_has_a_converter() -> None:
+    generated = importlib.import_module("jaxlib.mlir.dialects._chlo_ops_gen")
+    names = {
+        item.OPERATION_NAME for item in vars(generated).values() if hasattr(item, "OPERATION_NAME")
+    }
+    assert names - set(converters()) == set()
+
+
+@pytest.mark.parametrize(
+    ("element", "name", "values"),
+    [
+        ("i1", "pred", "[true, false]"),
+        ("i2", "s2", "[-2, 1]"),
+        ("i4", "s4", "[-8, 7]"),
+        ("ui4", "u4", "[15, 0]"),
+        ("i8", "s8", "[-128, 127]"),
+        ("ui8", "u8", "[255, 0]"),
+        ("i16", "s16", "[-5, 5]"),
+        ("i32", "s32", "[-5, 5]"),
+        ("ui32", "u32", "[4294967295, 5]"),
+        ("i64", "s64", "[-5, 9223372036854775807]"),
+        ("ui64", "u64", "[18446744073709551615, 5]"),
+        ("f16", "f16", "[0.5, 0x7C00]"),
+        ("bf16", "bf16", "[0.5, 0xFF80]"),
+        ("f32", "f32", "[0.1, 0x7FC00000]"),
+        ("f64", "f64", "[0.1, 0x7FF0000000000000]"),
+        ("f8E4M3FN", "f8e4m3fn", "[0.5, 0x7F]"),
+        ("f8E5M2", "f8e5m2", "[0.5, 0x7C]"),
+        ("f8E8M0FNU", "f8e8m0fnu", "[0.5, 2.0]"),
+        ("f4E2M1FN", "f4e2m1fn", "[0.5, -6.0]"),
+        ("complex<f32>", "c64", "[(1.0, -2.5), (0.0, 0x7F800000)]"),
+        ("complex<f64>", "c128", "[(1.0, -2.5), (0.0, 1.0e-300)]"),
+    ],
+)
+def test_constants_of_every_element_type(element: str, name: str, values: str) -> None:
+    body = f"%c = stablehlo.constant dense<{values}> : tensor<2x{element}> "
+    module = function(f"() -> tensor<2x{element}>", body + f"return %c : tensor<2x{element}>")
+    root = module.entry.root
+    assert root.opcode == "constant"
+    assert root.shape.dtype.name == name
+    if name == "c64":
+        expected = np.array([1 - 2.5j, complex(0, np.inf)], np.complex64)
+        np.testing.assert_array_equal(root.attributes.literal.value, expected)
+
+
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [("f32", "2.5"), ("bf16", "-1.0"), ("i1", "true"), ("i4", "3"), ("complex<f32>", "(1.0, 2.0)")],
+)
+def test_splat_constants_are_broadcasts(element: str, value: str) -> None:
+    body = f"%c = stablehlo.constant dense<{value}> : tensor<3x5x{element}> "
+    module = function(f"() -> tensor<3x5x{element}>", body + f"return %c : tensor<3x5x{element}>")
+    assert module.entry.root.opcode == "broadcast"
+    assert module.entry.root.operands[0].shape.is_scalar
+
+
+def test_large_constants_of_types_without_a_buffer() -> None:
+    values = ", ".join(f"{number}.0" for number in range(200))
+    body = (
+        f"%c = stablehlo.constant dense<[{values}]> : tensor<200xbf16> return %c : tensor<200xbf16>"
+    )
+    literal = function("() -> tensor<200xbf16>", body).entry.root.attributes.literal
+    np.testing.assert_array_equal(literal.value.astype(np.float32), np.arange(200))
+
+
+def test_a_loop_takes_outer_values_as_state_and_copies_constants() -> None:
+    module = function(
+        "(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32>",
+        """
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %two = stablehlo.constant dense<2.0> : tensor<4xf32>
+        %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<4xf32>
+        cond {
+          %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        } do {
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %j = stablehlo.add %i, %one : tensor<i32>
+          %t = stablehlo.multiply %v, %two : tensor<4xf32>
+          %s = stablehlo.add %t, %x : tensor<4xf32>
+          stablehlo.return %j, %s : tensor<i32>, tensor<4xf32>
+        }
+        return %r#1 : tensor<4xf32>
+        """,
+    )
+    loop = only(module, "while")
+    assert [str(part) for part in loop.shape.elements] == [
+        "s32[]",
+        "f32[4]{0}",
+        "s32[]",
+        "f32[4]{0}",
+    ]
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(evaluate(module, [x, np.int32(3)]), x * 15)
+
+
+def test_nested_regions_pass_outer_values_through_each_other() -> None:
+    module = function(
+        "(%p: tensor<i1>, %x: tensor<f32>, %n: tensor<i32>) -> tensor<f32>",
+        """
+        %r = "stablehlo.if"(%p) ({
+          %zero = stablehlo.constant dense<0> : tensor<i32>
+          %w:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<f32>
+          cond {
+            %q = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %q : tensor<i1>
+          } do {
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %j = stablehlo.add %i, %one : tensor<i32>
+            %s = stablehlo.add %v, %x : tensor<f32>
+            stablehlo.return %j, %s : tensor<i32>, tensor<f32>
+          }
+          stablehlo.return %w#1 : tensor<f32>
+        }, {
+          stablehlo.return %x : tensor<f32>
+        }) : (tensor<i1>) -> tensor<f32>
+        return %r : tensor<f32>
+        """,
+    )
+    for flag, expected in ((True, 8.0), (False, 2.0)):
+        found = evaluate(module, [np.bool_(flag), np.float32(2), np.int32(3)])
+        assert float(np.asarray(found)) == expected
+
+
+def test_case_with_several_results() -> None:
+    module = function(
+        "(%i: tensor<i32>, %x: tensor<2xf32>) -> (tensor<2xf32>, tensor<i32>)",
+        """
+        %r:2 = "stablehlo.case"(%i) ({
+          stablehlo.return %x, %i : tensor<2xf32>, tensor<i32>
+        }, {
+          %y = stablehlo.negate %x : tensor<2xf32>
+          %c = stablehlo.constant dense<7> : tensor<i32>
+          stablehlo.return %y, %c : tensor<2xf32>, tensor<i32>
+        }) : (tensor<i32>) -> (tensor<2xf32>, tensor<i32>)
+        return %r#0, %r#1 : tensor<2xf32>, tensor<i32>
+        """,
+    )
+    first, second = evaluate(module, [np.int32(1), np.float32([1, 2])])
+    np.testing.assert_array_equal(first, [-1, -2])
+    assert int(second) == 7
+
+
+REDUCE = """
+%c = stablehlo.constant dense<0.0> : tensor<f32>
+%a = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [0] :
+     (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>
+%b = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [1] :
+     (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+return %a, %b : tensor<3xf32>, tensor<2xf32>
+"""
+
+
+def test_equal_reducers_are_one_computation() -> None:
+    module = function("(%x: tensor<2x3xf32>) -> (tensor<3xf32>, tensor<2xf32>)", REDUCE)
+    assert len(module.computations) == 2
+
+
+def test_a_reducer_may_use_an_outer_constant_but_no_other_value() -> None:
+    body = """
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %r = "stablehlo.reduce"(%x, %zero) <{{dimensions = array<i64: 0>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        %t = stablehlo.maximum %s, {outer} : tensor<f32>
+        stablehlo.return %t : tensor<f32>
+    }}) : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+    return %r : tensor<f32>
+    """
+    signature = "(%x: tensor<3xf32>, %y: tensor<f32>) -> tensor<f32>"
+    function(signature, body.format(outer="%zero"))
+    with pytest.raises(UnsupportedError, match="block around it"):
+        function(signature, body.format(outer="%y"))
+
+
+def test_functions_are_converted_once() -> None:
+    module = function(
+        "(%x: tensor<f32>) -> tensor<f32>",
+        """
+        %a = func.call @f(%x) : (tensor<f32>) -> tensor<f32>
+        %b = func.call @f(%a) : (tensor<f32>) -> tensor<f32>
+        return %b : tensor<f32>
+        """,
+        "func.func private @f(%x: tensor<f32>) -> tensor<f32> "
+        "{ %y = stablehlo.negate %x : tensor<f32> return %y : tensor<f32> }",
+    )
+    assert set(module.computations) == {"main", "f"}
+
+
+COMPOSITE = """
+%r = stablehlo.composite "{name}" %x {{decomposition = @f}} : (tensor<f32>) -> tensor<f32>
+return %r : tensor<f32>
+"""
+DECOMPOSITION = (
+    "func.func private @f(%x: tensor<f32>) -> tensor<f32> "
+    "{ %y = stablehlo.abs %x : tensor<f32> return %y : tensor<f32> }"
+)
+
+
+@pytest.mark.parametrize(("name", "opcode"), [("chlo.erf", "erf"), ("my.own", "call")])
+def test_composites(name: str, opcode: str) -> None:
+    body = COMPOSITE.format(name=name)
+    module = function("(%x: tensor<f32>) -> tensor<f32>", body, DECOMPOSITION)
+    assert module.entry.root.opcode == opcode
+
+
+def test_chlo_ops_are_native_or_rewritten_by_mlir() -> None:
+    module = function(
+        "(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<2xi32>)",
+        """
+        %a = chlo.erf %x : tensor<4xf32> -> tensor<4xf32>
+        %b = chlo.lgamma %x : tensor<4xf32> -> tensor<4xf32>
+        %c, %d = chlo.top_k(%x, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)
+        return %a, %b, %c, %d : tensor<4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<2xi32>
+        """,
+    )
+    x = np.float32([1.5, 4.0, 2.5, 3.0])
+    erf, lgamma, values, places = evaluate(module, [x])
+    np.testing.assert_allclose(erf[0], 0.9661051)
+    np.testing.assert_allclose(lgamma[1], np.log(6), rtol=1e-6)
+    np.testing.assert_array_equal(values, [4, 3])
+    np.testing.assert_array_equal(places, [1, 3])
+
+
+def test_custom_calls_keep_their_attributes() -> None:
+    module = function(
+        "(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<i32>)",
+        """
+        %r:2 = stablehlo.custom_call @lapack_spotrf_ffi(%x) {
+          mhlo.backend_config = {uplo = 76 : ui8}, api_version = 4 : i32, has_side_effect = true,
+          operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+          result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>],
+          output_operand_aliases = [#stablehlo.output_operand_alias<
+            output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []>]
+        } : (tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<i32>)
+        return %r#0, %r#1 : tensor<2x3xf32>, tensor<i32>
+        """,
+    )
+    call = only(module, "custom-call")
+    assert config_text(call) == "{uplo = 76 : ui8}"
+    assert call.attributes.api_version == "API_VERSION_TYPED_FFI"
+    assert call.attributes.custom_call_has_side_effect
+    assert call.attributes.operand_layout_constraints == "{f32[2,3]{0,1}}"
+    assert call.attributes.output_to_operand_aliasing == "{{0}: (0, {})}"
+    assert str(call.shape) == "(f32[2,3]{0,1}, s32[])"
+
+
+def test_what_arguments_and_results_say() -> None:
+    module = function(
+        """(%x: tensor<4xf32> {tf.aliasing_output = 1 : i32},
+            %y: tensor<4xf32> {jax.buffer_donor = true},
+            %z: tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"})
+           -> (tensor<4xf32>, tensor<4xf32> {mhlo.sharding = "{replicated}"})""",
+        "return %y, %x : tensor<4xf32>, tensor<4xf32>",
+    )
+    (alias,) = module.aliases
+    assert (alias.output, alias.parameter) == ((1,), 0)
+    assert module.extra["buffer_donor"] == "{ (1, {}) }"
+    assert module.entry.parameters[2].extra["sharding"] == "{devices=[2]<=[2]}"
+    assert module.entry.root.extra["sharding"] == "{{unknown}, {replicated}}"
+
+
+def test_module_attributes() -> None:
+    module = read(
+        "module @jit_f attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} "
+        "{ func.func @main() { return } }"
+    )
+    assert module.name == "jit_f"
+    assert module.extra == {"num_partitions": "4"}
+    assert str(module.result_shape) == "()"
+
+
+def test_locations_become_metadata() -> None:
+    module = read(
+        """
+        #f = loc("model.py":7:4 to :9)
+        #g = loc("main.py":30:1)
+        module { func.func @main(%x: tensor<f32>) -> tensor<f32> {
+          %y = stablehlo.sine %x : tensor<f32>
+               loc("jit(f)/sin"(callsite("f"(#f) at "<module>"(#g))))
+          %z = stablehlo.negate %y : tensor<f32> loc(fused["a", "b"])
+          return %z : tensor<f32>
+        } }
+        """
+    )
+    sine = only(module, "sine").metadata
+    assert (sine.op_name, sine.source_file, sine.source_line) == ("jit(f)/sin", "model.py", 7)
+    assert only(module, "negate").metadata.op_name == "a;b"
+
+
+def test_collectives() -> None:
+    module = function(
+        """(%x: tensor<4x6xf32>)
+           -> (tensor<4x6xf32>, tensor<8x6xf32>, tensor<8x3xf32>, tensor<4x6xf32>)""",
+        """
+        %a = "stablehlo.all_reduce"(%x) <{
+          channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>,
+          replica_groups = dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>, use_global_device_ids
+        }> ({
+          ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+            %s = stablehlo.add %l, %r : tensor<f32>
+            stablehlo.return %s : tensor<f32>
+        }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+        %b = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64,
+          replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+          : (tensor<4x6xf32>) -> tensor<8x6xf32>
+        %c = "stablehlo.all_to_all"(%x) <{split_dimension = 1 : i64, concat_dimension = 0 : i64,
+          split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+          : (tensor<4x6xf32>) -> tensor<8x3xf32>
+        %d = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1], [1, 0]]>
+          : tensor<2x2xi64>}> : (tensor<4x6xf32>) -> tensor<4x6xf32>
+        return %a, %b, %c, %d : tensor<4x6xf32>, tensor<8x6xf32>, tensor<8x3xf32>, tensor<4x6xf32>
+        """,
+    )
+    reduced = only(module, "all-reduce").attributes
+    assert (reduced.channel_id, reduced.replica_groups) == (3, ((0, 1), (2,)))
+    assert reduced.use_global_device_ids
+    assert only(module, "all-gather").attributes.channel_id is None
+    permuted = only(module, "collective-permute").attributes
+    assert permuted.source_target_pairs == ((0, 1), (1, 0))
+
+
+def test_pieces_of_all_to_all_go_to_the_other_dimension() -> None:
+    """One device keeps its own pieces: split columns are joined as rows."""
+    module = function(
+        "(%x: tensor<2x4xi32>) -> tensor<4x2xi32>",
+        """
+        %c = "stablehlo.all_to_all"(%x) <{split_dimension = 1 : i64, concat_dimension = 0 : i64,
+          split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+          : (tensor<2x4xi32>) -> tensor<4x2xi32>
+        return %c : tensor<4x2xi32>
+        """,
+    )
+    swap = only(module, "all-to-all")
+    module.entry.replace(swap, swap.operands[0])
+    x = np.arange(8, dtype=np.int32).reshape(2, 4)
+    expected = np.concatenate(np.split(x, 2, 1), 0)
+    np.testing.assert_array_equal(evaluate(module, [x]), expected)
+
+
+def test_transfers_and_tokens() -> None:
+    module = function(
+        "(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, !stablehlo.token)",
+        """
+        %t = stablehlo.create_token : !stablehlo.token
+        %u = "stablehlo.send"(%x, %t) <{
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          is_host_transfer = false}> : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+        %y, %v = "stablehlo.recv"(%u) <{
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          is_host_transfer = false}> : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+        %z, %w = "stablehlo.infeed"(%v) <{infeed_config = "c"}>
+          : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+        %o = "stablehlo.outfeed"(%x, %w) <{outfeed_config = ""}>
+          : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+        %a = stablehlo.after_all %o, %w : !stablehlo.token
+        return %y, %z, %a : tensor<4xf32>, tensor<4xf32>, !stablehlo.token
+        """,
+    )
+    assert str(only(module, "infeed").shape) == "((f32[4]{0}), token[])"
+    assert only(module, "send-done").operands[0] is only(module, "send")
+
+
+def test_a_manual_computation_is_xlas_custom_calls() -> None:
+    module = function(
+        """(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>})
+           -> tensor<8x4xf32>""",
+        """
+        %r = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"y"}, {"x"}]>]
+          out_shardings=[<@mesh, [{"y"}, {"x"}]>] manual_axes={"x", "y"} (%l: tensor<4x2xf32>) {
+            %n = stablehlo.negate %l : tensor<4x2xf32>
+            sdy.return %n : tensor<4x2xf32>
+          } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+        return %r : tensor<8x4xf32>
+        """,
+        'sdy.mesh @mesh = <["x"=2, "y"=2]>',
+    )
+    sharding = "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
+    assert module.entry.parameters[0].extra["sharding"] == sharding
+    root = module.entry.root
+    assert root.attributes.custom_call_target == "SPMDShardToFullShape"
+    assert root.extra["sharding"] == "{devices=[2,2]<=[2,2]T(1,0)}"
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_sharding_constraint(devices: int) -> None:
+    module = function(
+        "(%x: tensor<8xf32>) -> tensor<8xf32>",
+        """%r = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<8xf32>
+           return %r : tensor<8xf32>""",
+        f'sdy.mesh @mesh = <["x"={devices}]>',
+    )
+    assert (module.entry.root.opcode == "parameter") == (devices == 1)
+
+
+# ---- dynamic sizes
+
+
+def test_open_sizes_are_symbols() -> None:
+    module = function(
+        "(%x: tensor<?x3xf32>) -> tensor<?xf32>",
+        """
+        %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+        %three = stablehlo.constant dense<3> : tensor<i32>
+        %m = stablehlo.multiply %n, %three : tensor<i32>
+        %s = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+        %r = stablehlo.dynamic_reshape %x, %s : (tensor<?x3xf32>, tensor<1xi32>) -> tensor<?xf32>
+        return %r : tensor<?xf32>
+        """,
+    )
+    assert module.entry.root.shape.dims == (3 * Dim.symbol("d0_0"),)
+
+
+def test_operands_of_one_op_have_one_size() -> None:
+    module = function(
+        "(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32>",
+        "%r = stablehlo.add %x, %y : tensor<?xf32> return %r : tensor<?xf32>",
+    )
+    first, second = module.parameter_shapes
+    assert first == second
+
+
+def test_dynamic_ops_of_static_types_are_static() -> None:
+    module = function(
+        """(%x: tensor<2x3xf32>, %i: tensor<1xi32>)
+           -> (tensor<6xf32>, tensor<4x2x3xf32>, tensor<5xi32>)""",
+        """
+        %a = stablehlo.dynamic_reshape %x, %i : (tensor<2x3xf32>, tensor<1xi32>) -> tensor<6xf32>
+        %s = stablehlo.constant dense<[4, 2, 3]> : tensor<3xi32>
+        %b = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [1, 2]
+             : (tensor<2x3xf32>, tensor<3xi32>) -> tensor<4x2x3xf32>
+        %c = stablehlo.dynamic_iota %i, dim = 0 : (tensor<1xi32>) -> tensor<5xi32>
+        return %a, %b, %c : tensor<6xf32>, tensor<4x2x3xf32>, tensor<5xi32>
+        """,
+    )
+    assert {i.opcode for i in module.entry.instructions} >= {"reshape", "broadcast", "iota"}
+
+
+def test_sizes_computed_from_data_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="computed from data") as caught:
+        function(
+            "(%x: tensor<6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32>",
+            """
+            %r = stablehlo.dynamic_reshape %x, %s
+                 : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+            return %r : tensor<?x?xf32>
+            """,
+        )
+    assert caught.value.diagnostic.code == "INGOT0352"
+
+
+def test_bounded_sizes_stay_bounded() -> None:
+    kind = "tensor<?x3xf32, #stablehlo.bounds<8, ?>>"
+    module = function(f"(%x: {kind}) -> {kind}", f"return %x : {kind}")
+    assert module.entry.root.shape.to_string() == "f32[<=8,3]{1,0}"
+
+
+# ---- forms and errors
+
+TEXT = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+
+
+def test_bytecode_and_portable_artifacts_read_as_text_does() -> None:
+    library = binding.mlir()
+    module = binding.parse_mlir(TEXT)
+    bytecode = io.BytesIO()
+    module.operation.write_bytecode(bytecode)
+    with module.context:
+        artifact = library.stablehlo.serialize_portable_artifact(module, "1.0.0")
+    expected = print_module(parse_stablehlo(TEXT))
+    assert binding.is_portable_artifact(artifact)
+    for data in (bytecode.getvalue(), artifact):
+        assert print_module(parse_stablehlo(data)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("this is not MLIR", "INGOT0120"),
+        ("module { func.func @main() { stablehlo.nothing } }", "INGOT0120"),
+        ("module { func.func @a() { return } func.func @b() { return } }", "INGOT0121"),
+        ("module { func.func @main() { func.call @main() : () -> () return } }", "INGOT0112"),
+    ],
+)
+def test_what_is_no_program_is_refused(text: str, code: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_stablehlo(text)
+    assert caught.value.diagnostic.code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "match"),
+    [("!quant.uniform<i8:f32, 0.5>", "quant"), ("f80", "f80")],
+)
+def test_element_types_that_are_not_known_are_refused(kind: str, match: str) -> None:
+    text = f"func.func @main(%x: tensor<2x{kind}>) {{ return }}"
+    with pytest.raises((UnsupportedError, ParseError), match=match):
+        parse_stablehlo(text)
+
+
+@pytest.mark.parametrize(
+    ("signature", "match"),
+    [("(%x: f32)", "f32"), ("()", r"my\.op"), ("(%x: tensor<*xf32>)", "rank")],
+)
+def test_what_hlo_has_not_is_refused_by_name(signature: str, match: str) -> None:
+    text = f'func.func @main{signature} {{ %r = "my.op"() : () -> tensor<2xf32> return }}'
+    with pytest.raises(UnsupportedError, match=match):
+        parse_stablehlo(text)
+
+
+def test_without_jaxlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(f"No module named '{name}'")
+
+    binding.mlir.cache_clear()
+    monkeypatch.setattr(importlib, "import_module", missing)
+    try:
+        with pytest.raises(UnsupportedError, match="pip install") as caught:
+            parse_stablehlo(TEXT)
+    finally:
+        monkeypatch.undo()
+        binding.mlir.cache_clear()
+    assert caught.value.diagnostic.code == "INGOT0350"
