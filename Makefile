@@ -14,13 +14,15 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check bench docs format clean
+.PHONY: help demo test check bench scaling conformance docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the whole test suite"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
 	@echo "make bench   Ingot beside XLA, on this machine"
+	@echo "make scaling     compile time and memory by size of the module"
+	@echo "make conformance 9,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make docs    write the generated reference pages"
 	@echo "make format  format the code and mend what ruff can mend"
 
@@ -48,6 +50,12 @@ check: $(DEV)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
+
+scaling: $(DEV)
+	$(BIN)/python -m benchmarks.compile_scaling --write
+
+conformance: $(DEV)
+	$(BIN)/python -m tests.differential --workers $(WORKERS) --write
 
 docs: $(DEV)
 	$(BIN)/python tools/make_docs.py

@@ -69,7 +69,9 @@ def layers(count: int) -> str:
             f"  h{n} = f32[64,64] multiply(e{n}, a{n})",
         ]
         value = f"h{n}"
-    reducer = "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"  # noqa: E501
+    reducer = (
+        "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"  # noqa: E501
+    )
     return _module(lines, f"  ROOT r = f32[64,64] negate({value})", reducer)
 
 

@@ -49,7 +49,8 @@ def run_shell(code: str) -> str:
     for line in code.strip().splitlines():
         words = shlex.split(line)
         command = [sys.executable if words[0] == "python" else words[0], *words[1:]]
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PATH": path}
         result = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )

@@ -133,7 +133,9 @@ def _comparator(direction: str, *elements: DType) -> Computation:
     values = [
         inner.parameter(n, Shape.array(elements[n // 2], ())) for n in range(2 * len(elements))
     ]
-    return inner.build(inner.compare(values[0], values[1], direction=direction))
+    # NaN must have its place, or the order of the others is not defined.
+    total = "TOTALORDER" if elements[0].is_float else ""
+    return inner.build(inner.compare(values[0], values[1], direction=direction, type=total))
 
 
 def scatter(maker: Maker) -> Instruction:

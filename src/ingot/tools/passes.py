@@ -94,7 +94,7 @@ def make(text: str) -> Pass:
 def _read(text: str, option: Field[Any], name: str) -> Any:
     """Return the value of an option, of the type that its default has."""
     default: Any = option.default
-    kind: object = type(default)
+    kind: Any = default.__class__
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
