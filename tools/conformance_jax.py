@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,7 @@ def run_file(folder: Path, name: str, arguments: argparse.Namespace) -> Report:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         xml = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=short"]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=short"]
         command += [f"--junitxml={xml}", "--import-mode=importlib", *arguments.pytest]
         if arguments.select:
             command += ["-k", arguments.select]
@@ -66,15 +67,17 @@ def run_file(folder: Path, name: str, arguments: argparse.Namespace) -> Report:
                 timeout=arguments.timeout,
                 check=False,
             )
-            ending = done.stdout[-3000:] + done.stderr[-3000:]
-        except subprocess.TimeoutExpired:
-            ending = f"no end after {arguments.timeout} s"
+            ending = done.stdout + done.stderr
+        except subprocess.TimeoutExpired as expired:
+            output = expired.stdout or b""
+            ending = output.decode() if isinstance(output, bytes) else output
         report = Report(name, time.monotonic() - start)
         if xml.exists():
             read_xml(xml, report)
         else:
+            read_lines(ending, report)
             report.counts["died"] += 1
-            report.failures.append((name, ending))
+            report.failures.append((name, f"no end; the last lines:\n{ending[-2000:]}"))
     return report
 
 
@@ -90,6 +93,14 @@ def read_xml(path: Path, report: Report) -> None:
         report.counts[outcome] += 1
         if outcome == "failed":
             report.failures.append((f"{case.get('classname')}.{case.get('name')}", text))
+
+
+def read_lines(output: str, report: Report) -> None:
+    """Add what the lines of an unfinished run say."""
+    for name, outcome in re.findall(r"::(\w+) (PASSED|FAILED|SKIPPED)", output):
+        report.counts[outcome.lower()] += 1
+        if outcome == "FAILED":
+            report.failures.append((name, "failed in a run that did not end"))
 
 
 def cause(text: str) -> str:

@@ -1,7 +1,7 @@
 """The client: compile and execute. One implementation of executables for every front end."""
 
-from ingot.client.caches import clear_caches
+from ingot.client.caches import clear_caches, load_library
 from ingot.client.compile import compile
 from ingot.client.executable import Executable
 
-__all__ = ["Executable", "clear_caches", "compile"]
+__all__ = ["Executable", "clear_caches", "compile", "load_library"]

@@ -41,7 +41,7 @@ def compile(
     chosen = target if target is not None else TargetSpec.host()
     with collector_paused(), timer.phase("compile"):
         working = module.clone()
-        before = print_module(module)
+        before = module.clone()
         compiled = compile_module(working, options, chosen, timer)
         with timer.phase("link"):
             executable = Executable(compiled, before, options, chosen, timer)

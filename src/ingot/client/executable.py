@@ -36,12 +36,12 @@ class Executable:
     def __init__(
         self,
         compiled: CpuProgram,
-        before: str,
+        before: Module,
         context: PassContext,
         target: TargetSpec,
         timer: PhaseTimer,
     ) -> None:
-        """Link `compiled`; `before` is the module's text before the passes."""
+        """Link `compiled`; `before` is the module before the passes."""
         self._compiled = compiled
         self._before = before
         self._context = context
@@ -103,7 +103,7 @@ class Executable:
     @property
     def fusion_log(self) -> tuple[str, ...]:
         """For each edge between instructions: fused or not, and why."""
-        return tuple(self._context.remarks)
+        return tuple(map(str, self._context.remarks))
 
     @property
     def rewrites(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Executable:
     def _stages(self) -> dict[str, Callable[[], str]]:
         compiled = self._compiled
         return {
-            "hlo_before": lambda: self._before,
+            "hlo_before": lambda: print_module(self._before),
             "hlo": lambda: print_module(compiled.module),
             "kernel": compiled.kernels.text,
             "llvm": lambda: "\n".join(self._llvm_modules()),

@@ -75,6 +75,15 @@ class Record:
         self.size = _pad(members, offset, widest)
         self.structure: Any = type(name, (ctypes.Structure,), {"_fields_": members})
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields, in order."""
+        return tuple(self._fields)
+
+    def kind(self, name: str) -> str:
+        """Return the kind of a field."""
+        return self._fields[name].kind
+
     def offset(self, name: str) -> int:
         """Return the byte offset of a field."""
         return self._offsets[name]

@@ -21,6 +21,7 @@ from ingot.client.pjrt.emit import (
 from ingot.client.pjrt.hot_buffers import BufferFunctions
 from ingot.client.pjrt.hot_events import EventFunctions, load_error
 from ingot.client.pjrt.records import DEVICE, EXECUTABLE, FAILURE, JOB, STORAGE
+from ingot.client.pjrt.trampolines import emit_enter_thread
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -169,6 +170,7 @@ def _emit_worker(module: ModuleBuilder, run: FunctionRef, finish: FunctionRef) -
     """`ptr (ptr device)`: take jobs out of the queue, forever."""
     f = module.function("ingot_pjrt_worker", PTR, [("device", PTR)], linkage="internal")
     (device,) = f.params
+    f.call(emit_enter_thread(module), [])
     lock, queued = DEVICE.address(f, device, "lock"), DEVICE.address(f, device, "queued")
 
     def step(_: list[Value]) -> list[Value]:

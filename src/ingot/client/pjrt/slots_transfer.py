@@ -27,7 +27,7 @@ def byte_view(address: int, dims: list[int], strides: list[int], item: int) -> A
     """Return host memory as an array whose last axis is the bytes of an element."""
     low = sum(min(0, stride * (size - 1)) for size, stride in zip(dims, strides, strict=True))
     high = sum(max(0, stride * (size - 1)) for size, stride in zip(dims, strides, strict=True))
-    memory = (ctypes.c_uint8 * (high - low + item)).from_address(address + low)
+    memory: Any = (ctypes.c_uint8 * (high - low + item)).from_address(address + low)
     return np.ndarray((*dims, item), np.uint8, buffer=memory, offset=-low, strides=(*strides, 1))
 
 

@@ -15,7 +15,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 
 from ingot.client.pjrt.emit import is_null
-from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.jit import Library
 from ingot.llvm.types import I32, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -24,6 +24,7 @@ PYTHON_IMPORTS: dict[str, tuple[Type, list[Type]]] = {
     "Py_IsInitialized": (I32, []),
     "PyGILState_Ensure": (I32, []),
     "PyGILState_Release": (VOID, [I32]),
+    "PyEval_SaveThread": (PTR, []),
     "PyErr_Fetch": (VOID, [PTR, PTR, PTR]),
     "PyErr_Restore": (VOID, [PTR, PTR, PTR]),
     "PyErr_WriteUnraisable": (VOID, [PTR]),
@@ -76,6 +77,27 @@ def fill_targets(library: Library, names: Sequence[str], targets: Mapping[str, T
         table[index] = id(target)
 
 
+def emit_enter_thread(module: ModuleBuilder) -> FunctionRef:
+    """`void ()`: make this thread known to Python for as long as it lives.
+
+    Without it every call into Python would see new thread-local variables, among them the one with
+    the reason why a foreign call failed.
+    """
+    f = module.function("ingot_pjrt_enter_thread", VOID, [], linkage="internal")
+    gone = f.icmp("eq", _python(f, "Py_IsInitialized"), f.const(I32, 0))
+    f.if_(gone, f.ret)
+    _python(f, "PyGILState_Ensure")
+    _python(f, "PyEval_SaveThread")
+    f.ret()
+    return f.reference
+
+
+def _python(f: FunctionBuilder, name: str, *args: Value) -> Value:
+    """Call a function of CPython."""
+    result, types = PYTHON_IMPORTS[name]
+    return f.call(f.module.declare(name, result, types), list(args))
+
+
 def _emit_call(module: ModuleBuilder) -> FunctionRef:
     """`ptr (ptr function, ptr arguments)`: call a Python function."""
     params = [("function", PTR), ("arguments", PTR)]
@@ -83,8 +105,7 @@ def _emit_call(module: ModuleBuilder) -> FunctionRef:
     function, arguments = f.params
 
     def python(name: str, *args: Value) -> Value:
-        result, types = PYTHON_IMPORTS[name]
-        return f.call(module.declare(name, result, types), list(args))
+        return _python(f, name, *args)
 
     gone = f.icmp("eq", python("Py_IsInitialized"), f.const(I32, 0))
     f.if_(gone, lambda: f.ret(zero(PTR)), likely=False)

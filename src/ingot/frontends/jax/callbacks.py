@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import itertools
 import traceback
 from collections.abc import Callable, Sequence
@@ -72,8 +73,7 @@ def install_callbacks() -> None:
 
 def renumbered(program: Any, numbers: Sequence[int]) -> Any:
     """Return a copy of an MLIR module whose callbacks have their numbers in this process."""
-    from jax._src.lib.mlir import ir
-
+    ir: Any = importlib.import_module("jax._src.lib.mlir.ir")
     with program.context:
         copy: Any = ir.Module.parse(program.operation.get_asm(binary=False, enable_debug_info=True))
 
@@ -149,5 +149,5 @@ def _view(shape: Shape, address: int | None) -> np.ndarray[Any, Any]:
     size = int(np.prod(dims, dtype=np.int64)) * storage.itemsize
     if not size or address is None:
         return np.empty(dims, storage)
-    memory = (ctypes.c_uint8 * size).from_address(address)
+    memory: Any = (ctypes.c_uint8 * size).from_address(address)
     return np.ndarray(dims, storage, buffer=memory)

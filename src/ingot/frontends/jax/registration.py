@@ -10,6 +10,7 @@ Source: jax/_src/xla_bridge.py (register_plugin, backends).
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 from functools import partial
 from typing import Any
@@ -53,9 +54,7 @@ def device_options() -> dict[str, int]:
 
 def register() -> None:
     """Register the backend."""
-    from jax._src.lib import xla_client
-
-    client: Any = xla_client
+    client: Any = importlib.import_module("jax._src.lib").xla_client
     bridge, capsule = _bridge(), _capsule()
     # To jaxlib the plugin is called `cpu` in any case: lowering rules go by that name.
     client.load_pjrt_plugin_with_c_api(PLATFORM, capsule)

@@ -63,8 +63,9 @@ def _forward_elements(entry: Computation) -> None:
     for instruction in entry.post_order():
         if instruction.opcode == "get-tuple-element":
             (source,) = instruction.operands
+            index: int = instruction.attributes.index
             if source.opcode == "tuple":
-                entry.replace(instruction, source.operands[instruction.attributes.index])
+                entry.replace(instruction, source.operands[index])
 
 
 def _is_call(instruction: Instruction, target: str) -> bool:

@@ -1,0 +1,125 @@
+"""A small PJRT host in Python: calls the function table as a C program would."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES, record
+from ingot.client.pjrt.plugin import api_address
+
+Array = np.ndarray[Any, Any]
+
+
+class PjrtError(Exception):
+    """A PJRT_Error, with its code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Host:
+    """Calls slots by name; arguments and results are fields of the argument structs."""
+
+    def __init__(self) -> None:
+        table = api_address() + HEADER_BYTES
+        slots = (ctypes.c_void_p * len(API)).from_address(table)
+        kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+        self._slots = {name: kind(slot) for name, slot in zip(API, slots, strict=True)}
+
+    def raw(self, name: str, **fields: int) -> tuple[Any, int]:
+        """Call a slot; return its arguments and the error's address."""
+        layout = record(f"PJRT_{name}")
+        arguments = layout.structure()
+        arguments.struct_size = layout.size
+        for field, value in fields.items():
+            setattr(arguments, field, value)
+        return arguments, self._slots[f"PJRT_{name}"](ctypes.addressof(arguments)) or 0
+
+    def call(self, name: str, **fields: int) -> Any:
+        """Call a slot; PjrtError if it returns an error."""
+        arguments, error = self.raw(name, **fields)
+        if error:
+            raise self.failure(error)
+        return arguments
+
+    def failure(self, error: int) -> PjrtError:
+        """Return the exception for an error, which is destroyed."""
+        text = self.raw("Error_Message", error=error)[0]
+        code = self.raw("Error_GetCode", error=error)[0].code
+        message = ctypes.string_at(text.message, text.message_size).decode()
+        self.raw("Error_Destroy", error=error)
+        return PjrtError(code, message)
+
+    def client(self) -> int:
+        """Return a new client."""
+        return self.call("Client_Create").client
+
+    def device(self, client: int) -> int:
+        """Return the first device."""
+        return self.call("Client_LookupDevice", client=client, id=0).device
+
+    def compile(self, client: int, text: str) -> int:
+        """Compile StableHLO text."""
+        code, form = (
+            ctypes.create_string_buffer(text.encode()),
+            ctypes.create_string_buffer(b"mlir"),
+        )
+        program = record("PJRT_Program").structure()
+        program.code, program.code_size = ctypes.addressof(code), len(text)
+        program.format, program.format_size = ctypes.addressof(form), 4
+        at = ctypes.addressof(program)
+        return self.call("Client_Compile", client=client, program=at).executable
+
+    def put(self, client: int, array: Array, semantics: int = 0) -> tuple[int, int]:
+        """Return a buffer with the array's data, and when the host may reuse its memory."""
+        dims = (ctypes.c_int64 * max(1, array.ndim))(*array.shape)
+        strides = (ctypes.c_int64 * max(1, array.ndim))(*array.strides)
+        done = self.call(
+            "Client_BufferFromHostBuffer",
+            client=client,
+            data=array.ctypes.data,
+            type=TYPE_CODES[_NAMES[array.dtype.name]],
+            dims=ctypes.addressof(dims),
+            num_dims=array.ndim,
+            byte_strides=ctypes.addressof(strides),
+            num_byte_strides=array.ndim,
+            host_buffer_semantics=semantics,
+            device=self.device(client),
+        )
+        return done.buffer, done.done_with_host_buffer
+
+    def get(self, buffer: int, like: Array) -> Array:
+        """Return the data of a buffer as an array like `like`."""
+        result = np.empty_like(like, order="C")
+        event = self.call("Buffer_ToHostBuffer", src=buffer, dst=result.ctypes.data).event
+        self.wait(event)
+        return result
+
+    def wait(self, event: int) -> None:
+        """Wait for an event; PjrtError if it failed. The event is destroyed."""
+        _, error = self.raw("Event_Await", event=event)
+        self.call("Event_Destroy", event=event)
+        if error:
+            raise self.failure(error)
+
+    def execute(self, executable: int, buffers: list[int], num_outputs: int) -> list[int]:
+        """Run on one device; return the results' buffers."""
+        inputs = (ctypes.c_void_p * max(1, len(buffers)))(*buffers)
+        outputs = (ctypes.c_void_p * max(1, num_outputs))()
+        lists = [(ctypes.c_void_p * 1)(ctypes.addressof(part)) for part in (inputs, outputs)]
+        self.call(
+            "LoadedExecutable_Execute",
+            executable=executable,
+            argument_lists=ctypes.addressof(lists[0]),
+            num_devices=1,
+            num_args=len(buffers),
+            output_lists=ctypes.addressof(lists[1]),
+        )
+        return [int(address or 0) for address in outputs][:num_outputs]
+
+
+_NAMES = {"float32": "f32", "float64": "f64", "int32": "s32", "bool": "pred", "int8": "s8"}

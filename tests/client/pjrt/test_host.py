@@ -1,0 +1,249 @@
+"""The function table, called as a C host calls it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.client.pjrt.host import Host, PjrtError
+
+from ingot.client.pjrt.c_api import API
+from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
+from ingot.runtime.native import allocator_statistics
+
+pytest.importorskip("jaxlib", reason="it reads MLIR")
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+ADD = """
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
+UPDATE = """
+func.func @main(%x: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<2x3xf32>)
+    -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
+LONG = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %many = stablehlo.constant dense<300000> : tensor<i32>
+  %unit = stablehlo.constant dense<1.0> : tensor<2x3xf32>
+  %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<2x3xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %many : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %w = stablehlo.add %v, %unit : tensor<2x3xf32>
+      stablehlo.return %j, %w : tensor<i32>, tensor<2x3xf32>
+    }
+  return %r#1 : tensor<2x3xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def host() -> Host:
+    return Host()
+
+
+@pytest.fixture(scope="module")
+def client(host: Host) -> int:
+    return host.client()
+
+
+@pytest.fixture(scope="module")
+def add(host: Host, client: int) -> int:
+    return host.compile(client, ADD)
+
+
+@pytest.fixture(scope="module")
+def update(host: Host, client: int) -> int:
+    return host.compile(client, UPDATE)
+
+
+@pytest.fixture
+def balance() -> Iterator[None]:
+    """Every block that a test takes is given back."""
+    before = allocator_statistics()
+    yield
+    after = allocator_statistics()
+    assert after.allocations - after.frees == before.allocations - before.frees
+
+
+def destroy(host: Host, *buffers: int) -> None:
+    for buffer in buffers:
+        host.call("Buffer_Destroy", buffer=buffer)
+
+
+def put(host: Host, client: int, array: np.ndarray) -> int:
+    buffer, event = host.put(client, array)
+    host.wait(event)
+    return buffer
+
+
+def test_slots_that_are_not_there_say_so(host: Host):
+    with pytest.raises(PjrtError, match="does not have PJRT_CopyToDeviceStream_AddChunk") as info:
+        host.call("CopyToDeviceStream_AddChunk")
+    assert info.value.code == 12
+    assert len(API) == 128
+
+
+def test_put_execute_get(host: Host, client: int, add: int, balance: None):
+    x, y = put(host, client, X), put(host, client, X * 2)
+    (z,) = host.execute(add, [x, y], 1)
+    np.testing.assert_array_equal(host.get(z, X), X * 3)
+    dims = host.call("Buffer_Dimensions", buffer=z)
+    assert list((ctypes.c_int64 * dims.num_dims).from_address(dims.dims)) == [2, 3]
+    destroy(host, x, y, z)
+
+
+@pytest.mark.parametrize("array", [X.T, X[:, ::2], X[::-1], X[:, :0], X[:1], np.float32(3)])
+def test_any_strides_come_in(host: Host, client: int, array: np.ndarray, balance: None):
+    given = np.asarray(array)
+    buffer = put(host, client, given)
+    np.testing.assert_array_equal(host.get(buffer, given), given)
+    destroy(host, buffer)
+
+
+def test_large_immutable_memory_is_used_in_place(host: Host, client: int, balance: None):
+    array = np.zeros(1 << 16, np.float32)
+    buffer, event = host.put(client, array, semantics=2)
+    pointer = host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=buffer).device_memory_ptr
+    assert pointer == array.ctypes.data
+    assert not host.call("Event_IsReady", event=event).is_ready
+    destroy(host, buffer)
+    host.wait(event)
+
+
+def test_deleted_buffers_are_refused(host: Host, client: int, add: int, balance: None):
+    x = put(host, client, X)
+    host.call("Buffer_Delete", buffer=x)
+    assert host.call("Buffer_IsDeleted", buffer=x).is_deleted
+    with pytest.raises(PjrtError, match="deleted or donated"):
+        host.execute(add, [x, x], 1)
+    with pytest.raises(PjrtError, match="deleted or donated"):
+        host.wait(host.call("Buffer_ReadyEvent", buffer=x).event)
+    destroy(host, x)
+
+
+def test_a_donated_buffer_becomes_the_result(host: Host, client: int, update: int, balance: None):
+    x, y = put(host, client, X), put(host, client, X)
+    data = STORAGE.read(BUFFER.read(x, "storage"), "data")
+    (z,) = host.execute(update, [x, y], 1)
+    assert STORAGE.read(BUFFER.read(z, "storage"), "data") == data
+    assert host.call("Buffer_IsDeleted", buffer=x).is_deleted
+    np.testing.assert_array_equal(host.get(z, X), X * 2)
+    destroy(host, x, y, z)
+
+
+def test_a_donated_buffer_that_is_seen_is_copied(
+    host: Host, client: int, update: int, balance: None
+):
+    x, y = put(host, client, X), put(host, client, X)
+    host.call("Buffer_IncreaseExternalReferenceCount", buffer=x)
+    data = host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=x).device_memory_ptr
+    (z,) = host.execute(update, [x, y], 1)
+    seen = np.frombuffer((ctypes.c_uint8 * X.nbytes).from_address(data), np.float32)
+    np.testing.assert_array_equal(seen, X.reshape(-1))
+    np.testing.assert_array_equal(host.get(z, X), X * 2)
+    host.call("Buffer_DecreaseExternalReferenceCount", buffer=x)
+    destroy(host, x, y, z)
+
+
+def test_one_buffer_cannot_be_donated_and_used(host: Host, client: int, update: int, balance: None):
+    x = put(host, client, X)
+    with pytest.raises(PjrtError, match="donate the same buffer twice"):
+        host.execute(update, [x, x], 1)
+    np.testing.assert_array_equal(host.get(x, X), X)
+    destroy(host, x)
+
+
+def test_long_programs_run_on_the_device_and_results_wait(host: Host, client: int):
+    program = host.compile(client, LONG)
+    x = put(host, client, X)
+    (y,) = host.execute(program, [x], 1)
+    (z,) = host.execute(program, [y], 1)
+    destroy(host, x, y)
+    called = threading.Event()
+    callback_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    callback = callback_type(lambda error, user: called.set())
+    event = host.call("Buffer_ReadyEvent", buffer=z).event
+    address = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    host.call("Event_OnReady", event=event, callback=address)
+    host.wait(event)
+    np.testing.assert_array_equal(host.get(z, X), X + 600000)
+    assert called.wait(5)
+    destroy(host, z)
+    host.call("LoadedExecutable_Destroy", executable=program)
+    device = host.device(client)
+    while DEVICE.read(device, "unfinished"):
+        time.sleep(0.001)
+
+
+def test_events_of_the_host(host: Host, balance: None):
+    event = host.call("Event_Create").event
+    assert not host.call("Event_IsReady", event=event).is_ready
+    errors: list[str] = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    callback = kind(lambda error, user: errors.append(str(host.failure(error or 0))))
+    address = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    host.call("Event_OnReady", event=event, callback=address)
+    text = b"it broke"
+    place = ctypes.create_string_buffer(text)
+    host.call(
+        "Event_Set",
+        event=event,
+        error_code=13,
+        error_message=ctypes.addressof(place),
+        error_message_size=len(text),
+    )
+    assert errors == ["it broke"]
+    with pytest.raises(PjrtError, match="it broke"):
+        host.wait(event)
+
+
+def test_errors_are_diagnostics(host: Host, client: int):
+    with pytest.raises(PjrtError, match=r"error\[INGOT0120\]") as info:
+        host.compile(client, "this is no program")
+    assert info.value.code == 3
+
+
+def test_slots_keep_a_pending_exception(host: Host, client: int):
+    """Hosts destroy objects while an exception is on its way."""
+
+    def fail() -> None:
+        try:
+            _ = 1 // 0
+        finally:
+            assert host.call("Client_LookupDevice", client=client, id=0).device
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+
+def test_copies_go_to_any_memory(host: Host, client: int, balance: None):
+    x = put(host, client, X)
+    memories = host.call("Client_AddressableMemories", client=client)
+    count = memories.num_addressable_memories
+    places = (ctypes.c_void_p * count).from_address(memories.addressable_memories)
+    kinds: list[str] = []
+    for place in places:
+        kind = host.call("Memory_Kind", memory=place)
+        kinds.append(ctypes.string_at(kind.kind, kind.kind_size).decode())
+        copy = host.call("Buffer_CopyToMemory", buffer=x, dst_memory=place).dst_buffer
+        assert host.call("Buffer_Memory", buffer=copy).memory == place
+        np.testing.assert_array_equal(host.get(copy, X), X)
+        destroy(host, copy)
+    assert kinds == ["device", "pinned_host", "unpinned_host"]
+    destroy(host, x)
