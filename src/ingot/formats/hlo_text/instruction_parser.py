@@ -22,7 +22,7 @@ from ingot.formats.hlo_text.attribute_text import (
 )
 from ingot.formats.hlo_text.header_text import MetadataReader
 from ingot.formats.hlo_text.literal_text import read_literal
-from ingot.formats.hlo_text.opcodes import XLA_OPCODES
+from ingot.formats.hlo_text.opcodes import NOT_IN_INGOT, XLA_OPCODES
 from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
 from ingot.formats.hlo_text.shape_text import ARRAY, ShapeReader
 from ingot.hlo.computation import Computation
@@ -177,11 +177,12 @@ class InstructionParser:
 
     def _unknown_opcode(self, opcode: str, at: int) -> NoReturn:
         if opcode in XLA_OPCODES:
+            reason = NOT_IN_INGOT.get(opcode, "it is XLA's")
             raise UnsupportedError(
                 f"Ingot has no opcode '{opcode}'",
                 code="INGOT0301",
                 span=self.reader.span(at),
-                hint="it is XLA's, and not in Ingot's op table; see docs/ops.md for what is",
+                hint=f"{reason}; see docs/ops.md for what is there",
             )
         hint = did_you_mean(opcode, self._table)
         self.reader.fail(f"unknown opcode '{opcode}'", at=at, code="INGOT0102", hint=hint)
