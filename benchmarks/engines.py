@@ -4,6 +4,10 @@ An engine has one program at a time and lives in a process of its own (`worker`)
 thread pool stands in another's way.
 `compile_once` compiles from nothing what was loaded and returns the seconds: XLA from lowered HLO
 to executable, Ingot from the parsed module to executable, TensorFlow's the whole first call.
+
+What is installed is there before: XLA's libraries of matrix products (Eigen, oneDNN) as well as
+Ingot's own, which is made of the same IR as any kernel, compiled once on a machine and kept on disk
+(`ingot.cpu.micro_kernels`). Everything else is compiled anew each time.
 """
 
 from __future__ import annotations
@@ -53,12 +57,13 @@ class IngotEngine:
     def __init__(self) -> None:
         """Compile something, so that no program pays for the imports and for starting LLVM."""
         import ingot
-        from ingot.client import clear_caches
+        from ingot.client import clear_caches, load_library
 
         self._clear_caches = clear_caches
         self._parse = ingot.parse_hlo
         self._compile: Callable[[Any], Any] = ingot.compile
         self._compile(self._parse(_WARM_UP)).call(np.zeros(8, np.float32))
+        load_library()
 
     def load(self, program: Program, hlo: str) -> str:
         """Parse the HLO that JAX lowered the program to."""
@@ -170,9 +175,10 @@ class IngotInTensorflowEngine(TensorflowEngine):
     def __init__(self) -> None:
         """Put Ingot in the place of TensorFlow's XLA."""
         import ingot.tensorflow
-        from ingot.client import clear_caches
+        from ingot.client import clear_caches, load_library
 
         ingot.tensorflow.enable()
+        load_library()
         self._clear_caches = clear_caches
         super().__init__()
 

@@ -149,7 +149,9 @@ are medians of each turn's ratio: above 1 Ingot is faster, `!` marks where it is
 - TF Ingot and TF XLA: the same `tf.function(jit_compile=True)`, compiled by Ingot after
   `ingot.tensorflow.enable()` and by TensorFlow's XLA. Compile time is the first call after tracing.
 
-Results were checked against XLA's before timing. No compilation was taken from a cache.
+Results were checked against XLA's before timing. No compilation was taken from a cache. What an
+installation has was loaded before: XLA's precompiled libraries, and Ingot's library of matrix
+products, which is compiled once on a machine and kept on disk.
 """
 
 

@@ -70,7 +70,7 @@ def fuse(body: str) -> Fused:
     module = program(body)
     context = PassContext(debug=1)
     run_passes(Pipeline("test", (Fusion(),)), module, context)
-    return Fused(module, context.remarks)
+    return Fused(module, list(map(str, context.remarks)))
 
 
 def random_inputs(module: Module) -> list[Any]:

@@ -94,7 +94,8 @@ class PassContext:
         log: every rule that fired.
         timings: every pass that ran.
         settled: version of a computation at which a rule set last found nothing more to do.
-        remarks: what passes tell people: why they did or did not do something.
+        remarks: what passes tell people: why they did or did not do something; `str` of each
+            is made when somebody asks, so it must not depend on what later passes change.
     """
 
     fp: Fp = Fp.CONTRACT
@@ -111,7 +112,7 @@ class PassContext:
     settled: dict[tuple[int, Computation], int] = field(
         default_factory=dict[tuple[int, Computation], int]
     )
-    remarks: list[str] = field(default_factory=list[str])
+    remarks: list[object] = field(default_factory=list[object])
 
     def may_run(self, name: str) -> bool:
         """Whether pass `name` may run now; takes one unit of pass fuel if so."""

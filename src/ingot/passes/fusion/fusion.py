@@ -50,5 +50,5 @@ class Fusion(Pass):
             grouping = decide(computation)
             decisions.extend(grouping.decisions)
             changed |= outline(computation, grouping)
-        context.remarks.extend(str(decision) for decision in decisions)
+        context.remarks.extend(decisions)
         return changed

@@ -1,0 +1,139 @@
+"""Worker processes: one for each engine, told what to do through a pipe, so engines take turns.
+
+Serves `benchmarks` and the demo. A worker that waits for its turn sleeps. Its standard output and
+error may go to a file, for libraries that are talkative while they start; what it said is shown
+only if the worker dies.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+ENVIRONMENT = {"INGOT_CACHE": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+"""Compile times shall be those of compiling, not of finding something in a cache."""
+
+
+class WorkerProcess:
+    """The main process's handle of a worker."""
+
+    def __init__(
+        self, name: str, start: Callable[..., Any], arguments: tuple[Any, ...], *, quiet: bool
+    ) -> None:
+        """Start the process; there `start(*arguments)` gives the object whose methods are asked.
+
+        Args:
+            name: what messages call the worker.
+            start: a function of a module, so that a fresh process finds it.
+            arguments: its arguments.
+            quiet: whether output goes to a file.
+        """
+        self.name = name
+        self._log: Path | None = None
+        if quiet:
+            descriptor, path = tempfile.mkstemp(prefix="ingot-worker-", suffix=".log")
+            os.close(descriptor)
+            self._log = Path(path)
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        given = (theirs, self._log, start, arguments)
+        self._process = context.Process(target=_serve, args=given, daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def tell(self, action: str, *arguments: Any) -> None:
+        """Have the worker do something; `answer` gives what came out."""
+        self._pipe.send((action, arguments))
+
+    def answer(self) -> Any:
+        """Return the result of what the worker was told.
+
+        Raises:
+            RuntimeError: the worker failed; the message is its traceback or its last words.
+        """
+        try:
+            fine, answer = self._pipe.recv()
+        except EOFError:
+            raise RuntimeError(f"the worker '{self.name}' died:\n{self._last_words()}") from None
+        if not fine:
+            raise RuntimeError(f"{self.name}:\n{answer}")
+        return answer
+
+    def ask(self, action: str, *arguments: Any) -> Any:
+        """Have the worker do something and return the result."""
+        self.tell(action, *arguments)
+        return self.answer()
+
+    def close(self) -> None:
+        """End the process."""
+        self._pipe.close()
+        self._process.join(timeout=5)
+        if self._process.is_alive():
+            self._process.kill()
+        if self._log is not None:
+            self._log.unlink()
+
+    def _last_words(self) -> str:
+        if self._log is None:
+            return "(see above)"
+        return self._log.read_text(encoding="utf-8", errors="replace")[-3000:]
+
+
+def _serve(
+    pipe: Connection, log: Path | None, start: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    """Answer the main process until it closes the pipe."""
+    if log is not None:
+        sys.stdout.flush()
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+    os.environ |= ENVIRONMENT
+    actions = start(*arguments)
+    while True:
+        try:
+            action, values = pipe.recv()
+        except EOFError:
+            os._exit(0)
+        try:
+            pipe.send((True, getattr(actions, action)(*values)))
+        except Exception:
+            pipe.send((False, traceback.format_exc()))
+
+
+class Stopwatch:
+    """Times calls, several at a time where they are short, so that the clock costs nothing."""
+
+    def __init__(self, run: Callable[[], Any], shortest: float) -> None:
+        """Time `run` in batches of `shortest` seconds at least."""
+        self._run = run
+        self._calls = 1
+        for _ in range(3):
+            self.batch()
+        while self.batch() * self._calls < shortest:
+            self._calls *= 2
+
+    def batch(self) -> float:
+        """Return the seconds per call of one batch."""
+        run = self._run
+        start = time.perf_counter()
+        for _ in range(self._calls):
+            run()
+        return (time.perf_counter() - start) / self._calls
+
+    def sample(self, budget: float) -> list[float]:
+        """Return the seconds per call of each batch in `budget` seconds."""
+        self.batch()
+        end = time.perf_counter() + budget
+        times = [self.batch()]
+        while time.perf_counter() < end:
+            times.append(self.batch())
+        return times
