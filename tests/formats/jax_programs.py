@@ -333,3 +333,32 @@ _add(
 _add("constant_bools", lambda x: jnp.where(np.array([True, False, False, True]), x, 0), X)
 _add("constant_large", lambda x: x @ np.sin(np.arange(800, dtype=np.float32)).reshape(4, 200), X)
 _add("empty", lambda x: jnp.concatenate([x[:0], x[:0] * 2]), X)
+
+# ---- linear algebra, transforms, complex numbers, narrow types
+_SQUARE = _array(4, 4)
+_POSITIVE_DEFINITE = _SQUARE @ _SQUARE.T + 4 * np.eye(4, dtype=np.float32)
+_COMPLEX = (_array(3, 4) + 1j * _array(3, 4)).astype(np.complex64)
+_add("cholesky", jnp.linalg.cholesky, _POSITIVE_DEFINITE)
+_add(
+    "triangular_solve",
+    lambda a, b: jax.scipy.linalg.solve_triangular(a, b, lower=True, trans=1),
+    np.tril(_POSITIVE_DEFINITE),
+    _SQUARE,
+)
+_add("solve", jnp.linalg.solve, _POSITIVE_DEFINITE, _SQUARE)
+_add("inverse_determinant", lambda a: (jnp.linalg.inv(a), jnp.linalg.det(a)), _POSITIVE_DEFINITE)
+_add("qr", lambda a: jnp.abs(jnp.linalg.qr(a)[1]), _SQUARE)
+_add("eigenvalues", lambda a: jnp.linalg.eigvalsh(a), _POSITIVE_DEFINITE)
+_add("singular_values", lambda a: jnp.linalg.svd(a, compute_uv=False), _array(4, 3))
+_add("fft", lambda x: jnp.fft.fft(x), _COMPLEX)
+_add("fft_real", lambda x: (jnp.fft.rfft(x), jnp.fft.irfft(jnp.fft.rfft(x), 4)), X)
+_add("fft_2d", lambda x: jnp.fft.ifft2(jnp.fft.fft2(x)), _COMPLEX)
+_add(
+    "complex_functions", lambda z: (jnp.exp(z), jnp.sqrt(z), jnp.sin(z), z**2, jnp.abs(z)), _COMPLEX
+)
+_add("complex_matmul", lambda z: z @ z.T.conj(), _COMPLEX)
+_add("complex_constant", lambda z: z * np.complex64(1 + 2j) + np.ones(4, np.complex64), _COMPLEX)
+_add("float8", lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.float32) * 2, X)
+_add("int4", lambda n: (n.astype(jnp.int4) + 1).astype(jnp.int32), N % 4)
+_add("unsigned", lambda n: (n // 3, n % 3, n.astype(jnp.float32)), np.abs(N).astype(np.uint8))
+_add("batch_norm_inference", lambda x: jax.nn.standardize(x, axis=0), X)

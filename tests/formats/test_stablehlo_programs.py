@@ -1,4 +1,4 @@
-"""StableHLO of JAX programs: read, verified, evaluated, run natively, equal to what JAX computes."""
+"""StableHLO of JAX programs: read, verified, evaluated, run natively, equal to JAX's results."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_exported_programs_of_symbolic_sizes_compile_once(
         ]
         return [jnp.asarray(np.random.default_rng(b).random(s), jnp.float32) for s in shapes]
 
-    given = export.symbolic_args_specs(arguments(3, 5), specification)
+    given = export.symbolic_args_specs(tuple(arguments(3, 5)), specification)
     exported = export.export(jax.jit(function))(*given)
     module = parse_stablehlo(exported.mlir_module_serialized)
     verify(module)
