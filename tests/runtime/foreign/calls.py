@@ -56,7 +56,7 @@ def call(routine: str, element: str, config: str, *parts: Any) -> tuple[Any, ...
 
 def dtype_name(array: Any) -> str:
     """Return XLA's name of an array's element type."""
-    names = ("f32", "f64", "c64", "c128", "s32")
+    names = ("f32", "f64", "c64", "c128", "s32", "s64")
     return next(name for name in names if dtype(name).numpy == array.dtype)
 
 

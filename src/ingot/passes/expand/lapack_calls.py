@@ -1,9 +1,9 @@
 """Custom calls of LAPACK targets, as expanders write them.
 
-LAPACK's matrices are column-major. A pass that wants a matrix as it is written asks for `columns`
-and leaves the transposes to `custom-call-layouts`; one that can do with the transposed problem
-(a triangular factor is the other factor of the transpose) hands the rows over as columns: no
-element moves.
+LAPACK's matrices are column-major. A pass that wants a matrix as it is written asks for `columns`:
+transposes stand around the call. One that can do with the transposed problem (a triangular factor
+is the other factor of the transpose) hands the rows over as columns: no element moves. Either way
+the call has the form that `custom-call-layouts` gives to others.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.call_layouts import Order, note_orders, row_major
+from ingot.hlo.call_layouts import Order, note_orders, physical_dims, row_major
 from ingot.hlo.custom_calls import set_config
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Layout, Shape
+from ingot.hlo.shape import Shape
 
 _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 Dims = tuple[int | Dim, ...]
@@ -53,14 +53,14 @@ def lapack_call(
             rows as columns, which is the transpose.
     """
     rank = max(operand.shape.rank for operand in operands)
-    shapes = [operand.shape for operand in operands]
     if columns:
-        results = [_with_columns(shape, rank) for shape in results]
-        shapes = [_with_columns(shape, rank) for shape in shapes]
+        operands = [_swapped(build, operand, rank) for operand in operands]
+        results = [shape.with_dims(_physical(shape, rank)) for shape in results]
+    shapes = [operand.shape for operand in operands]
     call = build.custom_call(
         *operands,
         shape=results[0] if len(results) == 1 else Shape.tuple(tuple(results)),
-        custom_call_target=f"lapack_{_LETTERS[operands[0].shape.dtype.name]}{routine}_ffi",
+        custom_call_target=f"lapack_{_LETTERS[shapes[0].dtype.name]}{routine}_ffi",
         operand_layout_constraints="{" + ", ".join(map(str, shapes)) + "}",
         output_to_operand_aliasing=aliases,
         api_version="API_VERSION_TYPED_FFI",
@@ -68,11 +68,13 @@ def lapack_call(
     if attributes:
         inner = ", ".join(f"{name} = {ord(c)} : ui8" for name, c in sorted(attributes.items()))
         set_config(call, "{" + inner + "}")
-    if not columns:
-        note_orders(call, [_order(s, rank) for s in shapes], [_order(s, rank) for s in results])
-    if len(results) == 1:
-        return [call]
-    return [build.element_of(call, number) for number in range(len(results))]
+    note_orders(call, [_order(s, rank) for s in shapes], [_order(s, rank) for s in results])
+    found = (
+        [call]
+        if len(results) == 1
+        else [build.element_of(call, number) for number in range(len(results))]
+    )
+    return [_swapped(build, item, rank) for item in found] if columns else found
 
 
 def succeeded(build: Builder, info: Instruction, dims: Dims) -> Instruction:
@@ -87,5 +89,12 @@ def _order(shape: Shape, rank: int) -> Order:
     return (rank - 2, rank - 1, *range(rank - 3, -1, -1))
 
 
-def _with_columns(shape: Shape, rank: int) -> Shape:
-    return Shape.array(shape.dtype, shape.dims, Layout(_order(shape, rank)))
+def _physical(shape: Shape, rank: int) -> Dims:
+    return physical_dims(shape.dims, _order(shape, rank))
+
+
+def _swapped(build: Builder, matrix: Instruction, rank: int) -> Instruction:
+    """Return the transposes of matrices; vectors as they are."""
+    if matrix.shape.rank < rank:
+        return matrix
+    return build.transpose(matrix, dimensions=(*range(rank - 2), rank - 1, rank - 2))

@@ -12,6 +12,7 @@ from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
+from ingot.passes.expand.custom_call_expander import CustomCallExpander
 from ingot.passes.expand.linalg import LinalgExpander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
@@ -60,6 +61,7 @@ EXPANSION = Pipeline(
         BitcastDecomposer(),
         RUNTIME_OPS,
         ShardingRemover(),
+        CustomCallExpander(),
         LinalgExpander(),
         CustomCallLayouts(),
         TopKExpander(),
@@ -99,7 +101,8 @@ ORDER = (
         "algsimp",
         "what the expansion leaves to fold (keys of the rounds, sizes) is folded once",
     ),
-    Order("linalg-expander", "custom-call-layouts", "its calls want column-major matrices"),
+    Order("custom-call-expander", "topk-expander", "it makes topk of a custom call"),
+    Order("custom-call-expander", "complex-expander", "it selects among complex numbers"),
     Order("linalg-expander", "complex-expander", "it selects among complex numbers"),
     Order("linalg-expander", "float-normalization", "it computes on f32 in their place"),
     Order("topk-expander", "comparison-expander", "its comparator asks for the total order"),

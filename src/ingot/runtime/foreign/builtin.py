@@ -11,12 +11,16 @@ from ingot.runtime.foreign.collectives.targets import register_exchanges
 from ingot.runtime.foreign.feeds import register_feeds
 from ingot.runtime.foreign.lapack.targets import register_lapack
 from ingot.runtime.foreign.random_state import register_random_state
+from ingot.runtime.foreign.sparse import register_sparse
+from ingot.runtime.foreign.tridiagonal import register_tridiagonal
 
 
 @cache
 def register_builtin_targets() -> None:
     """Register the targets that come with Ingot, once."""
     register_lapack()
+    register_sparse()
+    register_tridiagonal()
     register_exchanges()
     register_random_state()
     register_feeds()

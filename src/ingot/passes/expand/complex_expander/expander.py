@@ -4,8 +4,8 @@ Computation by computation, every op on complex arrays becomes ops on their part
 has no rule (custom-call, fft, collectives …) is a border: it takes and gives complex arrays as
 before. What is left for the kernels is `real`, `imag`, `complex` and moves of whole numbers.
 
-Moves (transpose, slice, gather …) between borders alone stay complex: moving one c64 is cheaper
-than taking it apart, moving two f32 and putting them together. All else is held as parts, so values
+Moves (transpose, slice, gather …) for borders alone stay complex: moving one c64 is cheaper than
+moving two f32, and an update in place stays one. All else is held as parts, so values
 between kernels are contiguous real arrays, vectors need no shuffles, and dots are real dots.
 
 Source: the idea is XLA's complex handling in elemental_ir_emitter.cc, done on whole arrays.
@@ -57,12 +57,21 @@ def _touches(instruction: Instruction) -> bool:
     return has_complex(instruction.shape) or any(has_complex(o.shape) for o in instruction.operands)
 
 
-_KEPT = MOVES | {"parameter", "constant", "tuple", "get-tuple-element", "real", "imag", "complex"}
+_KEPT = frozenset(
+    {"parameter", "constant", "tuple", "get-tuple-element", "real", "imag", "complex"}
+)
+
+
+def _is_move(instruction: Instruction) -> bool:
+    """Whether an op only moves numbers: then it may stay complex."""
+    if instruction.opcode == "scatter":
+        return not _works_on_complex(instruction.attributes.to_apply)
+    return instruction.opcode in MOVES
 
 
 def _is_split(instruction: Instruction) -> bool:
     """Whether an op on complex numbers has to go."""
-    if instruction.opcode in _KEPT or not _touches(instruction):
+    if instruction.opcode in _KEPT or not _touches(instruction) or _is_move(instruction):
         return False
     return instruction.opcode in RULES or instruction.opcode == "fusion"
 
@@ -90,12 +99,11 @@ def _split(computation: Computation, versions: Versions) -> Forms:
 
 def _split_one(site: Site, stays: bool) -> None:
     instruction, forms = site.instruction, site.forms
-    operands = [forms.of(operand) for operand in instruction.operands]
-    are_whole = all(isinstance(form, Instruction) for form in operands)
     rule = RULES.get(instruction.opcode)
-    if rule is None or (stays and are_whole and instruction.opcode in MOVES):
-        for number, form in enumerate(operands):
-            instruction.computation.replace_operand(instruction, number, forms.whole(form))
+    if rule is None or (stays and _is_move(instruction)):
+        for number, operand in enumerate(instruction.operands):
+            whole = forms.whole(forms.of(operand))
+            instruction.computation.replace_operand(instruction, number, whole)
         return
     made = rule(site)
     if not isinstance(made, Instruction) or has_complex(made.shape):
@@ -105,15 +113,15 @@ def _split_one(site: Site, stays: bool) -> None:
 
 
 def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instruction]:
-    """Return what only moves and borders use; `root` is the root if it is a border."""
+    """Return the moves whose results only borders, and moves for them, use.
+
+    `root` is the root if it is a border.
+    """
     found: set[Instruction] = set()
     for instruction in reversed(order):
         if instruction.is_root and instruction is not root:
             continue
-        through = MOVES | {"tuple", "get-tuple-element"}
-        if all(
-            user in found if user.opcode in through else user.opcode not in RULES
-            for user in instruction.users
-        ):
-            found.add(instruction)
+        if all(user in found or user.opcode not in RULES for user in instruction.users):
+            if _is_move(instruction) or instruction.opcode in ("tuple", "get-tuple-element"):
+                found.add(instruction)
     return found

@@ -1,0 +1,123 @@
+"""Custom calls of XLA's own client library, as ops and LAPACK calls.
+
+Builders of XLA's write decompositions that HLO has no opcode for as custom calls without a layout:
+`Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`. XLA expands
+them in passes of its own, and so a program that holds one is complete without any registration.
+
+Source: xla/hlo/builder/lib/{qr,self_adjoint_eig,lu_decomposition,approx_topk}.cc,
+xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.custom_calls import config_text
+from ingot.hlo.dtype import F64, S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCallExpander(Pass):
+    """Rewrites the custom calls of XLA's client library."""
+
+    name: ClassVar[str] = "custom-call-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in computation.instructions:
+                if item.opcode != "custom-call":
+                    continue
+                expand = _EXPANSIONS.get(item.attributes.custom_call_target)
+                if expand is not None:
+                    build = Builder(computation, item.metadata)
+                    computation.replace(item, _shaped(item.shape, expand(item, build), build))
+                    changed = True
+        return changed
+
+
+def _shaped(shape: Shape, parts: list[Instruction], build: Builder) -> Instruction:
+    """Return the parts in the element types of the call's result."""
+    if not shape.is_tuple:
+        return build.convert_to(parts[0], shape.dtype)
+    pairs = zip(parts, shape.elements, strict=True)
+    return build.tuple(*(build.convert_to(part, element.dtype) for part, element in pairs))
+
+
+def _operand(call: Instruction, build: Builder, number: int = 0) -> Instruction:
+    operand = call.operands[number]
+    return build.convert_to(operand, lapack_element(operand.shape.dtype))
+
+
+def _qr(call: Instruction, build: Builder) -> list[Instruction]:
+    """Householder vectors below R, and their factors."""
+    a = _operand(call, build)
+    shapes = [a.shape, a.shape.with_dims(call.shape.elements[1].dims)]
+    return lapack_call(build, "geqrf", [a], shapes, aliases="{{0}: (0, {})}")
+
+
+def _householder_product(call: Instruction, build: Builder) -> list[Instruction]:
+    a, taus = (_operand(call, build, number) for number in (0, 1))
+    routine = "ungqr" if a.shape.dtype.is_complex else "orgqr"
+    return lapack_call(build, routine, [a, taus], [a.shape], aliases="{{}: (0, {})}")
+
+
+def _eigh(call: Instruction, build: Builder) -> list[Instruction]:
+    """Eigenvectors and ascending eigenvalues; the config begins with whether `lower` is read."""
+    a = _operand(call, build)
+    dims = a.shape.dims
+    is_complex = a.shape.dtype.is_complex
+    real = {"c64": "f32", "c128": "f64"}.get(a.shape.dtype.name, a.shape.dtype.name)
+    lower = config_text(call).split(",")[0].strip() != "0"
+    v, w, info = lapack_call(
+        build, "heevd" if is_complex else "syevd", [a],
+        [a.shape, Shape.array(real, dims[:-1]), Shape.array(S32, dims[:-2])],
+        {"mode": "V", "uplo": "L" if lower else "U"}, aliases="{{0}: (0, {})}",
+    )  # fmt: skip
+    nan = float("nan")
+    return [
+        build.select(succeeded(build, info, x.shape.dims), x, build.full(nan, x.shape))
+        for x in (v, w)
+    ]
+
+
+def _lu(call: Instruction, build: Builder) -> list[Instruction]:
+    """L below U, the exchanges of rows (from 0), and the order of the rows that they give."""
+    a = _operand(call, build)
+    batch = a.shape.dims[:-2]
+    pivots_shape = Shape.array(S32, call.shape.elements[1].dims)
+    shapes = [a.shape, pivots_shape, Shape.array(S32, batch)]
+    lu, pivots, _ = lapack_call(build, "getrf", [a], shapes, aliases="{{0}: (0, {})}")
+    columns = Shape.array(F64, (*batch, a.shape.dims[-2], 1))
+    rows = build.iota(shape=columns, iota_dimension=len(batch))
+    (exchanged,) = lapack_call(build, "laswp", [rows, pivots], [columns], aliases="{{}: (0, {})}")
+    order = build.reshape_to(build.convert_to(exchanged, S32), columns.dims[:-1])
+    return [lu, build.subtract(pivots, build.full(1, pivots_shape)), order]
+
+
+def _topk(call: Instruction, build: Builder) -> list[Instruction]:
+    """The `topk` opcode; a comparator that asks for "less" wants the least."""
+    k = call.shape.elements[0].dims[-1]
+    called = call.attributes.called_computations
+    comparison = called[0].root.attributes if called else None
+    largest = getattr(comparison, "direction", "GT") in ("GT", "GE")
+    found = build.topk(call.operands[0], k=k, largest=largest)
+    return [build.element_of(found, number) for number in (0, 1)]
+
+
+_EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
+    "Eigh": _eigh,
+    "LuDecomposition": _lu,
+    "ProductOfElementaryHouseholderReflectors": _householder_product,
+    "Qr": _qr,
+    "TopK": _topk,
+}

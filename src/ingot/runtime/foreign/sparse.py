@@ -1,0 +1,85 @@
+"""`cpu_csr_sparse_dense_ffi`: a sparse matrix in CSR form times a dense one, as emitted code.
+
+Operands: the elements, where each row of the sparse matrix begins, their columns, the dense
+matrix (or vector). Invariant: a row is summed in the order of its elements, whatever the threads.
+
+Source: jaxlib/cpu/sparse_kernels.cc.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo import custom_calls
+from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.index import Index
+from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.types import I32, I64, PTR
+from ingot.llvm.values import Value
+from ingot.runtime.foreign.evaluate import evaluator_of
+from ingot.runtime.foreign.frames import Argument, read_frame
+from ingot.runtime.foreign.scalars import Scalars
+from ingot.support.diagnostics import UnsupportedError
+
+TARGET = "cpu_csr_sparse_dense_ffi"
+_ELEMENTS = ("s32", "s64", "f32", "f64", "c64", "c128")
+
+
+def register_sparse() -> None:
+    """Register the target."""
+    custom_calls.register(Target(TARGET, evaluator_of(_link), _link))
+
+
+def _link(call: CallSite) -> LinkedCall:
+    kinds = [shape.dtype.name for shape in call.operands]
+    fits = len(kinds) == 4 and kinds[0] in _ELEMENTS and kinds[3] == kinds[0]
+    if not fits or kinds[1] != kinds[2] or kinds[1] not in ("s32", "s64"):
+        raise UnsupportedError(
+            f"custom call '{call.target}': operands of {', '.join(kinds)}",
+            code="INGOT0333",
+            op_name=call.op_name,
+            location=call.location,
+        )
+    library = link_object([compile_object(_emit(call), TargetSpec.host())])
+    return LinkedCall(library.address("call"), library)
+
+
+def _emit(call: CallSite) -> str:
+    module = ModuleBuilder("sparse.adapter")
+    f = module.function("call", I32, [("frame", PTR)])
+    _, operands, (out,) = read_frame(f, f.params[0], call)
+    data, starts, columns, dense = operands
+    numbers = Scalars.of(f, data.shape.dtype)
+    width = dense.size(f, 1)
+
+    def row(number: Value, _: list[Value]) -> None:
+        begin = _index(f, starts, number)
+        end = _index(f, starts, f.add(number, f.const(I64, 1)))
+        base = f.imul(number, width)
+
+        def clear(place: Value, _: list[Value]) -> None:
+            numbers.store(numbers.constant(0), out.data, f.iadd(base, place))
+
+        f.loop(0, width, 1, [], clear)
+
+        def element(at: Value, _: list[Value]) -> None:
+            value = numbers.load(data.data, at)
+            source = f.imul(_index(f, columns, at), width)
+
+            def term(place: Value, _: list[Value]) -> None:
+                here = f.iadd(base, place)
+                product = numbers.multiply(value, numbers.load(dense.data, f.iadd(source, place)))
+                numbers.store(numbers.add(numbers.load(out.data, here), product), out.data, here)
+
+            f.loop(0, width, 1, [], term)
+
+        f.loop(begin, end, 1, [], element)
+
+    f.loop(0, out.dims[0], 1, [], row)
+    f.ret(f.const(I32, 0))
+    return module.text()
+
+
+def _index(f: FunctionBuilder, indices: Argument, place: Index) -> Value:
+    if indices.shape.dtype.name == "s64":
+        return f.load(I64, f.gep(indices.data, f.as_value(place), I64))
+    return f.sext(f.load(I32, f.gep(indices.data, f.as_value(place), I32)), I64)
