@@ -14,7 +14,6 @@ Invariant: every instruction of a scope is in its computation; converters add op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ingot.formats.stablehlo.sizes import equate_operands, sizes_of
@@ -151,15 +150,16 @@ class Site:
         operands: its operands.
     """
 
-    __slots__ = ("__dict__", "name", "op", "operands", "scope")
+    __slots__ = ("_declared", "name", "op", "operands", "scope")
 
     def __init__(self, scope: Scope, op: Any, name: str, operands: list[Instruction]) -> None:
         self.scope = scope
         self.op = op
         self.name = name
         self.operands = operands
+        self._declared: tuple[Shape | None, ...] | None = None
 
-    @cached_property
+    @property
     def attributes(self) -> Any:
         """MLIR's attributes by name."""
         return self.op.attributes
@@ -177,11 +177,14 @@ class Site:
 
     # ---- shapes
 
-    @cached_property
+    @property
     def declared(self) -> tuple[Shape | None, ...]:
         """The shapes of the results that MLIR's types say; None where they leave a size open."""
-        types = self.conversion.types
-        return tuple(types.shape(result.type) for result in self.op.results)
+        found = self._declared
+        if found is None:
+            shape = self.conversion.types.shape
+            found = self._declared = tuple([shape(result.type) for result in self.op.results])
+        return found
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
