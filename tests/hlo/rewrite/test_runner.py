@@ -91,6 +91,12 @@ def test_a_pass_that_breaks_the_module_is_named() -> None:
     assert any("TEXT OF m" in note for note in found.notes)
 
 
+def test_a_broken_module_is_found_after_the_last_pass() -> None:
+    with pytest.raises(InternalError, match="INGOT_DEBUG=4") as raised:
+        run_passes(Pipeline("p", (Breaker(),)), negations(1), PassContext(verify_each=False))
+    assert raised.value.diagnostic.code == "INGOT0910"
+
+
 def test_a_denied_change_is_found_in_debug_mode() -> None:
     assert not run_passes(Liar(), negations(1), PassContext())
     with pytest.raises(InternalError, match="denied") as raised:

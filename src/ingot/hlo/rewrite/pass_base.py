@@ -85,6 +85,8 @@ class PassContext:
         debug: 0 runs fast; 1 also verifies after passes that changed nothing and checks by
             fingerprint that they did not; a group without fixed point is an error.
         verify: whether changed modules are verified.
+        verify_each: whether after each pass, which names the culprit, or once after the last,
+            which costs a fifth of the passes' time less.
         disabled: names of passes and rules that do not run.
         dump: gets the module at every stage at which it changed.
         to_text: prints a module for error reports (the printer lives in a higher layer).
@@ -101,6 +103,7 @@ class PassContext:
     fp: Fp = Fp.CONTRACT
     debug: int = 0
     verify: bool = True
+    verify_each: bool = True
     disabled: frozenset[str] = frozenset()
     dump: Callable[[Stage, Module], None] | None = None
     to_text: Callable[[Module], str] | None = None

@@ -2,8 +2,9 @@
 
 Stands between the pipelines, which are data, and the passes, which only rewrite.
 
-Invariant: after every pass that ran, the module verifies; a pass that breaks it is named in the
-error. Whether two runs with the same context do the same is never a matter of time or chance.
+Invariant: after every pass that ran (`verify_each`), or after the last, the module verifies; a pass
+that breaks it is named in the error. Whether two runs with the same context do the same is never a
+matter of time or chance.
 
 Source: xla/hlo/pass/hlo_pass_pipeline.cc, hlo_pass_fix.h.
 
@@ -44,7 +45,11 @@ def run_passes(step: Step, module: Module, context: PassContext) -> bool:
             changed the module and said that it did not (debug); INGOT0912 a group found no fixed
             point (debug); INGOT0913 a pass ran without a property that it requires.
     """
-    return _Runner(module, context).step(step, step.name)
+    runner = _Runner(module, context)
+    changed = runner.step(step, step.name)
+    if changed and not context.verify_each:
+        runner.verify("")
+    return changed
 
 
 class _Runner:
@@ -120,7 +125,12 @@ class _Runner:
         context = self._context
         if before and not changed and fingerprint(self._module) != before:
             raise self._error("INGOT0911", "pass changed the module and denied it", step.name)
-        if not context.verify or not (changed or context.debug):
+        if context.debug or (changed and context.verify_each):
+            self.verify(step.name)
+
+    def verify(self, pass_name: str) -> None:
+        """Verify the module; blame `pass_name` (if empty, one of those that ran)."""
+        if not self._context.verify:
             return
         try:
             verify(self._module)
@@ -131,8 +141,9 @@ class _Runner:
                 found,
                 message=f"pass left an invalid module: {found.message}",
                 code="INGOT0910",
-                pass_name=step.name,
+                pass_name=pass_name,
                 notes=(*found.notes, *notes),
+                hint=found.hint if pass_name else "INGOT_DEBUG=4 verifies after each pass",
             )
             raise InternalError(broken) from error
 
