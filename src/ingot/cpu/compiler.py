@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ingot.analysis.cost import fusion_cost
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.cpu.host import HostProgram
+from ingot.cpu.inlining import HOST_PASSES, loop_computations
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
@@ -74,8 +75,9 @@ def compile_module(
 def emit_kernels(module: Module, target: TargetSpec) -> KernelSet:
     """Emit the kernel of every scheduled fusion and begin to compile them."""
     kernels = KernelSet(target)
+    repeated = loop_computations(module)
     for fusion in scheduled_fusions(module):
-        kernels.add(fusion)
+        kernels.add(fusion, in_loop=fusion.computation in repeated)
     kernels.emit()
     return kernels
 
@@ -102,11 +104,12 @@ def _link_up(
     arena_bytes = assignment.arena_bytes
     info = program_info(module, "program", plan)
     with timer.phase("host program"):
-        builder = ModuleBuilder("host")
+        builder = ModuleBuilder("host", vector_bits=target.vector_bits)
         emit_sizes(builder, module, plan, info, arena_bytes)
         HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
         text = builder.text()
-        host = compile_object(text, target, opt_level=HOST_OPT_LEVEL, passes=())
+        level, passes = (1, HOST_PASSES) if kernels.inlined else (HOST_OPT_LEVEL, ())
+        host = compile_object(text, target, opt_level=level, passes=passes)
     with timer.phase("machine code"):
         kernels.finish()
     artifact = Artifact(

@@ -13,7 +13,8 @@ from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
 from ingot.artifact.artifact import call_symbol
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
-from ingot.cpu.kernels import KernelSet
+from ingot.cpu.inlining import MAX_HELD, VIEWS, held_slices, is_register_loop
+from ingot.cpu.kernels import KernelSet, emit_kernel
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import call_site, foreign_calls
@@ -22,18 +23,13 @@ from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.kernel.ir import Kernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
-from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter
+from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 from ingot.support.diagnostics import UnsupportedError
 
-_VIEWS = frozenset(
-    {
-        "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "reshape",
-        "opt-barrier", "add-dependency", "after-all",
-    }
-)  # fmt: skip
 _WAYS_OUT = {
     "rng": "its numbers would differ from run to run; use rng-bit-generator with a seed",
     "rng-get-and-update-state": "programs hold no state; pass a seed and use rng-bit-generator",
@@ -91,6 +87,8 @@ class HostProgram:
         self._run_errors = {item: code for code, item in enumerate(failing, 1)}
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases(info)
+        self._inlined: dict[str, EmittedKernel] = {}
+        self._held: dict[Slice, Value] = {}
         self.env = f.alloca(lt.I64, max(1, self._env_slots()), 64)
 
     def _env_slots(self) -> int:
@@ -130,6 +128,9 @@ class HostProgram:
     def address(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Value:
         """Return the address of a value's buffer."""
         found = self.assignment.slice_of(instruction, path)
+        return self._held.get(found) or self._place(found)
+
+    def _place(self, found: Slice) -> Value:
         allocation = found.allocation
         if isinstance(allocation, Parameter):
             base = self._bases["input", allocation.index]
@@ -153,7 +154,7 @@ class HostProgram:
             UnsupportedError: the CPU backend cannot run the opcode.
         """
         opcode = instruction.opcode
-        if opcode in _VIEWS:
+        if opcode in VIEWS:
             return
         if opcode == "fusion":
             self._fusion(instruction)
@@ -188,21 +189,48 @@ class HostProgram:
                 f.memcpy(target, source, self.emitter.index(shape.bytes))
 
     def _fusion(self, instruction: Instruction) -> None:
-        compiled = self.kernels.of(instruction)
         addresses = [self.address(operand) for operand in instruction.operands]
         addresses.extend(self.address(instruction, path) for path, _ in instruction.shape.leaves())
-        self.call_kernel(compiled.emitted, addresses)
+        name = self.kernels.names[instruction]
+        inlined = self.kernels.inlined.get(name)
+        if inlined is None:
+            self.call_kernel(self.kernels.of(instruction).emitted, addresses)
+        else:
+            self._call_inlined(name, inlined, addresses)
 
     def call_kernel(self, kernel: EmittedKernel, addresses: list[Value]) -> None:
         """Fill env and run every phase of a kernel."""
+        self._fill(self.env, kernel, addresses)
+        for phase in kernel.phases:
+            function = self.builder.declare(phase.symbol, lt.VOID, [lt.PTR, lt.I64])
+            self._phase(function, self.emitter.index(phase.chunks))
+
+    def _fill(self, env: Value, kernel: EmittedKernel, addresses: list[Value]) -> None:
         f = self.f
         ordered = [addresses[number] for number in kernel.order] or addresses
         values = [*ordered, self._scratch(), *map(self._slot, kernel.symbols)]
         for number, value in enumerate(values):
-            f.store(value, f.gep(self.env, number * SLOT_BYTES), 8)
-        for phase in kernel.phases:
-            function = self.builder.declare(phase.symbol, lt.VOID, [lt.PTR, lt.I64])
-            self._phase(function, self.emitter.index(phase.chunks))
+            f.store(value, f.gep(env, number * SLOT_BYTES), 8)
+
+    def _call_inlined(self, name: str, kernel: Kernel, addresses: list[Value]) -> None:
+        """Call a kernel's functions in this module, which LLVM puts in place of the calls."""
+        f = self.f
+        emitted = self._inlined.get(name)
+        if emitted is None:
+            emitted = emit_kernel(self.builder, name, kernel, self.kernels.target)
+            self._inlined[name] = emitted
+            for phase in emitted.phases:
+                self.builder.defined(phase.symbol).always_inline()
+        # An env of its own never leaves the function, so its slots become registers.
+        env = f.alloca(lt.I64, emitted.slots, 64)
+        self._fill(env, emitted, addresses)
+        for phase in emitted.phases:
+            function = self.builder.defined(phase.symbol).reference
+
+            def step(chunk: Value, _: list[Value], to: FunctionRef = function) -> None:
+                f.call(to, [env, chunk])
+
+            f.loop(0, self.emitter.index(phase.chunks), 1, [], step)
 
     def _phase(self, function: FunctionRef, chunks: IndexValue) -> None:
         f = self.f
@@ -228,6 +256,29 @@ class HostProgram:
         return self.f.as_value(self.emitter.names[held])
 
     def _while(self, instruction: Instruction) -> None:
+        inlined = {i for i, name in self.kernels.names.items() if name in self.kernels.inlined}
+        if self._held or not is_register_loop(instruction, self.module, inlined):
+            self._loop(instruction)
+            return
+        f = self.f
+        slices = held_slices(instruction, self.module, self.assignment)
+        state = {
+            self.assignment.slice_of(instruction, path)
+            for path, shape in instruction.shape.leaves()
+            if shape.is_array
+        }
+        held = {place: f.alloca(lt.I8, MAX_HELD, 64) for place in slices}
+        for place in slices:
+            if place in state:
+                f.memcpy(held[place], self._place(place), self.emitter.index(place.size))
+        self._held = held
+        self._loop(instruction)
+        self._held = {}
+        for place in slices:
+            if place in state and not isinstance(place.allocation, Parameter):
+                f.memcpy(self._place(place), held[place], self.emitter.index(place.size))
+
+    def _loop(self, instruction: Instruction) -> None:
         condition = instruction.attributes.condition
         body = instruction.attributes.body
         f = self.f

@@ -18,6 +18,7 @@ from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.sort import emit_sort_kernel
+from ingot.cpu.inlining import is_small
 from ingot.cpu.micro_kernels import (
     Shared,
     product_driver,
@@ -141,10 +142,11 @@ class KernelSet:
     names: dict[Instruction, str] = field(default_factory=dict[Instruction, str])
     pending: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
+    inlined: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     _jobs: list[Job] = field(default_factory=list[Job])
 
-    def add(self, fusion: Instruction) -> None:
-        """Lower a fusion; equal ones share a kernel."""
+    def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
+        """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
         fused: Computation = fusion.attributes.calls
         try:
             kernel = lower_fusion(fused)
@@ -152,6 +154,9 @@ class KernelSet:
             raise placed(error, fused) from error
         name = f"k_{fingerprint(kernel)}"
         self.names[fusion] = name
+        if in_loop and is_small(kernel):
+            self.inlined[name] = kernel
+            return
         known = _known.get((self.target, name)) or self._product(name, kernel)
         if known is not None:
             self.compiled[name] = known
@@ -237,9 +242,8 @@ class KernelSet:
 
     def text(self) -> str:
         """Return the kernel IR of all kernels."""
-        return "\n".join(
-            f"{name}: {kernel_text(kernel.kernel)}" for name, kernel in self.compiled.items()
-        )
+        kernels = {name: kernel.kernel for name, kernel in self.compiled.items()} | self.inlined
+        return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in kernels.items())
 
 
 def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:

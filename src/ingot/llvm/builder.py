@@ -60,6 +60,10 @@ class FunctionBuilder(Control):
         """The function's address as an operand."""
         return Value(PTR, self.reference.text)
 
+    def always_inline(self) -> None:
+        """Let calls of the function be replaced by its body, and the function go away."""
+        self._head = f"{self._head.replace('define ', 'define internal ', 1)}alwaysinline "
+
     def text(self) -> str:
         """Return the finished function."""
         return f"{self._head}{{\n{self.body_text()}\n}}"
@@ -102,6 +106,10 @@ class ModuleBuilder(ModuleState):
         builder = FunctionBuilder(self, reference, values, head)
         self._functions[name] = builder
         return builder
+
+    def defined(self, name: str) -> FunctionBuilder:
+        """Return the function of this name, which must be defined already."""
+        return self._functions[name]
 
     def helper(self, name: str, define: Callable[[ModuleBuilder], FunctionRef]) -> FunctionRef:
         """Return the function `name`, calling `define` the first time; for shared subroutines."""

@@ -85,8 +85,9 @@ class Memory(Arithmetic):
 
     def alloca(self, type: Type, count: int = 1, align: int = 0) -> Value:
         """Return the address of `count` uninitialized items on the stack (entry block)."""
-        text = f"alloca {type.text}, i64 {count}, align {align or type.alignment}"
-        return self.emit_alloca(PTR, text)
+        # An array type, not a count: LLVM's SROA leaves allocas with a count alone.
+        held = type.text if count == 1 else f"[{count} x {type.text}]"
+        return self.emit_alloca(PTR, f"alloca {held}, align {align or type.alignment}")
 
     def masked_load(
         self,

@@ -1,0 +1,170 @@
+"""Loops on small values: kernels inlined into the host program, state on the stack."""
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.formats.hlo_text import parse
+
+HEADER = """HloModule m
+more {{
+  s = {state} parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  ROOT p = pred[] compare(i, n), direction=LT
+}}
+"""
+
+
+def run(text, *args):
+    """Return the CPU's result after comparing it with the evaluator's; and the program."""
+    module = parse(text)
+    program = ingot.compile(module)
+    actual = program(*args)
+    wanted = evaluate(module, list(args))
+    pairs = zip(actual, wanted, strict=True) if isinstance(actual, tuple) else [(actual, wanted)]
+    for have, want in pairs:
+        np.testing.assert_allclose(have, want, rtol=1e-6)
+    return program
+
+
+def calls_kernels(program):
+    return "call void @k_" in program.as_text("llvm_optimized")
+
+
+SWAP = (
+    HEADER.format(state="(s32[], s32[], f32[], f32[5], f32[5])")
+    + """
+body {
+  s = (s32[], s32[], f32[], f32[5], f32[5]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  x = f32[] get-tuple-element(s), index=2
+  a = f32[5] get-tuple-element(s), index=3
+  b = f32[5] get-tuple-element(s), index=4
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  f = f32[] convert(i)
+  y = f32[] add(x, f)
+  wide = f32[5] broadcast(y), dimensions={}
+  c = f32[5] add(a, wide)
+  ROOT t = (s32[], s32[], f32[], f32[5], f32[5]) tuple(j, n, y, b, c)
+}
+ENTRY e {
+  n = s32[] parameter(0)
+  x = f32[] parameter(1)
+  a = f32[5] parameter(2)
+  b = f32[5] parameter(3)
+  zero = s32[] constant(0)
+  t = (s32[], s32[], f32[], f32[5], f32[5]) tuple(zero, n, x, a, b)
+  w = (s32[], s32[], f32[], f32[5], f32[5]) while(t), condition=more, body=body
+  y = f32[] get-tuple-element(w), index=2
+  c = f32[5] get-tuple-element(w), index=3
+  d = f32[5] get-tuple-element(w), index=4
+  ROOT r = (f32[], f32[5], f32[5], f32[5]) tuple(y, c, d, a)
+}"""
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_state_that_changes_places(count):
+    a, b = np.arange(5, dtype=np.float32), -np.arange(5, dtype=np.float32)
+    program = run(SWAP, np.int32(count), np.float32(0.5), a, b)
+    assert not calls_kernels(program)
+
+
+NESTED = (
+    HEADER.format(state="(s32[], s32[], s32[])")
+    + """
+inner_more {
+  s = (s32[], s32[], s32[]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  i = s32[] get-tuple-element(s), index=1
+  ROOT p = pred[] compare(k, i), direction=LT
+}
+inner {
+  s = (s32[], s32[], s32[]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  i = s32[] get-tuple-element(s), index=1
+  x = s32[] get-tuple-element(s), index=2
+  three = s32[] constant(3)
+  one = s32[] constant(1)
+  m = s32[] multiply(x, three)
+  y = s32[] add(m, k)
+  l = s32[] add(k, one)
+  ROOT t = (s32[], s32[], s32[]) tuple(l, i, y)
+}
+even { a = s32[] parameter(0) two = s32[] constant(2) ROOT b = s32[] divide(a, two) }
+odd { a = s32[] parameter(0) ROOT b = s32[] negate(a) }
+body {
+  s = (s32[], s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  x = s32[] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  t = (s32[], s32[], s32[]) tuple(zero, i, x)
+  w = (s32[], s32[], s32[]) while(t), condition=inner_more, body=inner
+  y = s32[] get-tuple-element(w), index=2
+  bit = s32[] and(i, one)
+  isodd = pred[] compare(bit, one), direction=EQ
+  z = s32[] conditional(isodd, y, y), true_computation=odd, false_computation=even
+  j = s32[] add(i, one)
+  ROOT r = (s32[], s32[], s32[]) tuple(j, n, z)
+}
+ENTRY e {
+  n = s32[] parameter(0)
+  x = s32[] parameter(1)
+  zero = s32[] constant(0)
+  t = (s32[], s32[], s32[]) tuple(zero, n, x)
+  w = (s32[], s32[], s32[]) while(t), condition=more, body=body
+  ROOT r = s32[] get-tuple-element(w), index=2
+}"""
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 8])
+def test_loops_and_branches_inside(count):
+    program = run(NESTED, np.int32(count), np.int32(7))
+    assert not calls_kernels(program)
+
+
+LOOKUP = (
+    HEADER.format(state="(s32[], s32[], f32[1000], f32[])")
+    + """
+body {
+  s = (s32[], s32[], f32[1000], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  table = f32[1000] get-tuple-element(s), index=2
+  x = f32[] get-tuple-element(s), index=3
+  found = f32[1] dynamic-slice(table, i), dynamic_slice_sizes={1}
+  value = f32[] reshape(found)
+  y = f32[] add(x, value)
+  new = f32[1] reshape(y)
+  after = f32[1000] dynamic-update-slice(table, new, i)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT t = (s32[], s32[], f32[1000], f32[]) tuple(j, n, after, y)
+}
+ENTRY e {
+  n = s32[] parameter(0)
+  table = f32[1000] parameter(1)
+  zero = s32[] constant(0)
+  none = f32[] constant(0)
+  t = (s32[], s32[], f32[1000], f32[]) tuple(zero, n, table, none)
+  w = (s32[], s32[], f32[1000], f32[]) while(t), condition=more, body=body
+  a = f32[1000] get-tuple-element(w), index=2
+  b = f32[] get-tuple-element(w), index=3
+  ROOT r = (f32[1000], f32[]) tuple(a, b)
+}"""
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 1003])
+def test_large_state_stays_in_memory(count):
+    table = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    before = table.copy()
+    run(LOOKUP, np.int32(count), table)
+    np.testing.assert_array_equal(table, before)
