@@ -361,3 +361,10 @@ ENTRY e { x = c64[5,4] parameter(0)
  i = s32[] constant(2)
  ROOT r = c64[5,4] dynamic-update-slice(x, u, i, i) }
 """
+PROGRAMS["update-of-product"] = """
+ENTRY e { x = c64[5,4] parameter(0)
+ u = c64[1,4] parameter(1)
+ v = c64[1,4] multiply(u, u)
+ i = s32[] constant(2)
+ ROOT r = c64[5,4] dynamic-update-slice(x, v, i, i) }
+"""

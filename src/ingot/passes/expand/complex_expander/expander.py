@@ -119,9 +119,9 @@ def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instr
     """
     found: set[Instruction] = set()
     for instruction in reversed(order):
-        if instruction.is_root and instruction is not root:
+        is_move = instruction.opcode in ("tuple", "get-tuple-element") or _is_move(instruction)
+        if not is_move or (instruction.is_root and instruction is not root):
             continue
         if all(user in found or user.opcode not in RULES for user in instruction.users):
-            if _is_move(instruction) or instruction.opcode in ("tuple", "get-tuple-element"):
-                found.add(instruction)
+            found.add(instruction)
     return found
