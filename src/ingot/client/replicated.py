@@ -15,8 +15,11 @@ Example:
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any
 
 from ingot.hlo.device_groups import Grid
@@ -25,6 +28,10 @@ from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import ExecutionError
+
+
+_lock = threading.Lock()
+_idle: dict[int, list[ThreadPoolExecutor]] = {}
 
 
 def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: Grid) -> list[Any]:
@@ -45,25 +52,41 @@ def run_replicated(program: Program, arguments: Sequence[Sequence[Any]], grid: G
             hint="the module's header says replica_count and num_partitions",
         )
     rendezvous = new_rendezvous(grid.replicas, grid.partitions)
-    results: list[Any] = [None] * grid.devices
     errors: list[BaseException] = []
 
-    def run(device: int) -> None:
+    def run(device: int) -> Any:
         record = device_record(rendezvous, grid.replica(device), grid.partition(device))
         try:
-            results[device] = program.run_on(ctypes.addressof(record), *arguments[device])
+            return program.run_on(ctypes.addressof(record), *arguments[device])
         except BaseException as error:
             errors.append(error)
             rendezvous.fail()
+            raise
 
-    threads = [threading.Thread(target=run, args=(device,)) for device in range(grid.devices)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with _threads(grid.devices) as threads:
+        running = [threads.submit(run, device) for device in range(grid.devices)]
+        wait(running)
     if errors:
         raise errors[0]
-    return results
+    return [each.result() for each in running]
+
+
+@contextmanager
+def _threads(count: int) -> Generator[ThreadPoolExecutor]:
+    """Lend `count` threads that nobody else uses meanwhile: devices wait for each other."""
+    with _lock:
+        idle = _idle.setdefault(count, [])
+        threads = idle.pop() if idle else ThreadPoolExecutor(count, "ingot-device")
+    try:
+        yield threads
+    finally:
+        with _lock:
+            idle.append(threads)
+
+
+def _forget_threads() -> None:
+    """Make new threads in a child process, which has none of its parent's."""
+    _idle.clear()
 
 
 def device_record(rendezvous: Rendezvous, replica: int, partition: int) -> Any:
@@ -74,3 +97,6 @@ def device_record(rendezvous: Rendezvous, replica: int, partition: int) -> Any:
     record.replica, record.partition = replica, partition
     record.rendezvous = rendezvous.address
     return record
+
+
+os.register_at_fork(after_in_child=_forget_threads)

@@ -147,9 +147,7 @@ def test_a_donated_buffer_becomes_the_result(host: Host, client: int, update: in
     destroy(host, x, y, z)
 
 
-def test_a_donated_buffer_that_is_seen_is_copied(
-    host: Host, client: int, update: int, balance: None
-):
+def test_a_buffer_that_is_seen_is_not_donated(host: Host, client: int, update: int, balance: None):
     x, y = put(host, client, X), put(host, client, X)
     host.call("Buffer_IncreaseExternalReferenceCount", buffer=x)
     data = host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=x).device_memory_ptr
@@ -157,6 +155,7 @@ def test_a_donated_buffer_that_is_seen_is_copied(
     seen = np.frombuffer((ctypes.c_uint8 * X.nbytes).from_address(data), np.float32)
     np.testing.assert_array_equal(seen, X.reshape(-1))
     np.testing.assert_array_equal(host.get(z, X), X * 2)
+    assert not host.call("Buffer_IsDeleted", buffer=x).is_deleted
     host.call("Buffer_DecreaseExternalReferenceCount", buffer=x)
     destroy(host, x, y, z)
 

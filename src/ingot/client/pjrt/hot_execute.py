@@ -7,7 +7,7 @@ later. Invariant: an argument that is donated has no storage afterwards, whether
 could take it over; nothing has changed if an error is returned before the program ran.
 
 Source: pjrt_c_api.h (PJRT_LoadedExecutable_Execute); donation as XLA's CPU client does it: memory
-that somebody else may see is copied instead.
+that a host view shows is not donated, and host memory that is used in place is copied.
 """
 
 from __future__ import annotations
@@ -245,7 +245,11 @@ class _Launch:
         f = self.f
 
         def copy(index: Value, _: list[Value]) -> None:
-            f.store(self.argument(index, "donated"), f.gep(self.donated, index))
+            # Memory that a host view shows is not given away: the buffer stays as it is.
+            storage = f.load(PTR, f.gep(self.inputs, index, PTR))
+            seen = f.icmp("ne", STORAGE.load(f, storage, "external"), f.const(I64, 0))
+            wish = self.argument(index, "donated")
+            f.store(f.select(seen, f.const(I8, 0), wish), f.gep(self.donated, index))
 
         f.loop(0, self.num_inputs, 1, [], copy)
         options = self.given["options"]
@@ -303,9 +307,8 @@ class _Launch:
         def may_alias() -> list[Value]:
             storage = f.load(PTR, f.gep(self.inputs, alias, PTR))
             gives = f.icmp("ne", f.load(I8, f.gep(self.donated, alias)), f.const(I8, 0))
-            hidden = f.icmp("eq", STORAGE.load(f, storage, "external"), f.const(I64, 0))
             ours = is_null(f, STORAGE.load(f, storage, "release"))
-            usable = f.and_(f.and_(gives, hidden), ours)
+            usable = f.and_(gives, ours)
 
             def reuse() -> list[Value]:
                 add_reference(f, storage)

@@ -149,21 +149,24 @@ def _emit_finish(
     event = JOB.load(f, job, "event")
     f.call(events.set, [event, error])
     f.call(events.release, [event])
-    for count, arrays in (
-        ("num_inputs", (("inputs", buffers.release_storage), ("input_events", events.release))),
-        ("num_outputs", (("outputs", buffers.release_storage),)),
-    ):
-        for name, release in arrays:
-            array = JOB.load(f, job, name)
-
-            def one(index: Value, _: list[Value], array: Value = array, release=release) -> None:
-                f.call(release, [f.load(PTR, f.gep(array, index, PTR))])
-
-            f.loop(0, JOB.load(f, job, count), 1, [], one)
+    rows = (
+        ("num_inputs", "inputs", buffers.release_storage),
+        ("num_inputs", "input_events", events.release),
+        ("num_outputs", "outputs", buffers.release_storage),
+    )
+    for count, name, release in rows:
+        _release_all(f, JOB.load(f, job, name), JOB.load(f, job, count), release)
     f.call(release_executable, [JOB.load(f, job, "executable")])
     f.call(runtime_function(module, "ingot_free"), [job])
     f.ret()
     return f.reference
+
+
+def _release_all(f: FunctionBuilder, array: Value, count: Value, release: FunctionRef) -> None:
+    def one(index: Value, _: list[Value]) -> None:
+        f.call(release, [f.load(PTR, f.gep(array, index, PTR))])
+
+    f.loop(0, count, 1, [], one)
 
 
 def _emit_worker(module: ModuleBuilder, run: FunctionRef, finish: FunctionRef) -> FunctionRef:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from typing import Any
 
@@ -22,7 +22,6 @@ from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
 from ingot.client.pjrt.slots_transfer import TransferSlots
 from ingot.client.pjrt.trampolines import fill_targets
-from ingot.llvm.jit import Library
 from ingot.support import flags
 
 _lock = threading.Lock()
@@ -51,7 +50,7 @@ class Plugin:
         python = self._python_names()
         self._library = hot.link(python)
         native = Native(self._library)
-        self._errors.new = lambda *args: native.call("error", *args)
+        self._errors.new = partial(native.call, "error")
         self.clients = ClientSlots(native, version())
         executables = ExecutableSlots(native, self._errors, version())
         transfers = TransferSlots(native, self._errors)
@@ -122,9 +121,3 @@ def api_address() -> int:
     """Return the address of the process's PJRT_Api; the first call links it."""
     with _lock:
         return _plugin().address
-
-
-def loaded_library() -> Library:
-    """Return the linked machine code, for tests."""
-    with _lock:
-        return _plugin()._library

@@ -73,7 +73,7 @@ def install_callbacks() -> None:
 
 def renumbered(program: Any, numbers: Sequence[int]) -> Any:
     """Return a copy of an MLIR module whose callbacks have their numbers in this process."""
-    ir: Any = importlib.import_module("jax._src.lib.mlir.ir")
+    ir: Any = importlib.import_module("jax._src.lib.mlir").ir
     with program.context:
         copy: Any = ir.Module.parse(program.operation.get_asm(binary=False, enable_debug_info=True))
 
