@@ -9,11 +9,15 @@ from tests.differential import (
     control_cases,
     elementwise_cases,
     indexing_cases,
+    library_cases,
     shaping_cases,
 )
 from tests.differential.case import Case, unique
 
-FAMILIES = (elementwise_cases, shaping_cases, contraction_cases, indexing_cases, control_cases)
+FAMILIES = (
+    elementwise_cases, shaping_cases, contraction_cases, indexing_cases, control_cases,
+    library_cases,
+)  # fmt: skip
 
 
 @cache

@@ -31,7 +31,7 @@ def inference(op: Instruction, operands: Sequence[Any], context: Context) -> Val
     """(x - mean) / sqrt(variance + epsilon) * scale + offset."""
     value = doubled(operands[0])
     scale, offset, mean, variance = (_spread(op, each, value) for each in operands[1:])
-    deviation = np.sqrt(variance + op.attributes.epsilon)
+    deviation = np.sqrt(variance + op.attributes.exact_epsilon)
     return rounded((value - mean) / deviation * scale + offset, op.operands[0].shape.dtype)
 
 
@@ -51,7 +51,7 @@ def grad(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Gradients for operand, scale and offset."""
     value, gradient, others = doubled(operands[0]), doubled(operands[4]), _others(op, operands[0])
     scale, mean, variance = (_spread(op, each, value) for each in operands[1:4])
-    spread_variance = variance + op.attributes.epsilon
+    spread_variance = variance + op.attributes.exact_epsilon
     centered = value - mean
     count = value.size // max(1, value.shape[op.attributes.feature_index])
     total = gradient.sum(axis=others)

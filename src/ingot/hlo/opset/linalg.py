@@ -23,14 +23,17 @@ class CholeskyAttributes:
     lower: bool = attribute(Codec.BOOL, False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TriangularSolveAttributes:
-    """Attributes of `triangular-solve`: op(a) x = b, or x op(a) = b unless `left_side`."""
+    """Attributes of `triangular-solve`: op(a) x = b, or x op(a) = b unless `left_side`.
+
+    `transpose_a` has no default: in XLA's text one that is not there is not valid.
+    """
 
     left_side: bool = attribute(Codec.BOOL, False)
     lower: bool = attribute(Codec.BOOL, False)
     unit_diagonal: bool = attribute(Codec.BOOL, False)
-    transpose_a: str = attribute(Codec.NAME, "NO_TRANSPOSE")
+    transpose_a: str = attribute(Codec.NAME)
 
 
 def _require_matrices(operand: Shape, labels: tuple[str, str, str]) -> None:

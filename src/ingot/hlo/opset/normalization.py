@@ -6,6 +6,7 @@ Source: StableHLO specification `batch_norm_training`, `batch_norm_inference`, `
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
@@ -20,6 +21,11 @@ class BatchNormAttributes:
 
     epsilon: float = attribute(Codec.FLOAT)
     feature_index: int = attribute(Codec.INT)
+
+    @property
+    def exact_epsilon(self) -> float:
+        """The number that is added: XLA holds `epsilon` in an f32."""
+        return struct.unpack("f", struct.pack("f", self.epsilon))[0]
 
 
 def _require_features(view: OpView, vectors: tuple[Shape, ...]) -> Shape:

@@ -52,7 +52,7 @@ class _Parts:
         self.shape: Shape = self.operands[0].shape
         self.feature: int = op.attributes.feature_index
         self.others = tuple(n for n in range(self.shape.rank) if n != self.feature)
-        self.epsilon: float = op.attributes.epsilon
+        self.epsilon: float = op.attributes.exact_epsilon
 
     def narrow(self, value: Instruction, shape: Shape) -> Instruction:
         return self.build.convert_to(value, shape.dtype)
