@@ -29,7 +29,6 @@ from ingot.runtime.program import Program
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import ExecutionError
 
-
 _lock = threading.Lock()
 _idle: dict[int, list[ThreadPoolExecutor]] = {}
 
