@@ -21,11 +21,14 @@ from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import replace_by_call
 
 
-def _is_pinned(instruction: Instruction) -> bool:
-    """Whether control dependencies tie the instruction to its place."""
-    if instruction.control_predecessors:
-        return True
-    return any(instruction in o.control_predecessors for o in instruction.computation.instructions)
+def _pinned(computation: Computation) -> set[Instruction]:
+    """Return the instructions that control dependencies tie to their places."""
+    found: set[Instruction] = set()
+    for instruction in computation.instructions:
+        if instruction.control_predecessors:
+            found.add(instruction)
+            found.update(instruction.control_predecessors)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,9 @@ class CallInliner(Pass):
         """Inline in every reachable computation, callees first, so that nothing nests."""
         changed = False
         for computation in module.post_order():
+            pinned = _pinned(computation)
             for call in [i for i in computation.instructions if i.opcode == "call"]:
-                if not _is_pinned(call):
+                if call not in pinned:
                     replace_by_call(call, call.attributes.to_apply, call.operands)
                     changed = True
         return changed
@@ -95,9 +99,10 @@ class ConditionalSimplifier(Pass):
         """Simplify in every reachable computation."""
         changed = False
         for computation in module.post_order():
+            pinned = _pinned(computation)
             for instruction in [i for i in computation.instructions if i.opcode == "conditional"]:
                 number = _known_branch(instruction)
-                if number is None or _is_pinned(instruction):
+                if number is None or instruction in pinned:
                     continue
                 branches: tuple[Computation, ...] = instruction.attributes.branch_computations
                 operand = instruction.operands[1 + number]
