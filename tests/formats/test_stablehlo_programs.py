@@ -145,8 +145,14 @@ def _loops(x: Any, v: Any) -> Any:
     )
 
 
+def _halves(x: Any) -> Any:
+    half = x.shape[0] // 2
+    return x[:half].sum(0), x[half:] * 2, x.shape[0] % 3 + x[0]
+
+
 @pytest.mark.parametrize(
-    ("function", "specification"), [(_mixed, ("b, 4", "4, n", "b")), (_loops, ("b, 4", "b"))]
+    ("function", "specification"),
+    [(_halves, ("b, 4",)), (_mixed, ("b, 4", "4, n", "b")), (_loops, ("b, 4", "b"))],
 )
 def test_exported_programs_of_symbolic_sizes_compile_once(
     function: Any, specification: tuple[str, ...]

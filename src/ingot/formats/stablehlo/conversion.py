@@ -140,6 +140,7 @@ class Conversion:
         for number, argument in enumerate(block.arguments):
             shape = self.types.shape(argument.type) or self._symbolic(number, argument.type)
             made = scope.insert(definition, (), shape, definition.attributes(number))
+            made.metadata = self.locations.metadata(argument.location)
             scope.values[argument] = made
 
     def _symbolic(self, number: int, mlir_type: Any) -> Shape:

@@ -11,10 +11,12 @@ converts the module again with it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Array
 from ingot.hlo.opdef import Trait
@@ -126,6 +128,69 @@ def _negated(value: Instruction) -> Sizes | None:
     return tuple(-size for size in found) if found is not None else None
 
 
+def _select(value: Instruction) -> Sizes | None:
+    flag, on_true, on_false = value.operands
+    chosen = _truth(flag)
+    return sizes_of(on_true if chosen else on_false) if chosen is not None else None
+
+
+def _truth(flag: Instruction) -> bool | None:
+    """Return whether a scalar predicate on sizes holds, None when that is not plain."""
+    if flag.opcode == "and":
+        known = [_truth(operand) for operand in flag.operands]
+        if False in known or _is_floor_correction(*flag.operands):
+            return False
+        return True if known == [True, True] else None
+    if flag.opcode != "compare":
+        return None
+    direction = flag.attributes.direction
+    if all(operand.shape.dtype is PRED for operand in flag.operands):
+        left, right = (_truth(operand) for operand in flag.operands)
+        return None if None in (left, right) else _compared(direction, bool(left), bool(right))
+    sizes = [sizes_of(operand) for operand in flag.operands]
+    if sizes[0] is None or sizes[1] is None:
+        return None
+    return _compared(direction, sizes[0][0], sizes[1][0])
+
+
+def _compared(direction: str, left: Size, right: Size) -> bool | None:
+    if isinstance(left, int) and isinstance(right, int):
+        return _COMPARISONS[direction](left, right)
+    if direction == "LT" and right == 0 and dim.never_negative(left):
+        return False
+    if left == right:
+        return direction in ("EQ", "GE", "LE")
+    return None
+
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+}
+
+
+def _is_floor_correction(signs: Instruction, rest: Instruction) -> bool:
+    """Whether two predicates are those by which a quotient that truncates becomes one that floors.
+
+    `sign(x) != sign(y)` and `x % y != 0` never hold together for x >= 0 and y > 0.
+    """
+    if signs.opcode != "compare" or rest.opcode != "compare":
+        return False
+    if any(operand.opcode != "sign" for operand in signs.operands):
+        return False
+    if rest.operands[0].opcode != "remainder":
+        return False
+    sizes = [sizes_of(operand) for operand in rest.operands[0].operands]
+    if sizes[0] is None or sizes[1] is None:
+        return False
+    divisor = sizes[1][0]
+    return dim.never_negative(sizes[0][0]) and isinstance(divisor, int) and divisor > 0
+
+
 _RULES: dict[str, Callable[[Instruction], Sizes | None]] = {
     "constant": _constant,
     "get-dimension-size": _dimension,
@@ -143,4 +208,5 @@ _RULES: dict[str, Callable[[Instruction], Sizes | None]] = {
     "divide": _divided,
     "remainder": _divided,
     "negate": _negated,
+    "select": _select,
 }
