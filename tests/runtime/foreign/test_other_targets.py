@@ -1,4 +1,4 @@
-"""The targets beside LAPACK's that JAX emits on CPU: perturbed tridiagonal systems, CSR products."""
+"""Targets beside LAPACK's that JAX emits on CPU: perturbed tridiagonal systems, CSR products."""
 
 from __future__ import annotations
 
