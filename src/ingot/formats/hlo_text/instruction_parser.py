@@ -110,6 +110,8 @@ class InstructionParser:
         attributes = self._attributes(definition, tail, at)
         if is_short_start(definition):
             definition, attributes = self._long_form(definition, attributes, operands, shape, at)
+            # The op's own configuration stands at the start.
+            attributes.calls.root.extra = dict(tail.extra or {})
         if shape is None:
             shape = self._inferred(definition, operands, attributes, at)
         made = Instruction(name, definition, operands, shape, attributes, tail.metadata)
