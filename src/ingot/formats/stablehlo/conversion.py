@@ -131,6 +131,8 @@ class Conversion:
         block = op.regions[0].blocks[0]
         scope = Scope(self, self.new_computation(name))
         self.add_parameters(scope, block)
+        for argument, parameter in zip(block.arguments, scope.computation.parameters, strict=True):
+            parameter.metadata = self.locations.metadata(argument.location)
         results = self.convert_block(scope, block)
         return self.keep(scope.computation, packed(scope, results))
 
@@ -140,7 +142,6 @@ class Conversion:
         for number, argument in enumerate(block.arguments):
             shape = self.types.shape(argument.type) or self._symbolic(number, argument.type)
             made = scope.insert(definition, (), shape, definition.attributes(number))
-            made.metadata = self.locations.metadata(argument.location)
             scope.values[argument] = made
 
     def _symbolic(self, number: int, mlir_type: Any) -> Shape:

@@ -1,0 +1,114 @@
+"""StableHLO as MLIR text: collectives, transfers, tokens, Shardy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.formats.mlir_text import function, only
+
+from ingot.evaluator import evaluate
+
+
+def test_collectives() -> None:
+    module = function(
+        """(%x: tensor<4x6xf32>)
+           -> (tensor<4x6xf32>, tensor<8x6xf32>, tensor<8x3xf32>, tensor<4x6xf32>)""",
+        """
+        %a = "stablehlo.all_reduce"(%x) <{
+          channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>,
+          replica_groups = dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>, use_global_device_ids
+        }> ({
+          ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+            %s = stablehlo.add %l, %r : tensor<f32>
+            stablehlo.return %s : tensor<f32>
+        }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+        %b = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64,
+          replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+          : (tensor<4x6xf32>) -> tensor<8x6xf32>
+        %c = "stablehlo.all_to_all"(%x) <{split_dimension = 1 : i64, concat_dimension = 0 : i64,
+          split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+          : (tensor<4x6xf32>) -> tensor<8x3xf32>
+        %d = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1], [1, 0]]>
+          : tensor<2x2xi64>}> : (tensor<4x6xf32>) -> tensor<4x6xf32>
+        return %a, %b, %c, %d : tensor<4x6xf32>, tensor<8x6xf32>, tensor<8x3xf32>, tensor<4x6xf32>
+        """,
+    )
+    reduced = only(module, "all-reduce").attributes
+    assert (reduced.channel_id, reduced.replica_groups) == (3, ((0, 1), (2,)))
+    assert reduced.use_global_device_ids
+    assert only(module, "all-gather").attributes.channel_id is None
+    permuted = only(module, "collective-permute").attributes
+    assert permuted.source_target_pairs == ((0, 1), (1, 0))
+
+
+def test_pieces_of_all_to_all_go_to_the_other_dimension() -> None:
+    """One device keeps its own pieces: split columns are joined as rows."""
+    module = function(
+        "(%x: tensor<2x4xi32>) -> tensor<4x2xi32>",
+        """
+        %c = "stablehlo.all_to_all"(%x) <{split_dimension = 1 : i64, concat_dimension = 0 : i64,
+          split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}>
+          : (tensor<2x4xi32>) -> tensor<4x2xi32>
+        return %c : tensor<4x2xi32>
+        """,
+    )
+    swap = only(module, "all-to-all")
+    module.entry.replace(swap, swap.operands[0])
+    x = np.arange(8, dtype=np.int32).reshape(2, 4)
+    expected = np.concatenate(np.split(x, 2, 1), 0)
+    np.testing.assert_array_equal(evaluate(module, [x]), expected)
+
+
+def test_transfers_and_tokens() -> None:
+    module = function(
+        "(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, !stablehlo.token)",
+        """
+        %t = stablehlo.create_token : !stablehlo.token
+        %u = "stablehlo.send"(%x, %t) <{
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          is_host_transfer = false}> : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+        %y, %v = "stablehlo.recv"(%u) <{
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          is_host_transfer = false}> : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+        %z, %w = "stablehlo.infeed"(%v) <{infeed_config = "c"}>
+          : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+        %o = "stablehlo.outfeed"(%x, %w) <{outfeed_config = ""}>
+          : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+        %a = stablehlo.after_all %o, %w : !stablehlo.token
+        return %y, %z, %a : tensor<4xf32>, tensor<4xf32>, !stablehlo.token
+        """,
+    )
+    assert str(only(module, "infeed").shape) == "((f32[4]{0}), token[])"
+    assert only(module, "send-done").operands[0] is only(module, "send")
+
+
+def test_a_manual_computation_is_xlas_custom_calls() -> None:
+    module = function(
+        """(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>})
+           -> tensor<8x4xf32>""",
+        """
+        %r = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"y"}, {"x"}]>]
+          out_shardings=[<@mesh, [{"y"}, {"x"}]>] manual_axes={"x", "y"} (%l: tensor<4x2xf32>) {
+            %n = stablehlo.negate %l : tensor<4x2xf32>
+            sdy.return %n : tensor<4x2xf32>
+          } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+        return %r : tensor<8x4xf32>
+        """,
+        'sdy.mesh @mesh = <["x"=2, "y"=2]>',
+    )
+    sharding = "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
+    assert module.entry.parameters[0].extra["sharding"] == sharding
+    root = module.entry.root
+    assert root.attributes.custom_call_target == "SPMDShardToFullShape"
+    assert root.extra["sharding"] == "{devices=[2,2]<=[2,2]T(1,0)}"
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_sharding_constraint(devices: int) -> None:
+    module = function(
+        "(%x: tensor<8xf32>) -> tensor<8xf32>",
+        """%r = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<8xf32>
+           return %r : tensor<8xf32>""",
+        f'sdy.mesh @mesh = <["x"={devices}]>',
+    )
+    assert (module.entry.root.opcode == "parameter") == (devices == 1)

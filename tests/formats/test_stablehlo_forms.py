@@ -1,0 +1,143 @@
+"""StableHLO: open sizes, the forms of MLIR, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+import io
+
+import pytest
+from tests.formats.mlir_text import function
+
+from ingot.formats.hlo_text import print_module
+from ingot.formats.stablehlo import binding, parse_stablehlo
+from ingot.hlo.dim import Dim
+from ingot.support.diagnostics import ParseError, UnsupportedError
+
+# ---- dynamic sizes
+
+
+def test_open_sizes_are_symbols() -> None:
+    module = function(
+        "(%x: tensor<?x3xf32>) -> tensor<?xf32>",
+        """
+        %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+        %three = stablehlo.constant dense<3> : tensor<i32>
+        %m = stablehlo.multiply %n, %three : tensor<i32>
+        %s = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+        %r = stablehlo.dynamic_reshape %x, %s : (tensor<?x3xf32>, tensor<1xi32>) -> tensor<?xf32>
+        return %r : tensor<?xf32>
+        """,
+    )
+    assert module.entry.root.shape.dims == (3 * Dim.symbol("d0_0"),)
+
+
+def test_operands_of_one_op_have_one_size() -> None:
+    module = function(
+        "(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32>",
+        "%r = stablehlo.add %x, %y : tensor<?xf32> return %r : tensor<?xf32>",
+    )
+    first, second = module.parameter_shapes
+    assert first == second
+
+
+def test_dynamic_ops_of_static_types_are_static() -> None:
+    module = function(
+        """(%x: tensor<2x3xf32>, %i: tensor<1xi32>)
+           -> (tensor<6xf32>, tensor<4x2x3xf32>, tensor<5xi32>)""",
+        """
+        %a = stablehlo.dynamic_reshape %x, %i : (tensor<2x3xf32>, tensor<1xi32>) -> tensor<6xf32>
+        %s = stablehlo.constant dense<[4, 2, 3]> : tensor<3xi32>
+        %b = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [1, 2]
+             : (tensor<2x3xf32>, tensor<3xi32>) -> tensor<4x2x3xf32>
+        %c = stablehlo.dynamic_iota %i, dim = 0 : (tensor<1xi32>) -> tensor<5xi32>
+        return %a, %b, %c : tensor<6xf32>, tensor<4x2x3xf32>, tensor<5xi32>
+        """,
+    )
+    assert {i.opcode for i in module.entry.instructions} >= {"reshape", "broadcast", "iota"}
+
+
+def test_sizes_computed_from_data_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="computed from data") as caught:
+        function(
+            "(%x: tensor<6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32>",
+            """
+            %r = stablehlo.dynamic_reshape %x, %s
+                 : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+            return %r : tensor<?x?xf32>
+            """,
+        )
+    assert caught.value.diagnostic.code == "INGOT0352"
+
+
+def test_bounded_sizes_stay_bounded() -> None:
+    kind = "tensor<?x3xf32, #stablehlo.bounds<8, ?>>"
+    module = function(f"(%x: {kind}) -> {kind}", f"return %x : {kind}")
+    assert module.entry.root.shape.to_string() == "f32[<=8,3]{1,0}"
+
+
+# ---- forms and errors
+
+TEXT = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+
+
+def test_bytecode_and_portable_artifacts_read_as_text_does() -> None:
+    library = binding.mlir()
+    module = binding.parse_mlir(TEXT)
+    bytecode = io.BytesIO()
+    module.operation.write_bytecode(bytecode)
+    with module.context:
+        artifact = library.stablehlo.serialize_portable_artifact(module, "1.0.0")
+    expected = print_module(parse_stablehlo(TEXT))
+    assert binding.is_portable_artifact(artifact)
+    for data in (bytecode.getvalue(), artifact):
+        assert print_module(parse_stablehlo(data)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("this is not MLIR", "INGOT0120"),
+        ("module { func.func @main() { stablehlo.nothing } }", "INGOT0120"),
+        ("module { func.func @a() { return } func.func @b() { return } }", "INGOT0121"),
+        ("module { func.func @main() { func.call @main() : () -> () return } }", "INGOT0112"),
+    ],
+)
+def test_what_is_no_program_is_refused(text: str, code: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_stablehlo(text)
+    assert caught.value.diagnostic.code == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "match"),
+    [("!quant.uniform<i8:f32, 0.5>", "quant"), ("f80", "f80")],
+)
+def test_element_types_that_are_not_known_are_refused(kind: str, match: str) -> None:
+    text = f"func.func @main(%x: tensor<2x{kind}>) {{ return }}"
+    with pytest.raises((UnsupportedError, ParseError), match=match):
+        parse_stablehlo(text)
+
+
+@pytest.mark.parametrize(
+    ("signature", "match"),
+    [("(%x: f32)", "f32"), ("()", r"my\.op"), ("(%x: tensor<*xf32>)", "rank")],
+)
+def test_what_hlo_has_not_is_refused_by_name(signature: str, match: str) -> None:
+    text = f'func.func @main{signature} {{ %r = "my.op"() : () -> tensor<2xf32> return }}'
+    with pytest.raises(UnsupportedError, match=match):
+        parse_stablehlo(text)
+
+
+def test_without_jaxlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(f"No module named '{name}'")
+
+    binding.mlir.cache_clear()
+    monkeypatch.setattr(importlib, "import_module", missing)
+    try:
+        with pytest.raises(UnsupportedError, match="pip install") as caught:
+            parse_stablehlo(TEXT)
+    finally:
+        monkeypatch.undo()
+        binding.mlir.cache_clear()
+    assert caught.value.diagnostic.code == "INGOT0350"
