@@ -59,7 +59,8 @@ def layers(count: int) -> str:
     value = "x"
     for n in range(count // 8):
         lines += [
-            f"  d{n} = f32[64,64] dot({value}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",  # noqa: E501
+            f"  d{n} = f32[64,64] dot({value}, w), lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={0}",
             f"  m{n} = f32[64,64] maximum(d{n}, z)",
             f"  a{n} = f32[64,64] add(m{n}, {value})",
             f"  s{n} = f32[64] reduce(a{n}, zero), dimensions={{1}}, to_apply=sum",
@@ -70,7 +71,7 @@ def layers(count: int) -> str:
         ]
         value = f"h{n}"
     reducer = (
-        "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"  # noqa: E501
+        "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"
     )
     return _module(lines, f"  ROOT r = f32[64,64] negate({value})", reducer)
 
