@@ -79,6 +79,7 @@ def test_the_program_waits_for_the_host_and_the_host_for_the_program() -> None:
     assert results == [10]
 
 
+@pytest.mark.slow
 def test_nothing_comes() -> None:
     executable = ingot.compile(ingot.parse_hlo(ECHO))
     with override(FEED_TIMEOUT, 1), pytest.raises(ExecutionError, match="gave nothing"):

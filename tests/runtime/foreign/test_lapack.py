@@ -323,3 +323,21 @@ def test_results_are_the_same_in_every_run() -> None:
     for _ in range(3):
         again, *_ = call("getrf", "f32", "", a, None, *shapes)
         assert np.array_equal(first, again)
+
+
+@pytest.mark.parametrize("routine", ["potrf", "getrf", "syevd"])
+def test_large_batches_are_cut_into_parts(routine: str) -> None:
+    """The same to the bit as matrix by matrix, whatever the number of threads."""
+    a = positive("f64", (4000,), 6)
+    config = "" if routine == "getrf" else f"{{mode = {code('V')}, uplo = {code('L')}}}"
+    shapes = {
+        "potrf": [("s32", ())],
+        "getrf": [("s32", (6,)), ("s32", ())],
+        "syevd": [("f64", (6,)), ("s32", ())],
+    }[routine]
+    many = [(kind, (4000, *dims)) for kind, dims in shapes]
+    whole = call(routine, "f64", config, a, None, ("f64", a.shape), *many)
+    for place in (0, 1, 1777, 3999):
+        one = call(routine, "f64", config, a[place], None, ("f64", (6, 6)), *shapes)
+        for found, expected in zip(whole, one, strict=True):
+            np.testing.assert_array_equal(found[place], expected)

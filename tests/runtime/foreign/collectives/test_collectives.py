@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,7 @@ def test_results_are_the_same_every_time() -> None:
             np.testing.assert_array_equal(again, first[0])
 
 
+@pytest.mark.slow
 def test_devices_that_do_not_meet_fail() -> None:
     text = """HloModule apart, replica_count=2
     meet { a = f32[3] parameter(0)
@@ -234,3 +236,45 @@ def test_groups_that_do_not_fit() -> None:
                        "f32", (3,), (3, 1))  # fmt: skip
     with pytest.raises(UnsupportedError, match="different sizes"):
         ingot.compile(ingot.parse_hlo(text))
+
+
+def _random_groups(choose: random.Random, devices: int) -> tuple[str, int]:
+    """Return all devices in groups of one size, shuffled, and the size."""
+    order = list(range(devices))
+    choose.shuffle(order)
+    size = choose.choice([size for size in (1, 2, 4) if size <= devices])
+    rows = [order[start : start + size] for start in range(0, devices, size)]
+    return "{" + ",".join("{" + ",".join(map(str, row)) + "}" for row in rows) + "}", size
+
+
+def _random_step(choose: random.Random, devices: int, size: int, number: int, x: str) -> str:
+    """Return lines that make `v<number>` of size `size` from `x` with one collective or two."""
+    groups, count = _random_groups(choose, devices)
+    new, over = f"v{number} = f32[{size}]", f"replica_groups={groups}"
+    targets = list(range(devices))
+    choose.shuffle(targets)
+    pairs = ",".join(f"{{{source},{target}}}" for source, target in enumerate(targets))
+    return choose.choice(
+        [
+            f"{new} all-reduce({x}), {over}, to_apply=add",
+            f"{new} all-to-all({x}), {over}, dimensions={{0}}",
+            f"{new} collective-broadcast({x}), {over}",
+            f"{new} collective-permute({x}), source_target_pairs={{{pairs}}}",
+            f"p{number} = f32[{size // count}] reduce-scatter({x}), {over}, dimensions={{0}}, "
+            f"to_apply=add {new} all-gather(p{number}), {over}, dimensions={{0}}",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 60))]
+)
+def test_random_programs(seed: int) -> None:
+    choose = random.Random(seed)
+    devices, size = choose.choice([2, 4, 8]), choose.choice([8, 64, 65536])
+    steps, last = [], "x"
+    for number in range(choose.randint(3, 9)):
+        steps.append(_random_step(choose, devices, size, number, last))
+        last = f"v{number}"
+    body = "\n".join([*steps, f"ROOT r = f32[{size}] negate({last})"])
+    run(body, "f32", (size,), (devices, 1))
