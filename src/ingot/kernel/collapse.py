@@ -97,10 +97,10 @@ class Renamer:
 
     def sweep(self, item: Pass) -> Pass:
         """Return the pass with axes substituted (its own axes list is the caller's)."""
-        return Pass(
-            item.axes,
-            tuple(self._reduction(reduction) for reduction in item.reductions),
-            tuple(self.store(store) for store in item.stores),
+        return replace(
+            item,
+            reductions=tuple(self._reduction(reduction) for reduction in item.reductions),
+            stores=tuple(self.store(store) for store in item.stores),
         )
 
     def _reduction(self, old: Reduction) -> Reduction:

@@ -87,7 +87,8 @@ class _Writer:
             self.lines.append(f"  b{number}: {word} {buffer.dtype}[{buffer.size}]")
 
     def _pass(self, item: Pass) -> None:
-        self.lines.append(f"  pass over [{_axes(item.axes)}]")
+        word = "running pass" if item.is_running else "pass"
+        self.lines.append(f"  {word} over [{_axes(item.axes)}]")
         for reduction in item.reductions:
             inits = ", ".join(self._expr(init, "    ") for init in reduction.inits)
             inputs = ", ".join(self._expr(value, "    ") for value in reduction.inputs)

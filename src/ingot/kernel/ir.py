@@ -100,11 +100,20 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One sweep over `axes` at a grid point (no axes: once)."""
+    """One sweep over `axes` at a grid point (no axes: once).
+
+    Attributes:
+        axes: what it loops over.
+        reductions: what it folds.
+        stores: what it writes at each of its points.
+        is_running: its points are visited in order, and its stores may use its reductions, as far
+            as they have come (a scan).
+    """
 
     axes: tuple[Axis, ...]
     reductions: tuple[Reduction, ...] = ()
     stores: tuple[Store, ...] = ()
+    is_running: bool = False
 
     @property
     def exprs(self) -> tuple[Expr, ...]:
@@ -125,6 +134,7 @@ class LoopKernel:
         buffers: arguments.
         serial: points must run in order, one after the other (scatter).
         kept: local buffers, numbered after `buffers`; each grid point has them to itself.
+        parameters: names of sizes that its schedule needs besides those in the kernel.
     """
 
     grid: tuple[Axis, ...]
@@ -132,6 +142,7 @@ class LoopKernel:
     buffers: tuple[Buffer, ...]
     serial: bool = False
     kept: tuple[Buffer, ...] = ()
+    parameters: tuple[str, ...] = ()
 
     @cached_property
     def exprs(self) -> tuple[Expr, ...]:
@@ -146,11 +157,10 @@ class LoopKernel:
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Names of the symbolic sizes that the kernel needs, sorted."""
-        return kernel_symbols(
-            self.exprs,
-            [*self.grid, *(a for p in self.passes for a in p.axes)],
-            [store.index for item in self.passes for store in item.stores],
-        )
+        inner = [axis for item in self.passes for axis in item.axes]
+        indices = [store.index for item in self.passes for store in item.stores]
+        found = kernel_symbols(self.exprs, [*self.grid, *inner], indices)
+        return tuple(sorted({*found, *self.parameters}))
 
     @property
     def grid_size(self) -> int | Dim:

@@ -96,4 +96,5 @@ def _substituted(item: Pass, replacements: dict[Expr, Expr]) -> Pass:
         mask = new(old.mask) if old.mask is not None else None
         return replace(old, value=new(old.value), values=tuple(map(new, old.values)), mask=mask)
 
-    return Pass(item.axes, tuple(map(reduction, item.reductions)), tuple(map(store, item.stores)))
+    reductions, stores = tuple(map(reduction, item.reductions)), tuple(map(store, item.stores))
+    return replace(item, reductions=reductions, stores=stores)

@@ -208,7 +208,7 @@ def _folds_lanes(item: Pass) -> bool:
 
 
 def _pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:
-    if not item.axes or not _folds_lanes(item) or kernel.serial:
+    if not item.axes or item.is_running or not _folds_lanes(item) or kernel.serial:
         return 1
     return _lanes(kernel, vectors, item.axes[-1].extent, False, item)
 

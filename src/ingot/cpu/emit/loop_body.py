@@ -177,7 +177,7 @@ class LoopEmitter:
         found: list[Value] = []
         for reduction in item.reductions:
             for init, value in zip(reduction.inits, reduction.inputs, strict=True):
-                if starts_from_identity(reduction):
+                if starts_from_identity(reduction) and not item.is_running:
                     element = value.dtype
                     identity = identity_of(reduction.combiner.opcode or "", element)
                     scalar = self.f.const(register_type(element), identity)
@@ -241,9 +241,20 @@ class LoopEmitter:
                 for value, accumulator in zip(reduction.inputs, old, strict=True)
             ]
             new = combine(emitter, reduction.combiner, (*old, *inputs))
-            results.extend(self._masked(tuple(new), old))
+            new = self._masked(tuple(new), old)
+            results.extend(new)
+            if item.is_running:
+                self._bind_running(reduction, new, item)
         emitter.store_all(item.stores)
         return results
+
+    def _bind_running(self, reduction: Reduction, values: list[Value], item: Pass) -> None:
+        """Make what a scan has folded so far known to the stores of this point."""
+        names = frozenset(axis.name for axis in (*self.kernel.grid, *item.axes))
+        for number, (value, found) in enumerate(zip(reduction.inputs, values, strict=True)):
+            expr = make("reduced", value.dtype, (), (reduction.number, number, names))
+            self.emitter.bind(expr, found)
+        self.emitter.bind(("reduction", reduction.number), values[0])
 
     def _masked(self, new: tuple[Value, ...], old: list[Value]) -> list[Value]:
         lanes = self.emitter.lanes
@@ -254,7 +265,7 @@ class LoopEmitter:
     def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
         """Fold lanes, apply initial values, bind the reductions' results."""
         offset = 0
-        for reduction in item.reductions:
+        for reduction in () if item.is_running else item.reductions:
             count = len(reduction.inputs)
             parts = tuple(values[offset : offset + count])
             offset += count

@@ -11,6 +11,7 @@ Costs are counted in bytes and recomputed expensive ops, as XLA's `InstructionFu
 from __future__ import annotations
 
 from ingot.analysis.frames import ONE, grid_of
+from ingot.analysis.prefixes import is_scan
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
@@ -163,7 +164,7 @@ def _materialize(
 def _new_group(root: Instruction) -> Group:
     group = Group([root])
     frames = group.frames
-    if root.opcode in IN_PLACE or root.opcode in ALONE:
+    if root.opcode in IN_PLACE or root.opcode in ALONE or is_scan(root):
         group.kind = GroupKind.IN_PLACE
         frames.frames[root] = None
     elif root.shape.is_tuple:

@@ -10,6 +10,7 @@ Invariant: a group that these rules allow has a kernel.
 from __future__ import annotations
 
 from ingot.analysis.frames import ONE, Frame, grid_of
+from ingot.analysis.prefixes import is_scan
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
@@ -76,6 +77,8 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     """
     if user.opcode in ALONE:
         return True
+    if is_scan(user):
+        return False
     if user.opcode in CONTRACTIONS:
         return producer.opcode not in CONTRACTIONS[user.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
@@ -90,7 +93,7 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return "its result is a tuple"
     if len(group.members) >= MAX_MEMBERS:
         return f"the kernel already has {MAX_MEMBERS} instructions"
-    if producer.opcode in ALONE:
+    if producer.opcode in ALONE or is_scan(producer):
         return f"{producer.opcode} is a kernel of its own"
     if producer.opcode in IN_PLACE:
         return "it updates its operand in place"
@@ -159,7 +162,7 @@ def _why_not_dot(
 
 def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None) -> str:
     if group.kind is GroupKind.IN_PLACE:
-        return ""
+        return "expensive, and a scan goes element by element" if is_scan(group.main) else ""
     if frame is None:
         return "expensive, and read at other places than it is computed at"
     axes = {axis for axis in frame if axis != ONE}
@@ -173,8 +176,8 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
 
 def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot be a further result of `group`; empty if it can."""
-    if group.kind is GroupKind.IN_PLACE or producer.opcode in ALONE:
-        return "an in-place kernel has one result, and so has a sort or fft"
+    if group.kind is GroupKind.IN_PLACE or producer.opcode in ALONE or is_scan(producer):
+        return "an in-place kernel has one result, and so has a scan, sort or fft"
     frame = group.frame_without_ones(producer)
     if frame is None:
         return "it is read at other places than it is computed at"

@@ -17,7 +17,6 @@ from ingot.passes.expand.linalg import LinalgExpander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
-from ingot.passes.expand.scans import ScanExpander
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
 from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.topk import TopKExpander
@@ -71,7 +70,6 @@ EXPANSION = Pipeline(
         ScatterSimplifier(),
         FloatNormalization(),
         SubByteNormalization(),
-        ScanExpander(),
         ComplexExpander(),
     ),
 )
@@ -115,13 +113,11 @@ ORDER = (
     Order("scatter-simplifier", "map-inliner", "it applies the combiner by a map"),
     Order("comparison-expander", "float-normalization", "it compares the bits of f32"),
     Order("select-and-scatter-expander", "float-normalization", "it makes sums of any type"),
-    Order("float-normalization", "reduce-window-rewriter", "parts of a sum are not rounded"),
     Order(
         "select-and-scatter-expander",
         "complex-expander",
         "its reduction and its scatter may be split into parts, it may not",
     ),
-    Order("reduce-window-rewriter", "complex-expander", "it looks for one product, not for four"),
     Order("complex-expander", "algsimp", "rules and folding then see real arithmetic"),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
     Order("zero-sized-hlo-elimination", "algsimp", "rules need not think of empty arrays"),

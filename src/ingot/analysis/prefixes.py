@@ -1,0 +1,71 @@
+"""Scans: windowed reductions whose windows are all prefixes (or suffixes) of one dimension.
+
+`cumsum` and its like reach HLO as `reduce-window` with a window as long as the dimension, padded on
+one side. Computed window by window that is n^2 work; a running value takes n. Fusion and kernels
+ask here.
+
+Invariant: a scan's initial value folded with itself is itself, so that padding changes nothing.
+
+Source: xla/hlo/transforms/expanders/reduce_window_rewriter.cc (which scans in blocks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot.evaluator import evaluate_computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.reduction import ReduceWindowAttributes
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.hlo.window import WindowDimension
+
+SHORTEST = 4
+"""Shorter scans are as fast window by window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """Which dimension is scanned, and whether from its end."""
+
+    dimension: int
+    is_reverse: bool
+
+
+def prefixes_of(item: Instruction) -> Prefixes | None:
+    """Return how a `reduce-window` scans, or None if it does not."""
+    if item.opcode != "reduce-window":
+        return None
+    given: ReduceWindowAttributes = item.attributes
+    places = [n for n, one in enumerate(given.window) if one != WindowDimension(1)]
+    if len(places) != 1:
+        return None
+    (place,) = places
+    size, window = item.operands[0].shape.dims[place], given.window[place]
+    if not isinstance(size, int) or size < SHORTEST or not _folds_padding(item):
+        return None
+    if window == WindowDimension(size, low=size - 1):
+        return Prefixes(place, False)
+    return Prefixes(place, True) if window == WindowDimension(size, high=size - 1) else None
+
+
+def is_scan(item: Instruction) -> bool:
+    """Whether a `reduce-window` is a scan."""
+    return prefixes_of(item) is not None
+
+
+def _folds_padding(item: Instruction) -> bool:
+    """Whether the initial values folded with themselves are themselves."""
+    starts = item.operands[len(item.operands) // 2 :]
+    values = [splat_of(start) for start in starts]
+    if any(value is None for value in values):
+        return False
+    scalars = [
+        np.asarray(value, start.shape.dtype.numpy)
+        for value, start in zip(values, starts, strict=True)
+    ]
+    folded = evaluate_computation(item.attributes.to_apply, [*scalars, *scalars])
+    results = folded if isinstance(folded, tuple) else (folded,)
+    pairs = zip(results, scalars, strict=True)
+    return all(np.asarray(a).tobytes() == b.tobytes() for a, b in pairs)

@@ -1,0 +1,126 @@
+"""Windowed reductions over all prefixes or suffixes are kernels with a running value."""
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+
+
+def module_of(dims, place, *, reverse=False, op="add(a, b)", start="0", element="f32", extra=""):
+    size = dims[place]
+    sizes = "x".join(str(size) if n == place else "1" for n in range(len(dims)))
+    pad = f"0_{size - 1}" if reverse else f"{size - 1}_0"
+    pads = "x".join(pad if n == place else "0_0" for n in range(len(dims)))
+    shape = f"{element}[{','.join(map(str, dims))}]"
+    return ingot.parse_hlo(f"""HloModule m
+f {{
+  a = {element}[] parameter(0)
+  b = {element}[] parameter(1)
+  ROOT c = {element}[] {op}
+}}
+ENTRY main {{
+  x = {shape} parameter(0)
+  {extra.format(shape=shape) or f"y = {shape} copy(x)"}
+  start = {element}[] constant({start})
+  ROOT z = {shape} reduce-window(y, start), window={{size={sizes} pad={pads}}}, to_apply=f
+}}
+""")
+
+
+def check(module, dims, element=np.float32, rtol=1e-5):
+    x = (np.random.default_rng(0).standard_normal(dims) * 3).astype(element)
+    program = ingot.compile(module)
+    want = np.asarray(evaluate(module, [x]))
+    if want.dtype.kind in "fc":
+        np.testing.assert_allclose(program(x), want, rtol=rtol, atol=1e-5 * np.abs(want).max())
+    else:
+        np.testing.assert_array_equal(program(x), want)
+    return program
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("dims", "place"),
+    [
+        ((5,), 0),
+        ((70,), 0),
+        ((3, 13), 1),
+        ((13, 3), 0),
+        ((9, 40), 0),
+        ((2, 17, 33), 1),
+        ((4, 6, 5), 2),
+    ],
+)
+def test_dimensions(dims, place, reverse):
+    program = check(module_of(dims, place, reverse=reverse), dims)
+    assert len(program.kernels) == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "start"),
+    [("maximum(a, b)", "-inf"), ("multiply(a, b)", "1"), ("minimum(b, a)", "inf")],
+)
+def test_folds(op, start):
+    check(module_of((3, 13), 1, op=op, start=start), (3, 13))
+
+
+@pytest.mark.parametrize("element", ["s8", "u32", "s64", "f64", "bf16", "f16"])
+def test_element_types(element):
+    module = module_of((4, 21), 1, element=element)
+    storage = module.parameter_shapes[0].dtype.numpy
+    x = np.random.default_rng(1).integers(0, 3, (4, 21)).astype(storage)
+    np.testing.assert_array_equal(
+        np.asarray(ingot.compile(module)(x), np.float64),
+        np.asarray(evaluate(module, [x]), np.float64),
+    )
+
+
+def test_what_it_reads_is_computed_on_the_way():
+    module = module_of((8, 50), 0, extra="y = {shape} multiply(x, x)")
+    assert len(check(module, (8, 50)).kernels) == 1
+
+
+def test_padding_that_counts_is_folded_window_by_window():
+    check(module_of((3, 13), 1, start="1"), (3, 13))
+
+
+def test_several_operands():
+    module = ingot.parse_hlo("""HloModule m
+    f {
+      i = s32[] parameter(0)
+      x = f32[] parameter(1)
+      j = s32[] parameter(2)
+      y = f32[] parameter(3)
+      p = pred[] compare(y, x), direction=GT
+      k = s32[] select(p, j, i)
+      z = f32[] select(p, y, x)
+      ROOT t = (s32[], f32[]) tuple(k, z)
+    }
+    ENTRY main {
+      x = f32[6,20] parameter(0)
+      i = s32[6,20] iota(), iota_dimension=1
+      none = s32[] constant(-1)
+      low = f32[] constant(-inf)
+      ROOT t = (s32[6,20], f32[6,20]) reduce-window(i, x, none, low),
+        window={size=1x20 pad=0_0x19_0}, to_apply=f
+    }""")
+    x = np.random.default_rng(0).standard_normal((6, 20)).astype(np.float32)
+    program = ingot.compile(module)
+    for have, want in zip(program(x), evaluate(module, [x]), strict=True):
+        np.testing.assert_array_equal(have, want)
+    np.testing.assert_array_equal(program(x)[1], np.maximum.accumulate(x, 1))
+
+
+def test_complex_products():
+    module = module_of((4, 9), 1, op="multiply(a, b)", start="(1, 0)", element="c64")
+    random = np.random.default_rng(0)
+    x = (random.standard_normal((4, 9)) + 1j * random.standard_normal((4, 9))).astype(np.complex64)
+    np.testing.assert_allclose(ingot.compile(module)(x), np.cumprod(x, 1), rtol=1e-4)
+
+
+def test_long_scans_are_one_kernel():
+    executable = ingot.compile(module_of((1 << 16,), 0))
+    assert len(executable.kernels) == 1
+    ones = np.ones(1 << 16, np.float32)
+    np.testing.assert_array_equal(executable(ones), np.arange(1, (1 << 16) + 1))
