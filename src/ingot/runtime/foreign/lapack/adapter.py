@@ -1,8 +1,9 @@
 """Emits the code of one LAPACK call: from a frame to a loop over the batch that calls LAPACK.
 
 One function `i32 call(ptr frame)` per call site, from its row of the table: copy operands into the
-results that LAPACK overwrites (unless they share memory already), ask LAPACK how much workspace it
-wants, allocate it once, and call the routine for each matrix. No Python and no lock at run time.
+results that LAPACK overwrites (unless they share memory already), then for each part of the batch
+ask LAPACK how much workspace it wants, allocate it, and call the routine for each matrix. Large
+batches of small matrices are cut into parts that threads share. No Python and no lock at run time.
 
 Invariant: characters and attributes are in the code, sizes in the frame may be symbolic; LAPACK is
 called with leading dimensions of at least 1, as it demands of empty matrices too.
@@ -10,6 +11,7 @@ called with leading dimensions of at least 1, as it demands of empty matrices to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ingot.hlo.custom_calls import CallSite
@@ -17,7 +19,7 @@ from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Type
-from ingot.llvm.values import Value
+from ingot.llvm.values import FunctionRef, Value
 from ingot.runtime.foreign.attributes import Attribute
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.lapack.expressions import emit_size
@@ -28,6 +30,10 @@ from ingot.support.diagnostics import InternalError
 
 SYMBOL = "call"
 _LINE = 64
+# Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
+_WORK_OF_A_CHUNK = 100_000
+_MOST_CHUNKS = 64
+_SMALL = 64 * 64
 _WORKSPACES = ("work", "rwork", "iwork")
 _LENGTHS = ("lwork", "lrwork", "liwork")
 
@@ -275,18 +281,36 @@ class Adapter:
             array = self.arrays[result]
             f.memset(array.data, 0, f.as_value(array.bytes(f)))
 
-    def body(self, copies: dict[str, str]) -> None:
-        """Emit the whole function."""
-        f = self.f
-        self.begin_results(copies)
-        batch: Index = 1
+    def batch(self) -> Index:
+        """Emit the number of matrices."""
+        count: Index = 1
         for size in self.arrays[self.routine.matrix].dims[:-2]:
-            batch = f.imul(batch, size)
-        f.if_(f.ieq(batch, 0), lambda: f.ret(f.const(I32, 0)))
+            count = self.f.imul(count, size)
+        return count
+
+    def chunks(self) -> Index:
+        """Emit in how many parts the batch is worth being cut; sizes alone decide.
+
+        A matrix that LAPACK itself may give to several threads is not worth it.
+        """
+        f = self.f
+        batch, rows, columns = self.batch(), self.size("m"), self.size("n")
+        elements = f.imul(rows, columns)
+        work = f.imul(f.imul(batch, elements), f.imin(rows, columns))
+        wanted = f.imin(f.imin(f.idiv(work, _WORK_OF_A_CHUNK), batch), _MOST_CHUNKS)
+        return f.iselect(f.ile(elements, _SMALL), f.imax(wanted, 1), 1)
+
+    def some_matrices(self, chunk: Index, chunks: Index) -> None:
+        """Emit the work on one part of the batch; returns 1 if there is no memory for it."""
+        f = self.f
+        batch = self.batch()
+        first = f.idiv(f.imul(batch, chunk), chunks)
+        last = f.idiv(f.imul(batch, f.iadd(chunk, 1)), chunks)
+        f.if_(f.ieq(first, last), lambda: f.ret(f.const(I32, 0)))
         if f.terminated:
             return
         block = self.allocate(self.query())
-        f.loop(0, batch, 1, [], self.one_matrix)
+        f.loop(first, last, 1, [], self.one_matrix)
         f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
         f.ret(f.const(I32, 0))
 
@@ -302,10 +326,58 @@ def emit_adapter(
 ) -> str:
     """Return the module's text; it imports `function` and defines `SYMBOL`."""
     module = ModuleBuilder(f"{call.target}.adapter")
+    names = result_names(row, call.operands[0].dtype.is_complex)
+
+    def begin(f: FunctionBuilder, frame: Value) -> Adapter:
+        runtime, operands, results = read_frame(f, frame, call)
+        arrays = dict(zip((*row.operands.split(), *names), (*operands, *results), strict=True))
+        return Adapter(f, call, row, function, attributes, runtime, arrays)
+
+    part = _emit_part(module, begin)
     f = module.function(SYMBOL, I32, [("frame", PTR)])
-    runtime, operands, results = read_frame(f, f.params[0], call)
-    names = result_names(row, operands[0].shape.dtype.is_complex)
-    arrays = dict(zip((*row.operands.split(), *names), (*operands, *results), strict=True))
-    adapter = Adapter(f, call, row, function, attributes, runtime, arrays)
-    adapter.body({result: operand for result, operand in names.items() if operand})
+    (frame,) = f.params
+    whole = begin(f, frame)
+    whole.begin_results({result: operand for result, operand in names.items() if operand})
+    chunks = f.as_value(whole.chunks())
+    alone = f.icmp("eq", chunks, f.const(I64, 1))
+    zero = f.const(I64, 0)
+    f.if_(alone, lambda: f.ret(f.call(part, [frame, zero, chunks])))
+    environment = f.alloca(I64, 3)
+    for place, value in enumerate((frame, chunks, zero)):
+        f.store(value, f.gep(environment, place, I64))
+    parallel = RUNTIME.load(f, whole.runtime, "parallel")
+    arguments = [
+        RUNTIME.load(f, whole.runtime, "pool"),
+        _emit_chunk(module, part).address,
+        environment,
+        chunks,
+    ]
+    f.call_indirect(parallel, VOID, [PTR, PTR, PTR, I64], arguments)
+    f.ret(f.trunc(f.load(I64, f.gep(environment, 2, I64)), I32))
     return module.text()
+
+
+def _emit_part(
+    module: ModuleBuilder, begin: Callable[[FunctionBuilder, Value], Adapter]
+) -> FunctionRef:
+    """Emit `i32 part(frame, chunk, chunks)`: one part of the batch."""
+    parameters = [("frame", PTR), ("chunk", I64), ("chunks", I64)]
+    f = module.function("part", I32, parameters, linkage="internal")
+    frame, chunk, chunks = f.params
+    begin(f, frame).some_matrices(chunk, chunks)
+    return f.reference
+
+
+def _emit_chunk(module: ModuleBuilder, part: FunctionRef) -> FunctionBuilder:
+    """Emit what the pool calls: environment {frame, chunks, whether a part failed}."""
+    f = module.function("chunk", VOID, [("env", PTR), ("chunk", I64)], linkage="internal")
+    environment, chunk = f.params
+    frame = f.load(PTR, environment)
+    status = f.call(part, [frame, chunk, f.load(I64, f.gep(environment, 1, I64))])
+    failed = f.gep(environment, 2, I64)
+    f.if_(
+        f.icmp("ne", status, f.zero(I32)),
+        lambda: f.atomic_store(f.const(I64, 1), failed, "monotonic"),
+    )
+    f.ret()
+    return f
