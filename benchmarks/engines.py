@@ -7,7 +7,7 @@ to executable, Ingot from the parsed module to executable, TensorFlow's the whol
 
 What is installed is there before: XLA's libraries of matrix products (Eigen, oneDNN) as well as
 Ingot's own, which is made of the same IR as any kernel, compiled once on a machine and kept on disk
-(`ingot.cpu.micro_kernels`). Everything else is compiled anew each time.
+(`ingot.cpu.library`). Everything else is compiled anew each time.
 """
 
 from __future__ import annotations

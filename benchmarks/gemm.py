@@ -108,7 +108,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     import numpy as np
 
     from ingot.cpu.emit.contraction import emit_contraction_kernel
-    from ingot.cpu.micro_kernels import shared_micro_kernel
+    from ingot.cpu.library import shared_addresses, shared_micro_kernel
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction import build_contraction_kernel
     from ingot.kernel.contraction_schedule import schedule_contraction
@@ -130,7 +130,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     needed = [shared_micro_kernel(target, item) for item in emitted.micro_kernels]
     library = link_object(
         [compile_object(module.text(), target, cache=None)],
-        {item.name: item.address for item in needed},
+        shared_addresses(needed),
     )
     milliseconds = (time.perf_counter() - start) * 1e3
     outer = (case.batch,) if case.batch else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingot.cpu import micro_kernels
+from ingot.cpu import library
 from ingot.cpu.kernels import forget_kernels
 from ingot.llvm.cache import default_cache
 from ingot.llvm.target import TargetSpec
@@ -23,4 +23,4 @@ def load_library() -> None:
 
     It comes from the disk; the first process on a machine compiles it (about 0.3 s).
     """
-    micro_kernels.load_library(TargetSpec.host())
+    library.load_library(TargetSpec.host())

@@ -3,7 +3,7 @@
 `KernelSet` gathers the kernels that one program needs. Those that this process has compiled before
 are reused by address; the rest share one LLVM module, so one compilation. Objects are cached on
 disk by content (`ingot.llvm.cache`). Plain matrix products have no code of their own: they run in
-drivers of the library (`ingot.cpu.micro_kernels`).
+drivers of the library (`ingot.cpu.library`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.fft.stages import emit_fft_kernel
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
@@ -19,10 +20,12 @@ from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.sort import emit_sort_kernel
 from ingot.cpu.inlining import is_small
-from ingot.cpu.micro_kernels import (
+from ingot.cpu.library import (
     Shared,
     product_driver,
     product_micro_kernels,
+    reduction_code,
+    shared_addresses,
     shared_micro_kernel,
 )
 from ingot.hlo.computation import Computation
@@ -34,10 +37,12 @@ from ingot.kernel.convolution import build_convolution_kernel, find_convolution,
 from ingot.kernel.expr import walk
 from ingot.kernel.fft import build_fft_kernel
 from ingot.kernel.fingerprint import fingerprint, kernel_text
-from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, SortKernel
+from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.plain_reduction import plain_reduction
 from ingot.kernel.product import plain_product
+from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.update import build_update_kernel
@@ -105,7 +110,7 @@ class CompiledKernel:
 
     def addresses(self) -> dict[str, int]:
         """Return the address of every function that a host program names to run it."""
-        found = {item.name: item.address for item in self.shared}
+        found = shared_addresses(self.shared)
         if self.code is not None:
             library = self.code.library
             assert library is not None, "the kernels are not finished"
@@ -130,6 +135,9 @@ def lower_fusion(fused: Computation) -> Kernel:
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
+    prefixes = prefixes_of(fused.root)
+    if prefixes is not None:
+        return collapse(build_scan_kernel(fused, prefixes))
     kernel = collapse(build_loop_kernel(fused))
     return keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
 
@@ -157,14 +165,20 @@ class KernelSet:
         if in_loop and is_small(kernel):
             self.inlined[name] = kernel
             return
-        known = _known.get((self.target, name)) or self._product(name, kernel)
+        known = _known.get((self.target, name)) or self._of_library(name, kernel)
         if known is not None:
             self.compiled[name] = known
         elif name not in self.compiled:
             self.pending.setdefault(name, kernel)
 
-    def _product(self, name: str, kernel: Kernel) -> CompiledKernel | None:
-        """Return a kernel of library code, if the kernel is a plain product."""
+    def _of_library(self, name: str, kernel: Kernel) -> CompiledKernel | None:
+        """Return a kernel of library code, if the kernel is a plain product or reduction."""
+        if isinstance(kernel, LoopKernel):
+            reduction = plain_reduction(kernel, vectors_of(self.target))
+            if reduction is None:
+                return None
+            code, how = reduction_code(self.target, reduction)
+            return CompiledKernel(name, kernel, how, None, (code,))
         if not isinstance(kernel, ContractionKernel):
             return None
         product = plain_product(kernel, vectors_of(self.target))
@@ -214,7 +228,7 @@ class KernelSet:
         needed: dict[str, int] = {}
         for kernel in map(self.compiled.__getitem__, self.pending):
             needed |= {symbol: t.ctypes.data for symbol, t in kernel.emitted.tables.items()}
-            needed |= {item.name: item.address for item in kernel.shared}
+            needed |= shared_addresses(kernel.shared)
         library = link_object([code.object for code, _ in self._jobs], needed)
         for code, _ in self._jobs:
             code.library = library

@@ -3,7 +3,7 @@
 A micro-kernel is an internal function: C[rows, columns] (+)= A[rows, k] * B[k, columns]. A is read
 one element at a time and broadcast; B and C in vectors. Strides known at compile time become
 immediate offsets; the others are parameters. Equal micro-kernels of a module are one function;
-those of `shared` are compiled once for all modules (`ingot.cpu.micro_kernels`).
+those of `shared` are compiled once for all modules (`ingot.cpu.library`).
 
 Invariant: each sum adds its products in order of k, one fma (or multiply and add) each, whatever
 the block's shape, so that results do not depend on tiling.

@@ -1,0 +1,104 @@
+"""Plain reductions run in code of the library, the same for every size, with the same bits."""
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.client import clear_caches
+from ingot.cpu import kernels
+from ingot.llvm.target import TargetSpec, host_levels
+
+FOLDS = {"add": (np.sum, "0"), "maximum": (np.max, "-inf"), "minimum": (np.min, "inf")}
+RANDOM = np.random.default_rng(0)
+
+
+def module(dims, reduced, opcode, element="f32"):
+    left = [size for place, size in enumerate(dims) if place not in reduced]
+
+    def shape(sizes):
+        return f"{element}[{','.join(map(str, sizes))}]"
+
+    return ingot.parse_hlo(f"""\
+HloModule reduction
+
+fold {{
+  a = {element}[] parameter(0)
+  b = {element}[] parameter(1)
+  ROOT r = {element}[] {opcode}(a, b)
+}}
+
+ENTRY main {{
+  x = {shape(dims)} parameter(0)
+  start = {element}[] constant({FOLDS[opcode][1]})
+  ROOT y = {shape(left)} reduce(x, start), dimensions={{{",".join(map(str, reduced))}}}, \
+to_apply=fold
+}}
+""")
+
+
+def library_parts(executable):
+    compiled = executable._compiled.kernels.compiled.values()
+    return [part.name for kernel in compiled for part in kernel.shared]
+
+
+CASES = [
+    ((400, 1030), (0,)),
+    ((400, 1030), (1,)),
+    ((400, 1030), (0, 1)),
+    ((90001,), (0,)),
+    ((3, 300001), (1,)),
+    ((70000, 3), (0,)),
+    ((8, 64, 513), (0, 1)),
+    ((8, 64, 513), (1, 2)),
+]
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize(("dims", "reduced"), CASES, ids=str)
+def test_every_form(dims, reduced, level, monkeypatch):
+    target = TargetSpec.host(level)
+    shared = ingot.compile(module(dims, reduced, "add"), target=target)
+    assert len(library_parts(shared)) == 1
+    x = RANDOM.random(dims, np.float32)
+    found = shared(x)
+    np.testing.assert_allclose(found, np.sum(x, axis=reduced, dtype=np.float64), rtol=1e-5)
+    monkeypatch.setattr(kernels, "plain_reduction", lambda *_: None)
+    clear_caches()
+    own = ingot.compile(module(dims, reduced, "add"), target=target)
+    assert not library_parts(own)
+    np.testing.assert_array_equal(found, own(x))
+
+
+def test_sizes_share_the_code():
+    first = ingot.compile(module((4096, 1024), (1,), "maximum"))
+    second = ingot.compile(module((300, 5000), (1,), "maximum"))
+    assert library_parts(first) == library_parts(second) != []
+    x = RANDOM.random((300, 5000), np.float32)
+    np.testing.assert_array_equal(second(x), x.max(axis=1))
+
+
+@pytest.mark.parametrize("opcode", ["maximum", "minimum"])
+def test_other_folds(opcode):
+    executable = ingot.compile(module((512, 300), (0,), opcode, "f64"))
+    x = RANDOM.standard_normal((512, 300))
+    np.testing.assert_array_equal(executable(x), FOLDS[opcode][0](x, axis=0))
+
+
+def test_what_is_fused_has_code_of_its_own():
+    text = """\
+HloModule fused
+
+fold {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[512,512] parameter(0)
+  start = f32[] constant(0)
+  s = f32[512] reduce(x, start), dimensions={1}, to_apply=fold
+  ROOT y = f32[512] sqrt(s)
+}
+"""
+    assert not library_parts(ingot.compile(ingot.parse_hlo(text)))
