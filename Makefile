@@ -24,6 +24,7 @@ help:
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make conformance 9,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make docs    write the generated reference pages"
+	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make format  format the code and mend what ruff can mend"
 
 $(DEV): pyproject.toml tools/make_venv.py
@@ -62,6 +63,10 @@ docs: $(DEV)
 	$(BIN)/python tools/op_coverage.py
 	$(BIN)/python tools/doc_examples.py
 	$(BIN)/python tools/fusion_picture.py
+
+conformance-jax: $(DEV)
+	$(BIN)/python -m pip install -q "pytest<9" hypothesis==6.142.1 mpmath==1.3.0 --target .venv/jax-tests
+	PYTHONPATH=.venv/jax-tests $(BIN)/python tools/conformance_jax.py $(JAX_TESTS) $(JAX_FILES)
 
 format: $(DEV)
 	$(BIN)/ruff format .

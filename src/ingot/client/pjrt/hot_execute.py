@@ -1,77 +1,37 @@
-"""Execution as machine code: check arguments, donate, allocate outputs, run or queue.
+"""The slots of executables as machine code: handles, and Execute on one device.
 
-`ingot_pjrt_launch` runs one program on one device; the slot Execute calls it, and so does Python
-for each device of an execution on several. A short program whose inputs are there runs in the call;
-a longer one becomes a job of the device's worker, its outputs are allocated at once and ready
-later. Invariant: an argument that is donated has no storage afterwards, whether or not an output
-could take it over; nothing has changed if an error is returned before the program ran.
+Invariant: a program that may call back into the host waits for its arguments in the call and runs
+there, so that the device's queue is free for what its callbacks run.
 
-Source: pjrt_c_api.h (PJRT_LoadedExecutable_Execute); donation as XLA's CPU client does it: memory
-that a host view shows is not donated, and host memory that is used in place is copied.
+Source: pjrt_c_api.h (PJRT_LoadedExecutable_Execute).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ingot.client.pjrt.c_api import record
 from ingot.client.pjrt.emit import (
     Slot,
     add_reference,
     is_null,
-    refuse_when,
     return_static,
-    runtime_function,
-    static_error,
     unless_null,
-    when,
 )
 from ingot.client.pjrt.hot_buffers import (
-    INVALID_ARGUMENT,
     BufferFunctions,
-    is_ready,
     pending_event,
-    take_storage,
 )
 from ingot.client.pjrt.hot_events import EventFunctions
-from ingot.client.pjrt.hot_worker import WorkerFunctions, load_data
+from ingot.client.pjrt.hot_launch import Launch
+from ingot.client.pjrt.hot_worker import WorkerFunctions
 from ingot.client.pjrt.records import (
-    ARGUMENT,
     BUFFER,
-    DEVICE,
     EXECUTABLE,
     INLINE,
-    JOB,
     MANY,
-    OUTPUT,
     PATIENT,
-    STORAGE,
 )
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I8, I32, I64, PTR, Type
-from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.execute import emit_stack_array
-
-_RESOURCE_EXHAUSTED = 8
-_ERRORS = {
-    "count": (INVALID_ARGUMENT, "Execution supplied another number of buffers than parameters."),
-    "size": (INVALID_ARGUMENT, "An argument's buffer has another size than the parameter."),
-    "donated": (
-        INVALID_ARGUMENT,
-        "Attempt to donate the same buffer twice in Execute(), or to donate a buffer that the same "
-        "call to Execute() also uses (donate_argnums: pass a copy for one of the two arguments).",
-    ),
-    "memory": (_RESOURCE_EXHAUSTED, "Out of memory while allocating the outputs of a program."),
-}
-
-_OPTIONS = record("PJRT_ExecuteOptions")
-
-LAUNCH_PARAMETERS: list[tuple[str, Type]] = [
-    *(("executable", PTR), ("program", PTR), ("arguments", PTR), ("results", PTR)),
-    *(("options", PTR), ("device", PTR), ("mode", I32), ("complete", PTR)),
-]
-"""Of `ingot_pjrt_launch`: `arguments` and `results` are PJRT_Buffer*[], `complete` is where an
-event for the end goes, or null."""
+from ingot.llvm.types import I8, I32, PTR
+from ingot.llvm.values import FunctionRef, Value
 
 
 def emit_execute(
@@ -83,7 +43,7 @@ def emit_execute(
 ) -> None:
     """Add `ingot_pjrt_launch` and the slot Execute to `module`."""
     _emit_handles(module, worker)
-    launch = _Launch(module, events, buffers, worker).emit()
+    launch = Launch(module, events, buffers, worker).emit()
     slot = Slot(module, "PJRT_LoadedExecutable_Execute")
     f, executable = slot.f, slot.get("executable")
     mode = EXECUTABLE.load(f, executable, "mode")
@@ -143,303 +103,3 @@ def _emit_wait_for_arguments(
         unless_null(f, storage, wait)
 
     f.loop(0, count, 1, [], one)
-
-
-class _Launch:
-    """`ptr ingot_pjrt_launch(...)` under construction."""
-
-    def __init__(
-        self,
-        module: ModuleBuilder,
-        events: EventFunctions,
-        buffers: BufferFunctions,
-        worker: WorkerFunctions,
-    ) -> None:
-        self.module, self.events, self.buffers, self.worker = module, events, buffers, worker
-        self.errors = {
-            name: static_error(module, f"{name}_error", code, text)
-            for name, (code, text) in _ERRORS.items()
-        }
-        module.global_text("executions", "internal global i64 0")
-        self.mark = self._emit_mark()
-        self.f: FunctionBuilder = module.function("ingot_pjrt_launch", PTR, LAUNCH_PARAMETERS)
-        names = [name for name, _ in LAUNCH_PARAMETERS]
-        self.given = dict(zip(names, self.f.params, strict=True))
-        self.executable = self.given["executable"]
-        self.num_inputs = EXECUTABLE.load(self.f, self.executable, "num_arguments")
-        self.num_outputs = EXECUTABLE.load(self.f, self.executable, "num_outputs")
-        self.inputs = emit_stack_array(self.f, PTR, self.num_inputs)
-        self.outputs = emit_stack_array(self.f, PTR, self.num_outputs)
-        self.donated = emit_stack_array(self.f, I8, self.num_inputs)
-
-    def emit(self) -> FunctionRef:
-        """Write the whole function."""
-        f = self.f
-        ready = self.read_arguments()
-        donates = f.icmp("ne", EXECUTABLE.load(f, self.executable, "donates"), f.const(I8, 0))
-        when(f, donates, self.check_donations)
-        idle = self.is_idle()
-        f.loop(0, self.num_outputs, 1, [], lambda index, _: self.make_output(index, donates))
-        short = f.icmp("eq", self.given["mode"], f.const(I32, INLINE))
-        # A donated memory may still be read by a job that was queued before.
-        safe = f.or_(f.xor(donates, f.as_condition(True)), idle)
-        now = f.and_(f.and_(short, ready), safe)
-        (event,) = f.if_(now, self.run, self.queue, likely=True)
-        self.give_buffers()
-        when(f, donates, self.take_donations)
-        complete = self.given["complete"]
-
-        def tell() -> None:
-            add_reference(f, event)
-            f.store(event, complete)
-
-        unless_null(f, complete, tell)
-        f.call(self.events.release, [event])
-        f.ret(zero(PTR))
-        return f.reference
-
-    def each_input(self, body: Callable[[Value, Value], None]) -> None:
-        """Emit a loop over all arguments: `body(index, buffer)`."""
-        f = self.f
-
-        def one(index: Value, _: list[Value]) -> None:
-            body(index, f.load(PTR, f.gep(self.given["arguments"], index, PTR)))
-
-        f.loop(0, self.num_inputs, 1, [], one)
-
-    def argument(self, index: Value, name: str) -> Value:
-        """Load a field of the description of an argument."""
-        table = EXECUTABLE.load(self.f, self.executable, "arguments")
-        return ARGUMENT.load(self.f, ARGUMENT.element(self.f, table, index), name)
-
-    def fail(self, name: str) -> None:
-        """Return one of the static errors."""
-        self.f.ret(return_static(self.f, self.errors[name]))
-
-    def read_arguments(self) -> Value:
-        """Note the storage of every argument; return whether all data is there."""
-        f = self.f
-
-        def one(index: Value, ready: list[Value]) -> list[Value]:
-            buffer = f.load(PTR, f.gep(self.given["arguments"], index, PTR))
-            storage = BUFFER.load(f, buffer, "storage")
-            gone, deleted = is_null(f, storage), self.buffers.deleted
-            f.if_(gone, lambda: f.ret(return_static(f, deleted)), likely=False)
-            wrong = f.icmp("ne", BUFFER.load(f, buffer, "bytes"), self.argument(index, "bytes"))
-            f.if_(wrong, lambda: self.fail("size"), likely=False)
-            f.store(storage, f.gep(self.inputs, index, PTR))
-            here = f.zext(is_ready(f, storage), I64)
-            return [f.and_(ready[0], here)]
-
-        (ready,) = f.loop(0, self.num_inputs, 1, [f.const(I64, 1)], one)
-        return f.icmp("ne", ready, f.const(I64, 0))
-
-    def is_idle(self) -> Value:
-        """Return whether no job of the device is queued or running."""
-        unfinished = DEVICE.address(self.f, self.given["device"], "unfinished")
-        count = self.f.atomic_load(I64, unfinished, "acquire")
-        return self.f.icmp("eq", count, self.f.const(I64, 0))
-
-    def check_donations(self) -> None:
-        """Note which arguments are donated now; fail if one of them is also used otherwise."""
-        f = self.f
-
-        def copy(index: Value, _: list[Value]) -> None:
-            # Memory that a host view shows is not given away: the buffer stays as it is.
-            storage = f.load(PTR, f.gep(self.inputs, index, PTR))
-            seen = f.icmp("ne", STORAGE.load(f, storage, "external"), f.const(I64, 0))
-            wish = self.argument(index, "donated")
-            f.store(f.select(seen, f.const(I8, 0), wish), f.gep(self.donated, index))
-
-        f.loop(0, self.num_inputs, 1, [], copy)
-        options = self.given["options"]
-
-        def exceptions() -> None:
-            indices = _OPTIONS.load(f, options, "non_donatable_input_indices")
-            count = _OPTIONS.load(f, options, "num_non_donatable_input_indices")
-
-            def one(index: Value, _: list[Value]) -> None:
-                at = f.load(I64, f.gep(indices, index, I64))
-                f.store(f.const(I8, 0), f.gep(self.donated, at))
-
-            f.loop(0, count, 1, [], one)
-
-        unless_null(f, options, exceptions)
-        counter = Value(PTR, "@executions")
-        number = f.add(f.atomicrmw("add", counter, f.const(I64, 1)), f.const(I64, 1))
-        values = [self.given["arguments"], self.donated, self.num_inputs, number]
-        twice = f.icmp("ne", f.call(self.mark, values), f.const(I32, 0))
-        f.if_(twice, lambda: self.fail("donated"), likely=False)
-
-    def _emit_mark(self) -> FunctionRef:
-        """`i32 (ptr arguments, ptr donated, i64 count, i64 number)`: 1 if one is used twice.
-
-        Each buffer is marked with the number of this execution, so that one pass finds repeats.
-        """
-        params = [("arguments", PTR), ("donated", PTR), ("count", I64), ("number", I64)]
-        f = self.module.function("ingot_pjrt_mark", I32, params, linkage="internal")
-        arguments, donated, count, number = f.params
-
-        def one(index: Value, _: list[Value]) -> None:
-            buffer = f.load(PTR, f.gep(arguments, index, PTR))
-            gives = f.load(I8, f.gep(donated, index))
-            seen = f.icmp("eq", BUFFER.load(f, buffer, "mark"), number)
-            either = f.or_(BUFFER.load(f, buffer, "mark_donated"), gives)
-            clash = f.and_(seen, f.icmp("ne", either, f.const(I8, 0)))
-            refuse_when(f, clash, f.const(I32, 1))
-            BUFFER.store(f, buffer, "mark", number)
-            BUFFER.store(f, buffer, "mark_donated", gives)
-
-        f.loop(0, count, 1, [], one)
-        f.ret(f.const(I32, 0))
-        return f.reference
-
-    def output(self, index: Value) -> Value:
-        """Return the description of an output."""
-        return OUTPUT.element(self.f, EXECUTABLE.load(self.f, self.executable, "outputs"), index)
-
-    def make_output(self, index: Value, donates: Value) -> None:
-        """Find memory for output `index`: a donated argument's, or new."""
-        f = self.f
-        output = self.output(index)
-        alias = OUTPUT.load(f, output, "alias")
-
-        def may_alias() -> list[Value]:
-            storage = f.load(PTR, f.gep(self.inputs, alias, PTR))
-            gives = f.icmp("ne", f.load(I8, f.gep(self.donated, alias)), f.const(I8, 0))
-            ours = is_null(f, STORAGE.load(f, storage, "release"))
-            usable = f.and_(gives, ours)
-
-            def reuse() -> list[Value]:
-                add_reference(f, storage)
-                return [storage]
-
-            return f.if_(usable, reuse, otherwise=[zero(PTR)])
-
-        wanted = f.and_(donates, f.icmp("sge", alias, f.const(I64, 0)))
-        (reused,) = f.if_(wanted, may_alias, otherwise=[zero(PTR)])
-
-        def allocate() -> list[Value]:
-            return [f.call(self.buffers.new_storage, [OUTPUT.load(f, output, "bytes")])]
-
-        (storage,) = f.if_(is_null(f, reused), allocate, otherwise=[reused])
-
-        def no_memory() -> None:
-            self.drop_outputs(index)
-            self.fail("memory")
-
-        f.if_(is_null(f, storage), no_memory, likely=False)
-        f.store(storage, f.gep(self.outputs, index, PTR))
-
-    def drop_outputs(self, count: Value) -> None:
-        """Give the first `count` output storages back."""
-        f = self.f
-
-        def one(index: Value, _: list[Value]) -> None:
-            f.call(self.buffers.release_storage, [f.load(PTR, f.gep(self.outputs, index, PTR))])
-
-        f.loop(0, count, 1, [], one)
-
-    def run(self) -> list[Value]:
-        """Run the program in this call; return an event that has happened."""
-        f = self.f
-        inputs = load_data(f, self.inputs, self.num_inputs)
-        outputs = load_data(f, self.outputs, self.num_outputs)
-        sizes = EXECUTABLE.load(f, self.executable, "sizes")
-        program = self.given["program"]
-        execute = runtime_function(self.module, "ingot_execute")
-        status = f.call(execute, [program, inputs, outputs, sizes])
-
-        def failed() -> None:
-            self.drop_outputs(self.num_outputs)
-            f.ret(f.call(self.worker.failure, [self.executable, program, status]))
-
-        f.if_(f.icmp("ne", status, f.const(I32, 0)), failed, likely=False)
-        add_reference(f, self.events.ready)
-        return [self.events.ready]
-
-    def queue(self) -> list[Value]:
-        """Make a job of this execution; return its event."""
-        f = self.f
-        slots = f.add(f.add(self.num_inputs, self.num_inputs), self.num_outputs)
-        size = f.add(f.shl(slots, f.const(I64, 3)), f.const(I64, JOB.size))
-        job = f.call(runtime_function(self.module, "ingot_allocate"), [size])
-        event = f.call(self.events.new, [])
-        f.memset(job, 0, JOB.size)
-        inputs = f.gep(job, JOB.size)
-        input_events = f.gep(inputs, self.num_inputs, PTR)
-        outputs = f.gep(input_events, self.num_inputs, PTR)
-        fields = {
-            "executable": self.executable,
-            "program": self.given["program"],
-            "event": event,
-            "num_inputs": self.num_inputs,
-            "inputs": inputs,
-            "input_events": input_events,
-            "num_outputs": self.num_outputs,
-            "outputs": outputs,
-        }
-        for name, value in fields.items():
-            JOB.store(f, job, name, value)
-        self.keep_inputs(inputs, input_events)
-        self.promise_outputs(outputs, event)
-        add_reference(f, self.executable)
-        add_reference(f, event)
-        f.call(self.worker.push, [self.given["device"], job])
-        return [event]
-
-    def keep_inputs(self, inputs: Value, input_events: Value) -> None:
-        """Let the job hold the inputs, and the events that it waits for."""
-        f = self.f
-
-        def one(index: Value, _: list[Value]) -> None:
-            storage = f.load(PTR, f.gep(self.inputs, index, PTR))
-            add_reference(f, storage)
-            f.store(storage, f.gep(inputs, index, PTR))
-            f.store(pending_event(f, storage), f.gep(input_events, index, PTR))
-
-        f.loop(0, self.num_inputs, 1, [], one)
-
-    def promise_outputs(self, outputs: Value, event: Value) -> None:
-        """Let the job hold the outputs, and their data wait for the job's event."""
-        f = self.f
-
-        def one(index: Value, _: list[Value]) -> None:
-            storage = f.load(PTR, f.gep(self.outputs, index, PTR))
-            add_reference(f, storage)
-            add_reference(f, event)
-            before = STORAGE.load(f, storage, "event")
-            STORAGE.store(f, storage, "event", event)
-            f.call(self.events.release, [before])
-            f.store(storage, f.gep(outputs, index, PTR))
-
-        f.loop(0, self.num_outputs, 1, [], one)
-
-    def give_buffers(self) -> None:
-        """Make the buffers of all outputs."""
-        f, device = self.f, self.given["device"]
-
-        def one(index: Value, _: list[Value]) -> None:
-            output = self.output(index)
-            at = f.sext(OUTPUT.load(f, output, "memory_index"), I64)
-            memory = f.load(PTR, f.gep(DEVICE.load(f, device, "memories"), at, PTR))
-            names = ("type", "dims", "rank", "bytes")
-            shape = [OUTPUT.load(f, output, name) for name in names]
-            storage = f.load(PTR, f.gep(self.outputs, index, PTR))
-            buffer = f.call(self.buffers.new, [storage, *shape, device, memory])
-            f.store(buffer, f.gep(self.given["results"], index, PTR))
-
-        f.loop(0, self.num_outputs, 1, [], one)
-
-    def take_donations(self) -> None:
-        """Take the storages out of the donated arguments."""
-        f = self.f
-
-        def one(index: Value, buffer: Value) -> None:
-            def take() -> None:
-                BUFFER.store(f, buffer, "deleted", f.const(I8, 1))
-                f.call(self.buffers.release_storage, [take_storage(f, buffer)])
-
-            when(f, f.icmp("ne", f.load(I8, f.gep(self.donated, index)), f.const(I8, 0)), take)
-
-        self.each_input(one)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, PjrtError
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.hot_buffers import DELETED_TEXT
-from ingot.client.pjrt.hot_execute import LAUNCH_PARAMETERS
+from ingot.client.pjrt.hot_launch import LAUNCH_PARAMETERS
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import BUFFER, STORAGE
 from ingot.llvm.jit import Library
