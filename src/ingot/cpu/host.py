@@ -30,12 +30,6 @@ from ingot.llvm.values import FunctionRef, Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 from ingot.support.diagnostics import UnsupportedError
 
-_WAYS_OUT = {
-    "rng": "its numbers would differ from run to run; use rng-bit-generator with a seed",
-    "rng-get-and-update-state": "programs hold no state; pass a seed and use rng-bit-generator",
-}
-"""What to do instead of ops that are left out on purpose."""
-
 RUNTIME_POOL, RUNTIME_PARALLEL = 0, 8
 
 
@@ -177,7 +171,7 @@ class HostProgram:
                 op_type=metadata.op_type,
                 op_name=metadata.op_name,
                 location=metadata.location,
-                hint=_WAYS_OUT.get(opcode, "see the op coverage table in docs/ops.md"),
+                hint="see the op coverage table in docs/ops.md",
             )
 
     def _copy(self, instruction: Instruction) -> None:
