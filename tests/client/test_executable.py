@@ -189,7 +189,7 @@ def test_unsupported_ops_are_named_with_the_users_line() -> None:
     }"""
     with pytest.raises(UnsupportedError, match="custom-call") as caught:
         ingot.compile(parse(text))
-    assert caught.value.diagnostic.code == "INGOT0330"
+    assert caught.value.diagnostic.code == "INGOT0332"
     assert "model.py:7" in str(caught.value)
 
 
