@@ -14,7 +14,7 @@ from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.types import memory_type, register_type
 from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import LoopKernel, Pass, Reduction
+from ingot.kernel.ir import LoopKernel, Pass
 from ingot.kernel.schedule import LoopSchedule, Split
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -45,20 +45,15 @@ def emit_split_kernel(
 
     def unit(number: Value, _: list[Value]) -> list[Value]:
         def rest() -> None:
-            own = layout.lanes if schedule.vector_axis is not None else 1
-            start = layout.load(f, layout.address(f, emitter, scratch, 0, number), own)
+            start = layout.load(f, layout.address(f, emitter, scratch, 0, number))
 
             def add(part: Value, values: list[Value]) -> list[Value]:
-                address = layout.address(f, emitter, scratch, part, number)
-                more = layout.load(f, address, own)
+                more = layout.load(f, layout.address(f, emitter, scratch, part, number))
                 return _combine_all(emitter, first, values, more)
 
             values = f.loop(1, parts, 1, start, add)
-            offset = 0
-            for reduction in first.reductions:
-                size = len(reduction.inputs)
-                body.bind(reduction, tuple(values[offset : offset + size]))
-                offset += size
+            # Lanes are folded once, behind the last part: folding them is much code.
+            body.finish(first, values, layout.lanes if schedule.vector_axis is None else 1)
             for place, item in enumerate(kernel.passes[1:], 1):
                 body.one_pass(item, schedule.lanes[place])
 
@@ -95,7 +90,7 @@ class PartialLayout:
     @staticmethod
     def of(kernel: LoopKernel, schedule: LoopSchedule, item: Pass) -> PartialLayout:
         """Return the layout of the partial results of a pass."""
-        lanes = schedule.lanes[0] if schedule.vector_axis is not None else 1
+        lanes = schedule.lanes[0]
         types: list[lt.Type] = []
         offsets: list[int] = []
         total = 0
@@ -120,11 +115,11 @@ class PartialLayout:
         number = f.iadd(f.imul(part, emitter.index(self.units)), unit)
         return f.gep(scratch, f.imul(number, self.bytes))
 
-    def load(self, f: FunctionBuilder, address: Value, lanes: int) -> list[Value]:
+    def load(self, f: FunctionBuilder, address: Value) -> list[Value]:
         """Return the accumulators stored at `address`."""
         found: list[Value] = []
         for stored, offset in zip(self.types, self.offsets, strict=True):
-            value = f.load(vector(stored, lanes), f.gep(address, offset))
+            value = f.load(vector(stored, self.lanes), f.gep(address, offset))
             is_bool = stored is lt.I8
             found.append(f.icmp("ne", value, f.zero(value.type)) if is_bool else value)
         return found
@@ -170,11 +165,11 @@ def _emit_parts(
 
 
 class PartEmitter(LoopEmitter):
-    """Emits a pass whose reductions stay partial: no initial value, results collected."""
+    """Emits a pass whose reductions stay partial: no initial value, lanes not folded, collected."""
 
     collected: list[Value]
 
-    def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
+    def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
         """Collect the partial results instead of finishing them."""
-        del reduction
-        self.collected.extend(parts)
+        del item, lanes
+        self.collected.extend(values)
