@@ -1,4 +1,4 @@
-"""`cholesky` and `triangular-solve` compiled: every case against NumPy, open sizes, many threads."""
+"""`cholesky` and `triangular-solve` compiled: against NumPy, with open sizes, on many threads."""
 
 from __future__ import annotations
 
