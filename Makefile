@@ -14,13 +14,14 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check bench scaling conformance docs format clean
+.PHONY: help demo test check bench bench-jax scaling conformance docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the whole test suite"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
 	@echo "make bench   Ingot beside XLA, on this machine"
+	@echo "make bench-jax   whole JAX programs, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make conformance 9,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make docs    write the generated reference pages"
@@ -51,6 +52,9 @@ check: $(DEV)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
+
+bench-jax: $(BENCH)
+	$(BIN)/python -m benchmarks.jax_whole --write
 
 scaling: $(DEV)
 	$(BIN)/python -m benchmarks.compile_scaling --write

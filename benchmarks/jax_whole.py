@@ -1,0 +1,227 @@
+"""`python -m benchmarks.jax_whole`: whole JAX programs on Ingot and on JAX's own CPU backend.
+
+Both sides are the same `jax.jit` of the same function in a process of its own, one with
+`JAX_PLATFORMS=ingot`, one with `cpu`; they take turns. Compile time is `lowered.compile()` without
+any cache. Results are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.process import Stopwatch, WorkerProcess
+from benchmarks.programs import Timing
+from benchmarks.report import as_markdown, as_text, duration, factor, machine
+
+PLATFORMS = ("ingot", "cpu")
+TITLES = ("program", "Ingot", "XLA", "best Ingot", "best XLA", "XLA / Ingot", "compile: Ingot",
+          "XLA", "XLA / Ingot")  # fmt: skip
+EXPLANATION = """\
+The same `jax.jit` of the same function in processes of their own, `JAX_PLATFORMS=ingot` and `cpu`,
+which take turns. A time is the median over the turns of the fastest call in each, a ratio the
+median of each turn's: above 1 Ingot is faster, `!` marks where it is not. Compile time is
+`lowered.compile()` without any cache. Results were compared before timing."""
+RESULTS = Path(__file__).resolve().parent / "JAX_RESULTS.md"
+
+
+@dataclass(slots=True)
+class Side:
+    """What one platform took for one program: seconds of each turn."""
+
+    calls: Timing = field(default_factory=Timing)
+    compilations: Timing = field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Turns, seconds of calls per turn, turns of compilations."""
+
+    rounds: int
+    budget: float
+    compilations: int
+
+
+def start(platform: str, threads: int) -> Runner:
+    """Take so many CPUs, then start JAX on `platform`."""
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cpus[-threads:])
+    os.environ.pop("INGOT_NUM_THREADS", None)
+    os.environ["JAX_PLATFORMS"] = platform
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
+    return Runner(platform)
+
+
+class Runner:
+    """What a worker can be asked for."""
+
+    def __init__(self, platform: str) -> None:
+        """Compile something, so that no program pays for starting the platform."""
+        import jax
+
+        from benchmarks.jax_whole_programs import WHOLE, Maker
+
+        self._jax = jax
+        self._table = {row.name: row for row in WHOLE}
+        self._maker = Maker
+        self._forget = lambda: None
+        jax.block_until_ready(jax.jit(lambda x: x @ x)(np.ones((8, 8), np.float32)))
+        if platform == "ingot":
+            from ingot.client import clear_caches, load_library
+
+            self._forget = clear_caches
+            load_library()
+
+    def compile_once(self, name: str) -> float:
+        """Return the seconds from a lowered program to an executable."""
+        row = self._table[name]
+        jax = self._jax
+        jax.clear_caches()
+        self._forget()
+        self._arguments = jax.device_put(row.arguments(self._maker()))
+        jitted = jax.jit(row.function)
+        lowered = jitted.lower(*self._arguments)
+        begin = time.perf_counter()
+        lowered.compile()
+        taken = time.perf_counter() - begin
+        self._jit = jitted
+        return taken
+
+    def results(self) -> list[np.ndarray]:
+        """Return the program's results as f64 or c128 arrays, and get ready to time calls."""
+        found = self._jax.tree.leaves(self._run())
+        self._watch = Stopwatch(self._run, 1e-3)
+        return [np.asarray(leaf) for leaf in found]
+
+    def _run(self) -> Any:
+        return self._jax.block_until_ready(self._jit(*self._arguments))
+
+    def sample(self, budget: float) -> float:
+        """Return the seconds of the fastest of the calls in `budget` seconds."""
+        return min(self._watch.sample(budget))
+
+
+def measure(
+    name: str, tolerance: float, crew: dict[str, WorkerProcess], plan: Plan
+) -> dict[str, Side]:
+    """Compile, check and time one program.
+
+    Raises:
+        ArithmeticError: results differ.
+        RuntimeError: a platform failed.
+    """
+    sides = {platform: Side() for platform in PLATFORMS}
+    for _ in range(plan.compilations):
+        for platform, worker in crew.items():
+            sides[platform].compilations.seconds.append(worker.ask("compile_once", name))
+    results = [crew[platform].ask("results") for platform in PLATFORMS]
+    worst = difference(*results)
+    if worst > tolerance:
+        raise ArithmeticError(f"{name}: results differ by {worst:.2g} of the largest element")
+    for _ in range(plan.rounds):
+        for platform, worker in crew.items():
+            sides[platform].calls.seconds.append(worker.ask("sample", plan.budget))
+    return sides
+
+
+def difference(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
+    """Return the largest difference of two lists of results, relative to largest elements."""
+    worst = 0.0
+    for first, second in zip(ours, theirs, strict=True):
+        wide = np.complex128 if np.iscomplexobj(second) else np.float64
+        exact = second.astype(wide)
+        scale = float(np.max(np.abs(exact), initial=1e-30))
+        worst = max(worst, float(np.max(np.abs(first.astype(wide) - exact), initial=0.0)) / scale)
+    return worst
+
+
+def cells(name: str, sides: dict[str, Side]) -> list[str]:
+    """Return one row of the table."""
+    ours, theirs = (sides[platform] for platform in PLATFORMS)
+    return [
+        name,
+        duration(ours.calls.median),
+        duration(theirs.calls.median),
+        duration(min(ours.calls.seconds)),
+        duration(min(theirs.calls.seconds)),
+        factor(ours.calls.ratio(theirs.calls)),
+        duration(ours.compilations.median),
+        duration(theirs.compilations.median),
+        factor(ours.compilations.ratio(theirs.compilations)),
+    ]
+
+
+def table(rows: dict[str, dict[str, Side]]) -> list[list[str]]:
+    """Return the cells of the table, heading first, means last."""
+    body = [cells(name, sides) for name, sides in rows.items()]
+    pairs = [[sides[platform] for platform in PLATFORMS] for sides in rows.values()]
+    calls = _mean([ours.calls.ratio(theirs.calls) for ours, theirs in pairs])
+    compilations = _mean([ours.compilations.ratio(theirs.compilations) for ours, theirs in pairs])
+    mean = ["geometric mean", "", "", "", "", factor(calls), "", "", factor(compilations)]
+    return [list(TITLES), *body, mean]
+
+
+def _mean(ratios: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(ratios))))
+
+
+def run(threads: int, names: list[str], plan: Plan) -> tuple[list[list[str]], int]:
+    """Measure with so many threads; return the table and how many rows failed."""
+    from benchmarks.jax_whole_programs import WHOLE
+
+    crew = {
+        platform: WorkerProcess(f"{platform}, {threads} threads", start, (platform, threads),
+                                quiet=True)
+        for platform in PLATFORMS
+    }  # fmt: skip
+    rows: dict[str, dict[str, Side]] = {}
+    failed = 0
+    for row in WHOLE:
+        if names and not any(name.lower() in row.name.lower() for name in names):
+            continue
+        try:
+            rows[row.name] = measure(row.name, row.tolerance, crew, plan)
+            print("  ".join(cells(row.name, rows[row.name])), flush=True)
+        except (RuntimeError, ArithmeticError) as error:
+            failed += 1
+            print(f"{row.name}: FAILED\n{error}", flush=True)
+    for worker in crew.values():
+        worker.close()
+    return table(rows), failed
+
+
+def main() -> int:
+    """Run; return 1 if a row failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.jax_whole", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only programs whose names have one of these")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads (default: 1,2)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each platform")
+    parser.add_argument("--budget", type=float, default=0.15, help="seconds of calls per turn")
+    parser.add_argument("--compilations", type=int, default=1, help="compilations of each")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    plan = Plan(options.rounds, options.budget, options.compilations)
+    parts = ["# JAX programs on Ingot and on XLA:CPU", "Written by `make bench-jax`."]
+    parts += ["\n".join(f"- {fact}" for fact in machine()), EXPLANATION]
+    failed = 0
+    for threads in map(int, options.threads.split(",")):
+        cells_of, failures = run(threads, options.names, plan)
+        failed += failures
+        title = f"{threads} thread" + "s" * (threads > 1)
+        print(f"\n{title}\n{as_text(cells_of)}\n", flush=True)
+        parts += [f"## {title}", as_markdown(cells_of)]
+    if options.write and not failed:
+        RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
