@@ -91,6 +91,11 @@ class Executable:
         return self._compiled.artifact
 
     @property
+    def module(self) -> Module:
+        """The module after all passes; not to be changed."""
+        return self._compiled.module
+
+    @property
     def has_loop(self) -> bool:
         """Whether the program may repeat something an unknown number of times."""
         return has_loop(self._compiled.module)

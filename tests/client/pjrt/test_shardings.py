@@ -1,38 +1,31 @@
-"""Shardings as protos and device assignments, and the wire format beneath."""
+"""Compile options, device assignments and shardings as protos."""
 
 from __future__ import annotations
 
 import pytest
 
 from ingot.client.pjrt.compile_options import read_compile_options, write_device_assignment
+from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.extensions import write_sharding
-from ingot.client.pjrt.protobuf import integers, read_fields, write_field, write_fields
+from ingot.formats.hlo_proto.wire import Message, decode, encode
 from ingot.passes.spmd.sharding import parse_sharding
-from ingot.support.diagnostics import ParseError
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 1 << 40])
-def test_integers_come_back(value: int):
-    assert read_fields(write_field(3, value)) == {3: [value]}
-
-
-def test_packed_integers_come_back():
-    assert integers(read_fields(write_field(4, [1, 300, 2])), 4) == [1, 300, 2]
-
-
-def test_broken_messages_are_refused():
-    with pytest.raises(ParseError):
-        read_fields(b"\x08")
+def options_with(name: str, value: Message) -> bytes:
+    return encode({"env_option_overrides": [{"key": name, "value": value}]}, "CompileOptionsProto")
 
 
 def test_device_assignment_is_partition_major():
-    columns = [write_fields([(1, [0, 2])]), write_fields([(1, [1, 3])])]
-    assignment = write_fields([(1, 2), (2, 2), (3, columns[0]), (3, columns[1])])
-    options = read_compile_options(
-        write_fields([(3, write_fields([(4, 2), (5, 2), (9, assignment)]))])
-    )
+    assignment: Message = {
+        "replica_count": 2,
+        "computation_count": 2,
+        "computation_devices": [{"replica_device_ids": [0, 2]}, {"replica_device_ids": [1, 3]}],
+    }
+    build: Message = {"num_replicas": 2, "num_partitions": 2, "device_assignment": assignment}
+    data = encode({"executable_build_options": build}, "CompileOptionsProto")
+    options = read_compile_options(data)
     assert options.devices == (0, 1, 2, 3)
-    assert write_device_assignment(options) == assignment
+    assert decode(write_device_assignment(options), "DeviceAssignmentProto") == assignment
 
 
 def test_no_options_are_one_device():
@@ -40,10 +33,24 @@ def test_no_options_are_one_device():
     assert (options.num_replicas, options.num_partitions, options.devices) == (1, 1, (0,))
 
 
+def test_options_of_xla_are_accepted():
+    read_compile_options(options_with("xla_cpu_enable_fast_math", {"bool_field": True}))
+    read_compile_options(options_with("exec_time_optimization_effort", {"double_field": 0.0}))
+
+
+def test_other_options_are_refused():
+    with pytest.raises(PjrtError, match="No such compile option: 'speed'"):
+        read_compile_options(options_with("speed", {"string_field": "high"}))
+    with pytest.raises(PjrtError, match="is not a valid bool value"):
+        read_compile_options(options_with("xla_embed_ir_in_executable", {"string_field": "maybe"}))
+
+
 def test_sharding_proto_lists_devices_by_part():
     sharding = parse_sharding("{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 4)
     assert sharding is not None
-    fields = read_fields(write_sharding(sharding))
-    assert integers(fields, 3) == [1, 2, 2]
-    assert integers(fields, 4) == [0, 2, 1, 3]
-    assert fields[6] == [1]
+    assert decode(write_sharding(sharding), "OpSharding") == {
+        "type": 3,
+        "tile_assignment_dimensions": [1, 2, 2],
+        "tile_assignment_devices": [0, 2, 1, 3],
+        "replicate_on_last_tile_dim": True,
+    }

@@ -11,6 +11,7 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
@@ -29,6 +30,8 @@ from ingot.client.pjrt.records import (
     PATIENT,
     QUEUED,
 )
+from ingot.formats.hlo_proto.wire import Message, encode
+from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo.module import Module
 from ingot.passes.spmd.manual import Partitioned
 from ingot.runtime.native import native_runtime
@@ -108,6 +111,15 @@ class LoadedExecutable(Handle):
                 f"the program runs on {wanted[0]} devices with {wanted[1]} arguments, not on "
                 f"{num_devices} with {num_arguments}",
             )
+
+    @cached_property
+    def optimized_program(self) -> bytes:
+        """The program after all passes, as HloModuleProtoWithConfig."""
+        module = write_module(self.executable.module)
+        # XLA's schedules name every computation, reducers included; ours only what is run in order.
+        module.pop("schedule", None)
+        config: Message = {"entry_computation_layout": module["host_program_shape"]}
+        return encode({"hlo_module": module, "config": config}, "HloModuleProtoWithConfig")
 
     @property
     def code_bytes(self) -> int:

@@ -7,15 +7,15 @@ Source: pjrt_c_api_layouts_extension.h.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import Handle, lookup
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.protobuf import write_fields
 from ingot.client.pjrt.records import BUFFER
+from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
+from ingot.formats.hlo_proto.wire import encode
 from ingot.passes.spmd.sharding import Sharding
 from ingot.runtime.layout import Field, Record
 
@@ -108,16 +108,6 @@ class ExtensionSlots:
         }
 
 
-_REPLICATED, _OTHER = 0, 3
-
-
 def write_sharding(sharding: Sharding) -> bytes:
     """Return the OpSharding proto (xla/xla_data.proto)."""
-    if sharding.is_replicated:
-        return write_fields([(1, _REPLICATED)])
-    count = len(sharding.parts)
-    copies = count // math.prod(sharding.tiles)
-    tiles = (*sharding.tiles, copies) if copies > 1 else sharding.tiles
-    devices = sorted(range(count), key=lambda device: (sharding.parts[device], device))
-    rows: list[tuple[int, int | list[int] | tuple[int, ...]]] = [(1, _OTHER), (3, tiles)]
-    return write_fields([*rows, (4, devices), *([(6, 1)] if copies > 1 else [])])
+    return encode(sharding_message(sharding.text()), "OpSharding")

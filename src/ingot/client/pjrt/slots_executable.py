@@ -21,6 +21,7 @@ from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.spmd.manual import partition
 from ingot.runtime.execution import status_error
 
+_OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
 
 
@@ -114,19 +115,18 @@ class ExecutableSlots:
         args.serialized_compile_options_deleter = self._nothing
 
     def optimized_program(self, args: Any) -> None:
-        """PJRT_Executable_OptimizedProgram: called once for the size, once for the text."""
-        source = lookup(args.executable, LoadedExecutable).source
+        """PJRT_Executable_OptimizedProgram: called once for the size, once for the bytes."""
+        executable = lookup(args.executable, LoadedExecutable)
+        data = executable.optimized_program
         program = record("PJRT_Program").structure.from_address(args.program)
-        program.format, program.format_size = self._format, len(source.format)
-        if not program.code:
-            program.code_size = len(source.code)
-            return
-        if program.code_size < len(source.code):
-            raise PjrtError(INVALID_ARGUMENT, "the buffer for the program is too small")
-        ctypes.memmove(program.code, source.code, len(source.code))
-        program.code_size = len(source.code)
+        program.format, program.format_size = self._format, len(_OPTIMIZED_FORMAT)
+        if program.code:
+            if program.code_size < len(data):
+                raise PjrtError(INVALID_ARGUMENT, "the buffer for the program is too small")
+            ctypes.memmove(program.code, data, len(data))
+        program.code_size = len(data)
 
-    _format_text = ctypes.create_string_buffer(b"mlir")
+    _format_text = ctypes.create_string_buffer(_OPTIMIZED_FORMAT)
 
     @property
     def _format(self) -> int:

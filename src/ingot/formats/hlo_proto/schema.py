@@ -1,11 +1,12 @@
-"""The messages of `xla/service/hlo.proto` and `xla/xla_data.proto` that Ingot reads and writes.
+"""The messages of XLA that Ingot reads and writes: programs, and how a host wants them compiled.
 
 One line per field: `number name type`, `*` after the type when it is repeated, `?` when 0 is
 written too. A message's name
 stands at the margin. Types are protobuf's scalar types, `enum`, or a message. Fields that are not
 here are skipped when reading: profiles, debugging tables, sparsity, buffer assignment.
 
-Source: xla/service/hlo.proto, xla/xla_data.proto; the numbers are the format.
+Source: xla/service/hlo.proto, xla/xla_data.proto, xla/pjrt/proto/compile_options.proto; the numbers
+are the format.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ HloInputs
   1 arguments LiteralProto*
 HloModuleProtoWithConfig
   1 hlo_module HloModuleProto
+  2 config HloModuleConfigProto
+HloModuleConfigProto
+  1 entry_computation_layout ProgramShapeProto
 HloComputationProto
   1 name string
   2 instructions HloInstructionProto*
@@ -289,6 +293,28 @@ FrontendAttributes
 MapEntry
   1 key string
   2 value string
+DeviceAssignmentProto
+  1 replica_count int32
+  2 computation_count int32
+  3 computation_devices ComputationDevice*
+ComputationDevice
+  1 replica_device_ids int64*
+CompileOptionsProto
+  3 executable_build_options ExecutableBuildOptionsProto
+  7 env_option_overrides OptionOverrideEntry*
+ExecutableBuildOptionsProto
+  1 device_ordinal int64
+  4 num_replicas int64
+  5 num_partitions int64
+  9 device_assignment DeviceAssignmentProto
+OptionOverrideEntry
+  1 key string
+  2 value OptionOverrideProto
+OptionOverrideProto
+  1 string_field string?
+  2 bool_field bool?
+  3 int_field int64?
+  4 double_field double?
 HloScheduleProto
   1 sequences SequencesEntry*
 SequencesEntry

@@ -47,6 +47,17 @@ class Sharding:
         """Whether every device has the whole value."""
         return math.prod(self.tiles) == 1
 
+    def text(self) -> str:
+        """Return XLA's text, with the devices listed."""
+        if self.is_replicated:
+            return "{replicated}"
+        count = len(self.parts)
+        copies = count // math.prod(self.tiles)
+        tiles = (*self.tiles, copies) if copies > 1 else self.tiles
+        devices = sorted(range(count), key=lambda device: (self.parts[device], device))
+        suffix = " last_tile_dim_replicate" if copies > 1 else ""
+        return f"{{devices=[{_join(tiles)}]{_join(devices)}{suffix}}}"
+
     def local_dims(self, dims: Sequence[int]) -> tuple[int, ...]:
         """Return the dimensions of one part; UnsupportedError if they do not come out even."""
         if self.is_replicated:
@@ -65,6 +76,10 @@ class Sharding:
         return [
             tuple(int(at) * size for at, size in zip(place, local, strict=True)) for place in grid
         ]
+
+
+def _join(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def replicated(num_devices: int) -> Sharding:
