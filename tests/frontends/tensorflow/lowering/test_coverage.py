@@ -27,4 +27,4 @@ def test_most_of_what_tensorflows_own_xla_compiles_has_a_row():
 def test_the_page_names_rows_and_gaps():
     page = coverage.markdown()
     assert "`MatMul`" in page.partition("## Not yet")[0]
-    assert "`Svd`" in page.partition("## Not yet")[2]
+    assert "`XlaSvd`" in page.partition("## Not yet")[2]

@@ -117,6 +117,18 @@ def test_hermitian_eigenvalues(dtype):
     same(tf.linalg.eigvalsh, dtype, positive(dtype))
 
 
+@pytest.mark.parametrize("lower", [False, True])
+def test_xlas_own_op(lower):
+    a = positive(np.float32)
+
+    def function(a):
+        return tf.raw_ops.XlaSelfAdjointEig(a=a, lower=lower, max_iter=9, epsilon=1e-6)
+
+    program = trace(function, [tf.TensorSpec(a.shape)])
+    (w, v), _ = program.evaluate([np.tril(a) if lower else np.triu(a)])
+    np.testing.assert_allclose((v * w[:, None]) @ np.swapaxes(v, -1, -2), a, atol=1e-4)
+
+
 @each_type
 def test_eigenvalues(dtype):
     def together(a):

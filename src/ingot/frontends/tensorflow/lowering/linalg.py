@@ -255,7 +255,8 @@ def _hermitian_eigenvalues(op: Op) -> tuple[Value, ...]:
     wanted = bool(op.attribute("compute_v", True))
     routine = "heevd" if a.shape.dtype.is_complex else "syevd"
     shapes = [a.shape, _real_shape(a, dims[:-1]), Shape.array(S32, dims[:-2])]
-    characters = {"mode": "V" if wanted else "N", "uplo": "L"}
+    lower = bool(op.attribute("lower", True))
+    characters = {"mode": "V" if wanted else "N", "uplo": "L" if lower else "U"}
     v, w, info = lapack_call(b, routine, [a], shapes, characters, aliases="{{0}: (0, {})}")
     _succeeded(op, info, "Self-adjoint eigen decomposition was not successful.")
     vectors = b.convert_to(v, op.result(1)) if wanted else _empty(b, op.result(1))
@@ -333,4 +334,5 @@ RULES: dict[str, Rule] = {
     "Svd": _svd,
     "TridiagonalMatMul": _tridiagonal_product,
     "TridiagonalSolve": _tridiagonal_solve,
+    "XlaSelfAdjointEig": _hermitian_eigenvalues,
 }
