@@ -32,7 +32,8 @@ from ingot.hlo.shape import Shape
 _NO_ELEMENT_ORDER = frozenset(
     # Kernels of these write outputs in other orders than one element after the other.
     {"dot", "convolution", "reduce", "reduce-window", "scatter", "sort", "dynamic-update-slice",
-     "select-and-scatter", "custom-call", "while", "fusion", "fft", "cholesky", "triangular-solve"}
+     "select-and-scatter", "custom-call", "while", "fusion", "fft", "topk", "cholesky",
+     "triangular-solve"}
 )  # fmt: skip
 
 

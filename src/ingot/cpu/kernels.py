@@ -19,6 +19,7 @@ from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.sort import emit_sort_kernel
+from ingot.cpu.emit.topk import emit_topk_kernel
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
     Shared,
@@ -37,7 +38,14 @@ from ingot.kernel.convolution import build_convolution_kernel, find_convolution,
 from ingot.kernel.expr import walk
 from ingot.kernel.fft import build_fft_kernel
 from ingot.kernel.fingerprint import fingerprint, kernel_text
-from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel
+from ingot.kernel.ir import (
+    ContractionKernel,
+    FftKernel,
+    Kernel,
+    LoopKernel,
+    SortKernel,
+    TopKKernel,
+)
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.plain_reduction import plain_reduction
@@ -45,6 +53,7 @@ from ingot.kernel.product import plain_product
 from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
+from ingot.kernel.topk import build_topk_kernel
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
@@ -130,6 +139,8 @@ def lower_fusion(fused: Computation) -> Kernel:
         return build_sort_kernel(fused)
     if fused.root.opcode == "fft":
         return build_fft_kernel(fused)
+    if fused.root.opcode == "topk":
+        return build_topk_kernel(fused)
     if find_dot(fused) is not None:
         return build_contraction_kernel(fused)
     convolution = find_convolution(fused)
@@ -330,4 +341,6 @@ def emit_kernel(
         return emit_sort_kernel(module, name, kernel, schedule_sort(kernel), target)
     if isinstance(kernel, FftKernel):
         return emit_fft_kernel(module, name, kernel, target)
+    if isinstance(kernel, TopKKernel):
+        return emit_topk_kernel(module, name, kernel, target)
     return emit_loop_kernel(module, name, kernel, schedule_loops(kernel, vectors), target.has_fma)

@@ -19,6 +19,7 @@ from ingot.kernel.ir import (
     Pass,
     SortKernel,
     Store,
+    TopKKernel,
 )
 
 
@@ -31,6 +32,8 @@ def kernel_text(kernel: Kernel) -> str:
         return writer.sort(kernel)
     if isinstance(kernel, FftKernel):
         return writer.fft(kernel)
+    if isinstance(kernel, TopKKernel):
+        return writer.topk(kernel)
     return writer.contraction(kernel)
 
 
@@ -78,6 +81,13 @@ class _Writer:
     def fft(self, kernel: FftKernel) -> str:
         lengths = " x ".join(map(str, kernel.lengths))
         self.lines.append(f"{kernel.kind} kernel of {kernel.batch} times {lengths}")
+        self._buffers(kernel)
+        return "\n".join(self.lines) + "\n"
+
+    def topk(self, kernel: TopKKernel) -> str:
+        which = "greatest" if kernel.largest else "least"
+        rows = f"{kernel.rows} rows of {kernel.length}"
+        self.lines.append(f"selection kernel of the {kernel.k} {which} in {rows}")
         self._buffers(kernel)
         return "\n".join(self.lines) + "\n"
 

@@ -285,7 +285,36 @@ class FftKernel:
         return kernel_symbols((), [], [self.batch])
 
 
-Kernel = LoopKernel | ContractionKernel | SortKernel | FftKernel
+@dataclass(frozen=True)
+class TopKKernel:
+    """The first elements of each row in order, with their indices.
+
+    Attributes:
+        rows: rows.
+        length: elements of a row.
+        k: elements that are wanted.
+        largest: whether the greatest come first, else the least.
+        buffers: operand, values, indices (s32).
+    """
+
+    rows: int | Dim
+    length: int | Dim
+    k: int
+    largest: bool
+    buffers: tuple[Buffer, ...]
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """Every expression: none."""
+        return ()
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbolic sizes that the kernel needs, sorted."""
+        return kernel_symbols((), [], [self.rows, self.length])
+
+
+Kernel = LoopKernel | ContractionKernel | SortKernel | FftKernel | TopKKernel
 
 
 def kernel_symbols(

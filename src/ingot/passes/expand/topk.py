@@ -1,7 +1,8 @@
-"""`topk` as a stable sort of values with their indices, cut off after k.
+"""`topk` as a stable sort of values with their indices, cut off after k: types without selection.
 
-Source: the meaning is the evaluator's:
-floats in total order, equal elements by index.
+Where an element and its index fit into one number of 64 bits a kernel selects (`kernel.topk`), and
+the op stays as it is. The meaning is the evaluator's: floats in total order, equal elements by
+index.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import S32
+from ingot.hlo.dtype import BF16, F16, F32, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
@@ -21,7 +22,7 @@ from ingot.hlo.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class TopKExpander(Pass):
-    """Rewrites `topk` into `sort` and slices."""
+    """Rewrites `topk` into `sort` and slices, where no kernel selects."""
 
     name: ClassVar[str] = "topk-expander"
 
@@ -30,9 +31,18 @@ class TopKExpander(Pass):
         changed = False
         for computation in module.post_order():
             for item in [i for i in computation.instructions if i.opcode == "topk"]:
+                if is_selected(item):
+                    continue
                 computation.replace(item, _sorted(item, module))
                 changed = True
         return changed
+
+
+def is_selected(topk: Instruction) -> bool:
+    """Whether a kernel selects: floats with a sign and 16 or 32 bits, integers of 8 to 32."""
+    element = topk.operands[0].shape.dtype
+    has_keys = element in (F32, F16, BF16) or (element.is_integer and 8 <= element.bits <= 32)
+    return has_keys and topk.attributes.k > 0
 
 
 def _sorted(topk: Instruction, module: Module) -> Instruction:

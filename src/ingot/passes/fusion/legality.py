@@ -44,7 +44,7 @@ CONTRACTIONS = {
 }
 """Contractions, and what each of them does to its operands on the way in."""
 
-ALONE = frozenset({"sort", "fft"})
+ALONE = frozenset({"sort", "fft", "topk"})
 """Ops that are kernels of their own, with nothing fused into them."""
 
 EPILOGUE_DEPTH = 16
@@ -177,7 +177,7 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
 def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot be a further result of `group`; empty if it can."""
     if group.kind is GroupKind.IN_PLACE or producer.opcode in ALONE or is_scan(producer):
-        return "an in-place kernel has one result, and so has a scan, sort or fft"
+        return "an in-place kernel has one result, and so has a scan, sort, topk or fft"
     frame = group.frame_without_ones(producer)
     if frame is None:
         return "it is read at other places than it is computed at"
