@@ -31,6 +31,7 @@ class Computation:
     """A function of its parameters; owns its instructions."""
 
     __slots__ = (
+        "_callees",
         "_instructions",
         "_names",
         "_order",
@@ -51,6 +52,7 @@ class Computation:
         self._instructions: dict[Instruction, None] = {}
         self._names: dict[str, int] = {}
         self._order: tuple[int, list[Instruction]] | None = None
+        self._callees: tuple[int, list[Computation]] | None = None
 
     def __repr__(self) -> str:
         return f"<computation {self.name}, {len(self._instructions)} instructions>"
@@ -223,11 +225,14 @@ class Computation:
         return f"({inner}) -> {self.root.shape}"
 
     def callees(self) -> list[Computation]:
-        """Return the computations called from here, each once."""
+        """Return the computations called from here, each once; the list is the caller's."""
+        if self._callees is not None and self._callees[0] == self.version:
+            return list(self._callees[1])
         found: dict[Computation, None] = {}
         for instruction in self._instructions:
             for called in instruction.called_computations:
                 found[called] = None
+        self._callees = (self.version, list(found))
         return list(found)
 
     def clone(self, name: str = "") -> Computation:
