@@ -118,7 +118,11 @@ class LoadedExecutable(Handle):
         module = write_module(self.executable.module)
         # XLA's schedules name every computation, reducers included; ours only what is run in order.
         module.pop("schedule", None)
-        config: Message = {"entry_computation_layout": module["host_program_shape"]}
+        config: Message = {
+            "entry_computation_layout": module["host_program_shape"],
+            "replica_count": self.source.options.num_replicas,
+            "num_partitions": self.source.options.num_partitions,
+        }
         return encode({"hlo_module": module, "config": config}, "HloModuleProtoWithConfig")
 
     @property

@@ -6,9 +6,11 @@ return UNIMPLEMENTED and say which they are, since a null slot would end the pro
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
+import time
 from functools import cache, partial
 from importlib import metadata
 from typing import Any
@@ -18,6 +20,7 @@ from ingot.client.pjrt.c_api import API, API_MAJOR, API_MINOR, EXTENSIONS, HEADE
 from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
 from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.records import DEVICE
 from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
 from ingot.client.pjrt.slots_transfer import TransferSlots
@@ -26,6 +29,7 @@ from ingot.support import flags
 
 _lock = threading.Lock()
 _VERSION_BYTES = 24
+_POLL_SECONDS = 0.001
 
 
 def version() -> str:
@@ -74,6 +78,7 @@ class Plugin:
         self._table = self._make_table()
         self.address = ctypes.addressof(self._table)
         os.register_at_fork(after_in_child=self._after_fork)
+        atexit.register(self._wait_until_idle)
         # Hosts call until the very end of the process, after the interpreter's.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
@@ -105,6 +110,13 @@ class Plugin:
     def _fill(self, words: Any, start: int, names: list[str]) -> None:
         for index, name in enumerate(names):
             words[start // 8 + index] = self._library.address(name)
+
+    def _wait_until_idle(self) -> None:
+        """Let running programs end before the interpreter takes their code apart."""
+        for client in self.clients.clients:
+            for device in client.devices:
+                while DEVICE.read(device.address, "unfinished"):
+                    time.sleep(_POLL_SECONDS)
 
     def _after_fork(self) -> None:
         for client in self.clients.clients:

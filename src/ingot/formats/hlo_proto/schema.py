@@ -49,6 +49,8 @@ HloModuleProtoWithConfig
   2 config HloModuleConfigProto
 HloModuleConfigProto
   1 entry_computation_layout ProgramShapeProto
+  4 replica_count int64
+  5 num_partitions int64
 HloComputationProto
   1 name string
   2 instructions HloInstructionProto*

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
 from functools import partial
 from typing import Any
 
@@ -40,9 +39,8 @@ def _platforms() -> list[str]:
 
 
 def is_wanted() -> bool:
-    """Whether JAX may use Ingot at all."""
-    platforms = _platforms()
-    return NAME in platforms if platforms else "INGOT_JAX" in os.environ
+    """Whether JAX was told to use Ingot."""
+    return NAME in _platforms()
 
 
 def device_options() -> dict[str, int]:
