@@ -96,3 +96,11 @@ def test_sizes_are_symbols_to_the_end() -> None:
     _, schedule = _scheduled(flat("?n"))
     assert isinstance(schedule.units, Dim)
     assert isinstance(schedule.chunks, Dim)
+
+
+def test_only_streams_that_compute_little_wait_for_memory() -> None:
+    million = 1 << 20
+    assert _scheduled(whole_sum(17 * million))[1].waits
+    assert not _scheduled(whole_sum(million))[1].waits
+    assert not _scheduled(flat(17 * million))[1].waits, "tanh is work"
+    assert not _scheduled(whole_sum("?n"))[1].waits

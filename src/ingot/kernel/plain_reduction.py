@@ -78,6 +78,7 @@ def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> PlainReduction | No
     axis = own.vector_axis
     schedule = replace(
         own,
+        waits=False,
         vector_axis=None if axis is None else Axis(axis.name, size["kept"]),
         units=size["units"],
         grain=size["grain"],

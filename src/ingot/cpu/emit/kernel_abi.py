@@ -84,7 +84,8 @@ def open_kernel(
 ) -> tuple[FunctionBuilder, ValueEmitter, Value, Value]:
     """Start a kernel function; return it with its emitter, the scratch address and the chunk.
 
-    `is_cold`: it has so little to do that its code need be no better than quickly made.
+    `is_cold`: it has so little to do, or waits so much for memory, that its code need be no better
+    than quickly made.
     """
     quick = " optnone noinline" if is_cold else ""
     f = module.function(

@@ -23,7 +23,9 @@ def emit_loop_kernel(
     count = len(kernel.buffers)
     if schedule.split is not None:
         return emit_split_kernel(module, symbol, kernel, schedule, schedule.split, fma)
-    f, emitter, _, chunk = open_kernel(module, symbol, count, kernel.symbols, fma)
+    f, emitter, _, chunk = open_kernel(
+        module, symbol, count, kernel.symbols, fma, is_cold=schedule.waits
+    )
     for number, buffer in enumerate(kernel.kept, count):
         assert isinstance(buffer.size, int), "kept rows have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)

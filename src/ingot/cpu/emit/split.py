@@ -143,7 +143,7 @@ def _emit_parts(
 ) -> None:
     """Emit the function that computes part number `chunk` of every unit."""
     f, emitter, scratch, chunk = open_kernel(
-        module, symbol, len(kernel.buffers), kernel.symbols, fma
+        module, symbol, len(kernel.buffers), kernel.symbols, fma, is_cold=schedule.waits
     )
     parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
     length = emitter.index(split.length)
