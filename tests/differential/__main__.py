@@ -13,6 +13,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -44,17 +45,18 @@ def work(part: int, parts: int, only: str) -> None:
 def collect(workers: int, only: str) -> list[dict[str, object]]:
     """Run all parts side by side; return their lines."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.differential", "--only", only]
+    # Files, not pipes: a full pipe would stop a worker until the ones before it are done.
+    files = [tempfile.TemporaryFile("w+") for _ in range(workers)]  # noqa: SIM115
     running = [
-        subprocess.Popen(
-            [*command, "--part", f"{part}/{workers}"], stdout=subprocess.PIPE, text=True
-        )
-        for part in range(workers)
+        subprocess.Popen([*command, "--part", f"{part}/{workers}"], stdout=file)
+        for part, file in enumerate(files)
     ]
-    outputs = [process.communicate()[0] for process in running]
     for process in running:
-        if process.returncode:
+        if process.wait():
             raise SystemExit(f"a worker died with status {process.returncode}")
-    return [json.loads(line) for text in outputs for line in text.splitlines()]
+    for file in files:
+        file.seek(0)
+    return [json.loads(line) for file in files for line in file]
 
 
 def page(lines: list[dict[str, object]], seconds: float) -> str:
