@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.jax.ffi import take_handlers
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.attributes import parse_attributes
@@ -52,10 +51,7 @@ def install_callbacks() -> None:
     def compile_and_load(
         backend: Any, program: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
     ) -> Any:
-        if "ingot" not in backend.platform_version:
-            return original(backend, program, devices, options, host_callbacks)
-        take_handlers()
-        if not host_callbacks:
+        if not host_callbacks or "ingot" not in backend.platform_version:
             return original(backend, program, devices, options, host_callbacks)
         numbers = [next(_numbers) for _ in host_callbacks]
         _functions.update(zip(numbers, host_callbacks, strict=True))

@@ -1,10 +1,10 @@
-"""Native FFI handlers: what `jax.ffi.register_ffi_target` was given, for Ingot's custom calls.
+"""Native FFI handlers: what `jax.ffi.register_ffi_target` is given, for Ingot's custom calls.
 
-jaxlib keeps every handler that was registered for the CPU, whenever that was. Before a program is
-compiled, those that Ingot does not know yet are registered as its own. Invariant: a target that
+jaxlib keeps registrations for a platform until somebody takes them, then hands on every later one.
+Ingot takes those of the CPU and passes them on to jaxlib's own CPU client. Invariant: a target that
 Ingot has by that name (LAPACK's, callbacks) is never replaced.
 
-Source: jax/_src/ffi.py, jaxlib's `custom_call_targets`.
+Source: jax/_src/ffi.py, jaxlib/xla_client.py (register_custom_call_handler).
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ingot.client.pjrt.objects import PLATFORM
 from ingot.hlo import custom_calls
 from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.runtime.foreign.register import register_custom_call_target
 
-_PLATFORM = "cpu"
+_TYPED = 1
+"""The API version of handlers written with XLA's ffi.h."""
 
 
-def take_handlers() -> None:
-    """Register the handlers that came since the last time.
-
-    Raises:
-        UnsupportedError: INGOT0334, a handler speaks another version of the FFI API.
-    """
-    client: Any = importlib.import_module("jax._src.lib").xla_client
-    handlers: dict[str, Any] = client.custom_call_targets(_PLATFORM)
-    for name, stages in handlers.items():
-        if name not in _known():
-            register_custom_call_target(name, stages, api="ffi")
-
-
-def _known() -> list[str]:
+def install_handlers() -> None:
+    """Take what was registered so far, and what will be."""
     register_builtin_targets()
-    return custom_calls.names()
+    client: Any = importlib.import_module("jax._src.lib").xla_client
+    client.register_custom_call_handler(PLATFORM, _take)
+
+
+def _take(name: str, function: Any, platform: str, api_version: int = 0, *traits: Any) -> None:
+    """Register one handler, here and with jaxlib's CPU client."""
+    extension: Any = importlib.import_module("jaxlib._jax")
+    extension.register_custom_call_target(name, function, platform, api_version, *traits)
+    if api_version == _TYPED and custom_calls.find(name) is None:
+        register_custom_call_target(name, function, api="ffi")

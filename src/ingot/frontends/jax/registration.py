@@ -17,6 +17,7 @@ from typing import Any
 from ingot.client.pjrt.objects import PLATFORM
 from ingot.client.pjrt.plugin import api_address
 from ingot.frontends.jax.callbacks import install_callbacks
+from ingot.frontends.jax.ffi import install_handlers
 from ingot.support import xla_flags
 
 NAME = "ingot"
@@ -69,6 +70,7 @@ def register() -> None:
         # There is no other CPU: `jax.devices("cpu")` and `jax.devices("ingot")` are the same.
         bridge._alias_to_platforms[NAME] = [PLATFORM]
     install_callbacks()
+    install_handlers()
 
 
 def _capsule() -> Any:
