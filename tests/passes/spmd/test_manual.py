@@ -1,0 +1,129 @@
+"""Manual partitioning: what is divided by hand, what is cut, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingot.formats.hlo_text import parse, print_module
+from ingot.hlo.verifier import verify
+from ingot.passes.spmd.manual import partition
+from ingot.passes.spmd.sharding import parse_sharding, split_tuple
+from ingot.support.diagnostics import ParseError, UnsupportedError
+
+FOUR = "{devices=[4]<=[4]}"
+
+BY_HAND = f"""
+HloModule m
+
+ENTRY main {{
+  x = f32[8] parameter(0)
+  given = f32[8] custom-call(x), custom_call_target="Sharding", sharding={FOUR}
+  inner = f32[2] custom-call(given), custom_call_target="SPMDFullToShardShape", sharding={{manual}}
+  twice = f32[2] add(inner, inner)
+  kept = f32[2] custom-call(twice), custom_call_target="Sharding", sharding={{manual}}
+  ROOT r = f32[8] custom-call(kept), custom_call_target="SPMDShardToFullShape", sharding={FOUR}
+}}
+"""
+
+ALIKE = f"""
+HloModule m
+
+ENTRY main {{
+  x = f32[8] parameter(0), sharding={FOUR}
+  y = f32[8] parameter(1)
+  scale = f32[] parameter(2)
+  wide = f32[8] broadcast(scale), dimensions={{}}
+  product = f32[8] multiply(x, wide)
+  ROOT sum = f32[8] add(product, y)
+}}
+"""
+
+REDUCED = f"""
+HloModule m
+
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}}
+
+ENTRY main {{
+  x = f32[8] parameter(0), sharding={FOUR}
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(x, zero), dimensions={{0}}, to_apply=add
+}}
+"""
+
+
+def test_code_divided_by_hand_is_the_program_of_one_device():
+    module = parse(BY_HAND)
+    division = partition(module, 4)
+    verify(module)
+    assert [str(p.shape) for p in module.entry.parameters] == ["f32[2]{0}"]
+    assert str(module.result_shape) == "f32[2]{0}"
+    assert division.parameters[0].tiles == (4,)
+    assert division.results[0].parts == (0, 1, 2, 3)
+    assert "custom-call" not in print_module(module)
+
+
+def test_elementwise_ops_work_on_parts_and_cut_whole_values():
+    module = parse(ALIKE)
+    division = partition(module, 4)
+    verify(module)
+    text = print_module(module)
+    assert [p.shape.dims for p in module.entry.parameters] == [(2,), (8,), ()]
+    assert text.count(" dynamic-slice(") >= 2
+    assert "partition-id" in text
+    assert [p.is_replicated for p in division.parameters] == [False, True, True]
+
+
+def test_other_ops_on_divided_arrays_are_refused():
+    with pytest.raises(UnsupportedError, match=r"INGOT0360.*'reduce' on 4 devices"):
+        partition(parse(REDUCED), 4)
+
+
+def test_one_partition_changes_nothing():
+    module = parse(REDUCED)
+    before = print_module(module)
+    assert partition(module, 1).results[0].is_replicated
+    assert print_module(module) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "tiles", "parts"),
+    [
+        ("{replicated}", (), (0, 0, 0, 0)),
+        ("{devices=[4]<=[4]}", (4,), (0, 1, 2, 3)),
+        ("{devices=[2,2]<=[2,2]T(1,0)}", (2, 2), (0, 2, 1, 3)),
+        ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", (2, 1), (0, 0, 1, 1)),
+        ("{devices=[2,2]3,2,1,0}", (2, 2), (3, 2, 1, 0)),
+        ("{devices=[1,4]<=[4] last_tile_dim_replicate}", (), (0, 0, 0, 0)),
+    ],
+)
+def test_shardings_are_read(text: str, tiles: tuple[int, ...], parts: tuple[int, ...]):
+    sharding = parse_sharding(text, 4)
+    assert sharding is not None
+    assert (sharding.tiles, sharding.parts) == (tiles, parts)
+    again = parse_sharding(sharding.text(), 4)
+    assert again == sharding or sharding.is_replicated
+
+
+def test_texts_that_say_nothing_are_none():
+    assert parse_sharding("{manual}", 4) is None
+    assert parse_sharding("", 4) is None
+
+
+def test_other_texts_are_refused():
+    with pytest.raises(ParseError):
+        parse_sharding("{devices}", 4)
+    sharding = parse_sharding(FOUR, 4)
+    assert sharding is not None
+    with pytest.raises(UnsupportedError, match="evenly"):
+        sharding.local_dims((6,))
+
+
+def test_tuples_are_split_at_their_own_commas():
+    assert split_tuple("{{replicated}, {devices=[2,2]<=[4]}}") == [
+        "{replicated}",
+        "{devices=[2,2]<=[4]}",
+    ]
