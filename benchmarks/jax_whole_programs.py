@@ -6,6 +6,7 @@ Each row is one jitted function called again and again; `benchmarks.jax_whole` r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -103,7 +104,7 @@ def solve(matrix, right):
 
 def _mlp_parameters(make: Maker) -> list[tuple[np.ndarray, np.ndarray]]:
     sizes = (784, 512, 256, 10)
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = itertools.pairwise(sizes)
     return [(make((m, n), m**-0.5), make((n,), 0.1)) for m, n in pairs]
 
 

@@ -160,3 +160,14 @@ def test_two_layers_are_two_kernels() -> None:
       d2 = f32[9,16] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
       ROOT t2 = f32[9,16] tanh(d2)"""
     assert kernels_of(text) == [("dot", "tanh"), ("dot", "tanh")]
+
+
+def test_arithmetic_stays_out_of_a_product_behind_a_reshape() -> None:
+    """A product reads each element many times, also where a reshape stands between."""
+    text = """x = f32[3,3,16] parameter(0)
+      y = f32[3,3,16] parameter(1)
+      w = f32[16,16] parameter(2)
+      s = f32[3,3,16] subtract(x, y)
+      r = f32[9,16] reshape(s)
+      ROOT d = f32[9,16] dot(r, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
+    assert kernels_of(text) == [("subtract",), ("reshape", "dot")]

@@ -22,6 +22,7 @@ from ingot.passes.fusion.legality import (
     IN_PLACE,
     REDUCTIONS,
     is_fusible,
+    is_way_in,
     reads_from_memory,
     why_not,
     why_not_output,
@@ -120,6 +121,8 @@ def _pull(grouping: Grouping, producer: Instruction, groups: list[Group]) -> Non
     for group in groups:
         group.places[producer] = places_in(group, producer)
         group.members[producer] = None
+        if group.dot is not None and any(is_way_in(group, user) for user in producer.users):
+            group.ways_in[producer] = None
         _adopt(group, producer)
 
 

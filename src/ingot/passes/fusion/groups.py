@@ -38,6 +38,7 @@ class Group:
         places: where each pulled member is computed, relative to a point (`recompute.places_in`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
+        ways_in: pulled members through which the contraction reads its operands.
     """
 
     roots: list[Instruction]
@@ -49,6 +50,7 @@ class Group:
     )
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
+    ways_in: dict[Instruction, None] = field(default_factory=dict[Instruction, None])
 
     @property
     def main(self) -> Instruction:

@@ -39,7 +39,18 @@ _SHAPING = frozenset(
 IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 REDUCTIONS = frozenset({"reduce", "reduce-window"})
 CONTRACTIONS = {
-    "dot": frozenset({"convert", "transpose", "reshape", "broadcast", "constant", "slice", "copy"}),
+    "dot": frozenset(
+        {
+            "convert",
+            "transpose",
+            "reshape",
+            "broadcast",
+            "constant",
+            "slice",
+            "copy",
+            "dynamic-slice",
+        }
+    ),
     "convolution": frozenset({"convert", "copy"}),
 }
 """Contractions, and what each of them does to its operands on the way in."""
@@ -69,6 +80,11 @@ def is_fusible(instruction: Instruction) -> bool:
     )
 
 
+def is_way_in(group: Group, user: Instruction) -> bool:
+    """Whether what `user` reads is on the way into the contraction of `group`."""
+    return user is group.dot or user in group.ways_in
+
+
 def reads_from_memory(group: Group, user: Instruction, producer: Instruction) -> bool:
     """Whether `user` takes the producer from memory even inside its own kernel.
 
@@ -79,8 +95,9 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
         return True
     if is_scan(user):
         return False
-    if user.opcode in CONTRACTIONS:
-        return producer.opcode not in CONTRACTIONS[user.opcode]
+    if is_way_in(group, user):
+        assert group.dot is not None, "a way in leads to a contraction"
+        return producer.opcode not in CONTRACTIONS[group.dot.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
         return False
     count = len(user.operands) // 2 if user.opcode == "scatter" else 1

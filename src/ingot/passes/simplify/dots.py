@@ -104,7 +104,29 @@ class DotCanonicalizer(Pass):
             for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
                 if not dot.control_predecessors:
                     changed = _canonicalize(dot) or changed
+            for transpose in [i for i in computation.post_order() if i.opcode == "transpose"]:
+                changed = _swap(transpose) or changed
         return changed
+
+
+def _swap(transpose: Instruction) -> bool:
+    """Replace (a b)^T by b^T a^T, whose operands are taken as they lie.
+
+    JAX's gradients of weights are such; what follows can then be computed where the product is.
+    """
+    (dot,) = transpose.operands
+    is_only_use = dot.opcode == "dot" and dot.use_count == 1
+    if not is_only_use or dot.control_predecessors or transpose.control_predecessors:
+        return False
+    lhs, rhs = sides_of(dot)
+    batch, frees = len(lhs.batch), len(lhs.free)
+    places = tuple(range(dot.shape.rank))
+    swapped = (*places[:batch], *places[batch + frees :], *places[batch : batch + frees])
+    if transpose.attributes.dimensions != swapped or not (lhs.is_native and rhs.is_native):
+        return False
+    made = _dot(dot, Builder(dot.computation, dot.metadata), (rhs, lhs), swapped=True)
+    transpose.computation.replace(transpose, made)
+    return True
 
 
 def _canonicalize(dot: Instruction) -> bool:
@@ -150,9 +172,12 @@ def _packed(side: Side, order: list[int], build: Builder) -> Side:
     return Side(packed, (0,) * len(batch), (place,))
 
 
-def _dot(dot: Instruction, build: Builder, sides: tuple[Side, Side]) -> Instruction:
-    """Return `dot` on other operands."""
+def _dot(
+    dot: Instruction, build: Builder, sides: tuple[Side, Side], *, swapped: bool = False
+) -> Instruction:
+    """Return `dot` on other operands; `swapped`: the first one is what was the second."""
     lhs, rhs = sides
+    precision: tuple[str, ...] = dot.attributes.operand_precision
     left, right = lhs.value.shape, rhs.value.shape
     batch = lhs.sizes(lhs.batch)
     dims = (
@@ -168,7 +193,7 @@ def _dot(dot: Instruction, build: Builder, sides: tuple[Side, Side]) -> Instruct
         lhs_contracting_dims=lhs.contracting,
         rhs_batch_dims=rhs.batch,
         rhs_contracting_dims=rhs.contracting,
-        operand_precision=dot.attributes.operand_precision,
+        operand_precision=precision[::-1] if swapped else precision,
         algorithm=dot.attributes.algorithm,
     )
     made.extra = dict(dot.extra)
