@@ -342,12 +342,25 @@ class ValueEmitter:
 
     def store(self, item: Store) -> None:
         """Emit a store of one point or one block of lanes."""
+        values = tuple(self.value(value) for value in item.values)
+        mask = self.value(item.mask) if item.mask is not None else None
+        self.value(item.value)
+        if mask is None or mask.type.lanes > 1:
+            self._store(item, values, mask)
+            return
+
+        def then() -> None:
+            self.open_scope()
+            self._store(item, values, None)
+            self.close_scope()
+
+        self.f.if_(mask, then)
+
+    def _store(self, item: Store, values: tuple[Value, ...], mask: Value | None) -> None:
         f = self.f
         element = item.value.dtype
         memory = memory_type(element)
         base = self.buffers[item.buffer]
-        values = tuple(self.value(value) for value in item.values)
-        mask = self.value(item.mask) if item.mask is not None else None
         lanes = max(self._access_lanes(item.index, values, mask), self.lanes_of(item.value))
         value = self.vector_value(item.value, lanes)
         if item.combiner is not None:
@@ -359,8 +372,7 @@ class ValueEmitter:
             )[0]
         narrowed = narrow(f, value, element, self.has_f16c)
         if lanes == 1:
-            pointer = self._pointer(base, item.index, values, memory, mask)
-            self._scalar_store(narrowed, pointer, mask)
+            f.store(narrowed, self._pointer(base, item.index, values, memory, mask))
             return
         combined = self._lane_mask(mask, lanes)
         if self._stride(item.index, values) == 1:
@@ -373,16 +385,6 @@ class ValueEmitter:
         indices = self._spread(self.index(item.index, values), lanes)
         pointers = f.gep(base, indices, memory, inbounds=combined is None)
         f.scatter(narrowed, pointers, combined)
-
-    def _scalar_store(self, value: Value, pointer: Value, mask: Value | None) -> None:
-        if mask is None:
-            self.f.store(value, pointer)
-            return
-
-        def then() -> None:
-            self.f.store(value, pointer)
-
-        self.f.if_(mask, then)
 
 
 def combine(
