@@ -54,7 +54,17 @@ ASSUMED_EXTENT = 256
 MAX_DOT_ROWS = 4
 """Up to so many rows are products with a transposed rhs done as dot products, lanes along k."""
 
-RhsPlacement = Literal["direct", "packed", "transposed", "dots"]
+MAX_DOT_COLUMNS = 4
+"""Up to so many columns are dot products too: vectors along n would be nearly empty."""
+
+MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
+"""Depths of those: long enough to pay for adding lanes, short enough to pack whole rows."""
+
+MIN_COLUMN_DOT_ROWS = 256
+"""Rows of a unit of those, which pay for packing the columns."""
+
+RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
+DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class ContractionSchedule:
         k_block: products summed before the sums go to memory; None: all of them.
         pack_lhs: whether `rows` rows of the lhs are evaluated into a buffer first.
         rhs: read where it lies; or evaluated into a buffer, lanes along n, or along k and
-            transposed; or read where it lies, lanes along k.
+            transposed; or dot products with lanes along k, read where it lies or from a buffer.
         store_direct: whether sums go straight to the result, else through a tile to the epilogue.
         units: number of units: batch, then column blocks, then row blocks (fastest).
         grain: units per chunk.
@@ -114,9 +124,12 @@ def schedule_contraction(
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
         rows, columns = m, _dot_columns(m, vectors)
+    elif rhs == "packed dots":
+        lanes, depth = vectors.lanes(bits, 1), k
+        rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
-    store_direct = (masks or rhs == "dots") and stores_sums(kernel)
+    store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // lanes) * lanes
     n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
     m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
@@ -236,6 +249,8 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
 
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
     names = (kernel.n.name, kernel.k.name)
+    if _suits_column_dots(kernel):
+        return "packed dots"
     if is_plain(kernel.rhs, names, kernel.accumulate):
         if _suits_dots(kernel):
             return "dots"
@@ -257,6 +272,16 @@ def _suits_dots(kernel: ContractionKernel) -> bool:
     if any(stride(index, kernel.k.name) != 1 for index in both):
         return False
     return n == 1 or stride(kernel.rhs.payload.index, kernel.n.name) != 1
+
+
+def _suits_column_dots(kernel: ContractionKernel) -> bool:
+    """Whether there are few columns, and the lhs's rows lie or are packed densely along k."""
+    n, k = kernel.n.extent, kernel.k.extent
+    if kernel.accumulate is PRED or not isinstance(n, int) or not isinstance(k, int):
+        return False
+    if n > MAX_DOT_COLUMNS or not MIN_COLUMN_DOT_DEPTH <= k <= MAX_COLUMN_DOT_DEPTH:
+        return False
+    return kernel.patches is not None and kernel.patches.along_k
 
 
 def _unit_strides(operand: Expr, name: str) -> int:
@@ -304,7 +329,7 @@ def _column_block(
 ) -> int:
     rows, columns = block
     fitting = PACK_BYTES * 8 // bits // depth
-    if rhs == "dots" or (rhs == "direct" and m <= 2 * rows):
+    if rhs in DOTS or (rhs == "direct" and m <= 2 * rows):
         fitting = MAX_COLUMNS
     return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
@@ -321,7 +346,9 @@ def _blocks(
     rows, columns = register_block
     batch = assumed(kernel.batch.extent)
     target = min(max(batch * m * n * k // FEW_UNITS, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
-    if rhs in ("direct", "dots"):
+    if rhs == "packed dots":
+        m_block = max(MIN_COLUMN_DOT_ROWS, target // (n * k))
+    elif rhs in ("direct", "dots"):
         m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
         if min(n_block, n) * k * rows > 2 * target:
             n_block = min(n_block, _multiple(target // max(1, rows * k), columns))

@@ -20,6 +20,7 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.collapse import Renamer
 from ingot.kernel.contraction import contraction_sum, epilogue_stores
+from ingot.kernel.contraction_schedule import MIN_COLUMN_DOT_DEPTH
 from ingot.kernel.convolution_index import (
     Form,
     Places,
@@ -27,6 +28,7 @@ from ingot.kernel.convolution_index import (
     joins_last,
     joins_last_of_result,
     lhs_value,
+    loop_extents,
 )
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
@@ -39,7 +41,10 @@ from ingot.kernel.puller import Puller
 from ingot.support.diagnostics import InternalError
 
 MIN_FEATURES = 2
-"""Output features per group below which a matrix product would waste its vectors."""
+"""Output features per group below which a matrix product would waste its vectors.
+
+One feature of a long sum is worth it again: it becomes dot products.
+"""
 
 BATCH, M, N, K = "@g", "@m", "@n", "@k"
 
@@ -51,8 +56,12 @@ def find_convolution(fused: Computation) -> Instruction | None:
 
 def is_product(convolution: Instruction) -> bool:
     """Whether the convolution runs as a matrix product."""
-    features = Form.of(convolution).group_features
-    return not isinstance(features, int) or features >= MIN_FEATURES
+    form = Form.of(convolution)
+    features = form.group_features
+    if not isinstance(features, int) or features >= MIN_FEATURES:
+        return True
+    depth = product(loop_extents(convolution))
+    return form.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH
 
 
 def build_convolution_kernel(fused: Computation) -> ContractionKernel:

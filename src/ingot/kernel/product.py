@@ -19,6 +19,7 @@ from typing import Literal
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, DType
 from ingot.kernel.contraction_schedule import (
+    DOTS,
     ContractionSchedule,
     cell_bits,
     has_plain_lhs,
@@ -161,6 +162,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
         "grain": schedule.grain,
     }
     assert schedule.rhs != "dots", "dot products have no step"
+    assert schedule.rhs != "packed dots", "patches are not plain"
     (store,) = kernel.stores
     return Product(
         Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1),
@@ -239,7 +241,7 @@ def _rhs_step(schedule: ContractionSchedule, row: int, column: int) -> int | Non
     """Return the step of the rhs that is not 1, None where neither is."""
     if schedule.rhs == "transposed":
         return column if row == 1 else None
-    return row if schedule.rhs != "dots" and column == 1 else None
+    return row if schedule.rhs not in DOTS and column == 1 else None
 
 
 def _cycles(blocks: tuple[int, int, int], n: int, lanes: int) -> float:

@@ -20,7 +20,13 @@ from ingot.cpu.emit.patches import PatchPacker
 from ingot.cpu.emit.register_blocks import UNKNOWN_WIDTH, Matrix, RegisterBlocks
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction_schedule import ContractionSchedule, is_split, oriented, stride
+from ingot.kernel.contraction_schedule import (
+    DOTS,
+    ContractionSchedule,
+    is_split,
+    oriented,
+    stride,
+)
 from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Condition
@@ -105,7 +111,7 @@ class UnitEmitter:
         elif schedule.pack_lhs:
             # Patches may write a vector too much.
             sizes["lhs"] = schedule.rows * self._lhs_step + schedule.lanes
-        if schedule.rhs in ("packed", "transposed"):
+        if schedule.rhs not in ("direct", "dots"):
             sizes["rhs"] = schedule.n_block * self.padded_depth
         if self.epilogue is not None:
             height = schedule.m_block if self.is_split else schedule.rows
@@ -239,7 +245,7 @@ class UnitEmitter:
                 f.gep(rhs.address, f.imul(first, rhs.panel_step), self.cell),
                 f.gep(result.address, first, self.cell),
             )
-            if self.schedule.rhs == "dots":
+            if self.schedule.rhs in DOTS:
                 dots = self.blocks.dot_products(matrices, height, width)
                 dots.call(f, pointers, k.count, (lhs.row_step, rhs.row_step, result.row_step))
                 return
@@ -255,7 +261,7 @@ class UnitEmitter:
             width = extent % columns
             if width:
                 f.if_(f.igt(left, 0), lambda: run(whole, width, left))
-        elif self.schedule.rhs == "dots":
+        elif self.schedule.rhs in DOTS:
             f.loop(whole, n.count, 1, [], lambda first, _: run(first, 1, 0))
         else:
             f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
@@ -317,6 +323,10 @@ class UnitEmitter:
             step = self._step(where, block.n.axis)
             return Matrix(address, step, 1, step)
         buffer = self.buffers["rhs"]
+        if schedule.rhs == "packed dots":
+            step = self.padded_depth
+            self.packer.rows(kernel.rhs, buffer, block.n, k, step, schedule.lanes)
+            return Matrix(buffer, step, 1, step)
         shape = (schedule.lanes, schedule.columns, self.padded_depth)
         is_transposed = schedule.rhs == "transposed"
         self.packer.panels(kernel.rhs, buffer, block.n, k, shape, is_transposed)

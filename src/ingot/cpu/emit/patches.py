@@ -2,7 +2,8 @@
 
 Rows (m) and depth (k) are products of axes (`kernel.ir.Patches`). The innermost axes are walked in
 segments, in which the outer ones stand still; lanes run along whichever innermost axis the input's
-memory does. Masks (padding, gaps) are part of the lhs expression, so gaps are packed as zeros.
+memory does. Masks (padding, gaps) are part of the lhs expression, so gaps are packed as zeros; a
+segment that meets none is copied without masks (`kernel.convolution_interior`).
 
 Along k, row i starts at `buffer[i * step]`; along m, element (i, k) lies at `buffer[k * step + i]`.
 """
@@ -14,12 +15,17 @@ from dataclasses import dataclass
 
 from ingot.cpu.emit.packing import Packer, Span, lane_mask
 from ingot.cpu.emit.values import IndexValue
+from ingot.kernel.contraction_schedule import is_plain, stride
+from ingot.kernel.convolution_interior import interior
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches
+from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 Segment = Callable[[IndexValue, IndexValue, IndexValue], None]
 """Called with a segment's position in the span, its start along the innermost axis, its run."""
+
+Reader = Callable[[Value, "Value | None"], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +66,21 @@ class PatchPacker:
 
             def segment(position: IndexValue, first: IndexValue, run: IndexValue) -> None:
                 part = Span(inner.name, first, run)
-                emitter.open_scope()
-                emitter.prepare((self.lhs,), changing)
 
-                def at(offset: Value, mask: Value | None) -> None:
-                    value = packer.evaluate(self.lhs, part, offset, lanes, mask)
-                    target = f.gep(start, f.iadd(position, offset), packer.cell)
-                    # What a last vector writes too much is written over by what follows.
-                    f.store(value, target, packer.cell.alignment)
+                def copy(operand: Expr) -> None:
+                    emitter.open_scope()
+                    emitter.prepare((operand,), changing)
+                    read = self._reader(operand, part, lanes)
 
-                packer.vectors(run, lanes, at)
-                emitter.close_scope()
+                    def at(offset: Value, mask: Value | None) -> None:
+                        target = f.gep(start, f.iadd(position, offset), packer.cell)
+                        # What a last vector writes too much is written over by what follows.
+                        f.store(read(offset, mask), target, packer.cell.alignment)
+
+                    packer.vectors(run, lanes, at)
+                    emitter.close_scope()
+
+                self._inside_or_not((part,), copy)
 
             self._segments(self.patches.k, k, segment, self.is_aligned)
 
@@ -86,22 +96,95 @@ class PatchPacker:
             part = Span(inner_m.name, first_m, run_m)
 
             def segment(position: IndexValue, first: IndexValue, run: IndexValue) -> None:
-                def element(j: Value, _: list[Value]) -> None:
-                    if inner_k is not None:
-                        emitter.names[inner_k.name] = f.iadd(first, j)
-                    value = packer.evaluate(self.lhs, part, 0, step, mask)
-                    line = f.imul(f.iadd(position, j), step)
-                    target = f.gep(buffer, f.iadd(line, i), packer.cell)
-                    if mask is None:
-                        f.store(value, target, packer.cell.alignment)
-                    else:
-                        f.masked_store(value, target, mask, packer.cell.alignment)
+                blocks = (part,) if inner_k is None else (part, Span(inner_k.name, first, run))
 
-                f.loop(0, run, 1, [], element)
+                def copy(operand: Expr) -> None:
+                    read = self._column_reader(operand, blocks, step, mask)
+
+                    def element(j: Value, _: list[Value]) -> None:
+                        line = f.imul(f.iadd(position, j), step)
+                        target = f.gep(buffer, f.iadd(line, i), packer.cell)
+                        if mask is None:
+                            f.store(read(j), target, packer.cell.alignment)
+                        else:
+                            f.masked_store(read(j), target, mask, packer.cell.alignment)
+
+                    f.loop(0, run, 1, [], element)
+
+                self._inside_or_not(blocks, copy)
 
             self._segments(self.patches.k, k, segment, self.is_aligned)
 
         self._segments(self.patches.m, m, rows, False)
+
+    # ---- reading the operand
+
+    def _inside_or_not(self, blocks: tuple[Span, ...], copy: Callable[[Expr], None]) -> None:
+        """Copy the operand without masks where the block of positions needs none."""
+        inner = interior(self.lhs, tuple(span.axis for span in blocks))
+        if inner is None or not inner.bounds:
+            copy(self.lhs)
+            return
+        f, emitter = self.packer.f, self.packer.emitter
+        inside: Value | None = None
+        for bound in inner.bounds:
+            for span in blocks:
+                last = f.isub(f.iadd(span.start, span.count), 1)
+                emitter.names[span.axis] = last if span.axis in bound.at_last else span.start
+            emitter.open_scope()
+            value = emitter.value(bound.condition)
+            emitter.close_scope()
+            inside = value if inside is None else f.and_(inside, value)
+        assert inside is not None, "there are bounds"
+        f.if_(inside, lambda: copy(inner.value), lambda: copy(self.lhs), likely=True)
+
+    def _start(self, operand: Expr, blocks: tuple[Span, ...]) -> Value | None:
+        """Return the address of a block's first element where the operand is copied as it is."""
+        packer = self.packer
+        names = tuple(span.axis for span in blocks)
+        if not is_plain(operand, names, packer.accumulate):
+            return None
+        for span in blocks:
+            packer.emitter.names[span.axis] = span.start
+        access = operand.payload
+        where = packer.emitter.index(access.index)
+        return packer.f.gep(packer.emitter.buffers[access.buffer], where, packer.cell)
+
+    def _reader(self, operand: Expr, part: Span, lanes: int) -> Reader:
+        """Return how vectors along `part` are read, from an offset on and under a mask."""
+        packer = self.packer
+        start = self._start(operand, (part,))
+        is_dense = start is not None and stride(operand.payload.index, part.axis) == 1
+        if start is None or not is_dense:
+            return lambda offset, mask: packer.evaluate(operand, part, offset, lanes, mask)
+        return lambda offset, mask: self._loaded(start, offset, lanes, mask)
+
+    def _column_reader(
+        self, operand: Expr, blocks: tuple[Span, ...], lanes: int, mask: Value | None
+    ) -> Callable[[Value], Value]:
+        """Return how vectors along the first block are read at an offset along the second."""
+        packer = self.packer
+        part, *others = blocks
+        start = self._start(operand, blocks)
+        is_dense = start is not None and stride(operand.payload.index, part.axis) == 1
+        if start is None or not is_dense:
+
+            def evaluated(offset: Value) -> Value:
+                for along in others:
+                    packer.emitter.names[along.axis] = packer.f.iadd(along.start, offset)
+                return packer.evaluate(operand, part, 0, lanes, mask)
+
+            return evaluated
+        steps = [stride(operand.payload.index, along.axis) for along in others]
+        step = packer.emitter.index(steps[0] or 0) if steps else 0
+        return lambda offset: self._loaded(start, packer.f.imul(offset, step), lanes, mask)
+
+    def _loaded(self, start: Value, offset: IndexValue, lanes: int, mask: Value | None) -> Value:
+        f, cell = self.packer.f, self.packer.cell
+        pointer, wide = f.gep(start, offset, cell), vector(cell, lanes)
+        if mask is None:
+            return f.load(wide, pointer, cell.alignment)
+        return f.masked_load(wide, pointer, mask, align=cell.alignment)
 
     # ---- walking products of axes
 
