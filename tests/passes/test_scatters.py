@@ -80,3 +80,20 @@ def test_update_in_a_loop_copies_nothing():
     assert not any(i.opcode == "copy" for i in loop.attributes.body.instructions)
     x = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
     np.testing.assert_array_equal(program(x), x * x)
+
+
+def test_window_without_an_index_starts_at_zero():
+    """`x.at[:2].set(v)` under `vmap` of nothing: JAX's LU of a matrix has such a scatter."""
+    text = """HloModule m
+    last { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+    ENTRY e {
+      x = f32[3,2] parameter(0)
+      i = s32[0] parameter(1)
+      v = f32[2,2] parameter(2)
+      ROOT y = f32[3,2] scatter(x, i, v), update_window_dims={0,1}, inserted_window_dims={},
+        scatter_dims_to_operand_dims={}, index_vector_dim=0, to_apply=last
+    }"""
+    module = parse(text)
+    x, i, v = np.zeros((3, 2), "f"), np.zeros(0, np.int32), np.arange(4, dtype="f").reshape(2, 2)
+    want = evaluate(module, [x, i, v])
+    np.testing.assert_array_equal(ingot.compile(module)(x, i, v), want)

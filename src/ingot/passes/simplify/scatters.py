@@ -84,11 +84,13 @@ def _update(scatter: Instruction) -> Instruction:
         for place in order
         for check in _checks(build, starts[place], operand.shape.static_dims[place] - window[place])
     ]
-    held = inside[0]
-    for check in inside[1:]:
-        held = getattr(build, "and")(held, check)
-    held = build.broadcast(held, shape=Shape.array(PRED, window), dimensions=())
-    return build.dynamic_update_slice(operand, build.select(held, new, old), *starts)
+    if inside:  # no index at all: the window starts at zero
+        held = inside[0]
+        for check in inside[1:]:
+            held = getattr(build, "and")(held, check)
+        held = build.broadcast(held, shape=Shape.array(PRED, window), dimensions=())
+        new = build.select(held, new, old)
+    return build.dynamic_update_slice(operand, new, *starts)
 
 
 def _start(build: Builder, flat: Instruction, place: int, order: tuple[int, ...]) -> Instruction:
