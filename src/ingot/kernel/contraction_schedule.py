@@ -299,6 +299,9 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         return True
     if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
         return True
+    if kernel.patches is not None and isinstance(n, int):
+        # Patches are packed again for each block of columns; pieces of k stay in the cache.
+        return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
     step = stride(kernel.rhs.payload.index, kernel.k.name)
     if not isinstance(m, int) and isinstance(step, int) and step * bits // 8 % CROWDED_STEP:
         # Rows may be few; packing for few costs more than many gain by it.
@@ -350,7 +353,10 @@ def _blocks(
         m_block = max(MIN_COLUMN_DOT_ROWS, target // (n * k))
     elif rhs in ("direct", "dots"):
         m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
-        if min(n_block, n) * k * rows > 2 * target:
+        if kernel.patches is not None and k > MAX_DEPTH:
+            # Each unit streams the whole rhs through the cache: few units, of many rows.
+            m_block = max(m_block, _multiple(m * batch // (FEW_UNITS // 2), rows))
+        elif min(n_block, n) * k * rows > 2 * target:
             n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
     else:
         m_block, n_block = _packed_blocks(extents, batch, columns, n_block)

@@ -96,22 +96,37 @@ class PatchPacker:
             part = Span(inner_m.name, first_m, run_m)
 
             def segment(position: IndexValue, first: IndexValue, run: IndexValue) -> None:
-                blocks = (part,) if inner_k is None else (part, Span(inner_k.name, first, run))
+                def store(read: Callable[[Value], Value], j: Value) -> None:
+                    line = f.imul(f.iadd(position, j), step)
+                    target = f.gep(buffer, f.iadd(line, i), packer.cell)
+                    if mask is None:
+                        f.store(read(j), target, packer.cell.alignment)
+                    else:
+                        f.masked_store(read(j), target, mask, packer.cell.alignment)
 
-                def copy(operand: Expr) -> None:
-                    read = self._column_reader(operand, blocks, step, mask)
+                def whole(blocks: tuple[Span, ...]) -> Callable[[Expr], None]:
+                    def copy(operand: Expr) -> None:
+                        read = self._column_reader(operand, blocks, step, mask)
+                        f.loop(0, run, 1, [], lambda j, _: store(read, j))
 
+                    return copy
+
+                if inner_k is None:
+                    self._inside_or_not((part,), whole((part,)))
+                    return
+
+                def one_by_one() -> None:
                     def element(j: Value, _: list[Value]) -> None:
-                        line = f.imul(f.iadd(position, j), step)
-                        target = f.gep(buffer, f.iadd(line, i), packer.cell)
-                        if mask is None:
-                            f.store(read(j), target, packer.cell.alignment)
-                        else:
-                            f.masked_store(read(j), target, mask, packer.cell.alignment)
+                        def copy(operand: Expr) -> None:
+                            store(self._column_reader(operand, (part,), step, mask), j)
+
+                        emitter.names[inner_k.name] = f.iadd(first, j)
+                        self._inside_or_not((part,), copy)
 
                     f.loop(0, run, 1, [], element)
 
-                self._inside_or_not(blocks, copy)
+                blocks = (part, Span(inner_k.name, first, run))
+                self._inside_or_not(blocks, whole(blocks), one_by_one)
 
             self._segments(self.patches.k, k, segment, self.is_aligned)
 
@@ -119,8 +134,16 @@ class PatchPacker:
 
     # ---- reading the operand
 
-    def _inside_or_not(self, blocks: tuple[Span, ...], copy: Callable[[Expr], None]) -> None:
-        """Copy the operand without masks where the block of positions needs none."""
+    def _inside_or_not(
+        self,
+        blocks: tuple[Span, ...],
+        copy: Callable[[Expr], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        """Copy the operand without masks where the block of positions needs none.
+
+        Else copy it with them, or do what `otherwise` does.
+        """
         inner = interior(self.lhs, tuple(span.axis for span in blocks))
         if inner is None or not inner.bounds:
             copy(self.lhs)
@@ -136,7 +159,8 @@ class PatchPacker:
             emitter.close_scope()
             inside = value if inside is None else f.and_(inside, value)
         assert inside is not None, "there are bounds"
-        f.if_(inside, lambda: copy(inner.value), lambda: copy(self.lhs), likely=True)
+        masked = otherwise or (lambda: copy(self.lhs))
+        f.if_(inside, lambda: copy(inner.value), masked, likely=True)
 
     def _start(self, operand: Expr, blocks: tuple[Span, ...]) -> Value | None:
         """Return the address of a block's first element where the operand is copied as it is."""
