@@ -20,6 +20,7 @@ from ingot.hlo.opdef import Trait, find
 from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.tiles import SIDE_TILES, tile_axis
 
 CHUNK_WORK = 400_000
@@ -75,6 +76,7 @@ class LoopSchedule:
         split: how a large reduction of few units is cut, or None.
         tile: the grid axis that makes square tiles with the vector axis (`kernel.tiles`), or None;
             it is cut into blocks as the vector axis is.
+        cuts: axes in pieces where masks are known (`kernel.pieces`), the vector axis last.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
     """
@@ -88,6 +90,7 @@ class LoopSchedule:
     split: Split | None = None
     tile: Axis | None = None
     waits: bool = False
+    cuts: tuple[Cut, ...] = ()
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -124,7 +127,8 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     split = _split(kernel, units, points)
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     waits = tile is None and _waits_for_memory(kernel, axis)
-    return LoopSchedule(axis, per_pass, block, units, grain, chunks, split, tile, waits)
+    cuts = cut_axes(kernel, axis) if axis is not None and tile is None and lanes > 1 else ()
+    return LoopSchedule(axis, per_pass, block, units, grain, chunks, split, tile, waits, cuts)
 
 
 def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:

@@ -1,0 +1,205 @@
+"""Pieces of a grid in which masks are known: what concatenate, pad and slices of them make.
+
+`x` beside `y` is, at each point, a choice between two loads. Along each axis the comparisons of a
+kernel change at a few places; between two of them every comparison is true or false, and what is
+left of the expressions has no masks. `cut_axes` finds the places, `narrowed` gives a pass as it is
+in one piece.
+
+Invariant: in its piece the narrowed pass stores what the whole pass stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
+
+MAX_PIECES = 8
+"""Pieces along the vector axis at most."""
+
+MAX_BANDS = 4
+"""Pieces along every other axis at most."""
+
+MAX_NODES = 600
+"""Expression nodes at most, those of all pieces together."""
+
+Range = tuple[int, int]
+"""First and last position of a piece along an axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An axis in pieces, which begin at 0 and at each of `places`."""
+
+    axis: Axis
+    places: tuple[int, ...]
+
+    def ranges(self) -> list[Range]:
+        """Return the first and the last position of every piece."""
+        assert isinstance(self.axis.extent, int), "only axes of known extent are cut"
+        starts = (0, *self.places)
+        ends = (*self.places, self.axis.extent)
+        return [(start, end - 1) for start, end in zip(starts, ends, strict=True)]
+
+
+def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
+    """Return the axes to be cut, the vector axis last; none if there is nothing to gain."""
+    if kernel.serial or any(item.axes for item in kernel.passes):
+        return ()
+    nodes = [node for node in walk(kernel.exprs) if node.op == "compare"]
+    cuts = [Cut(axis, _places(nodes, axis)) for axis in kernel.grid if axis != vector_axis]
+    vector = Cut(vector_axis, _places(nodes, vector_axis))
+    if not vector.places or len(vector.places) >= MAX_PIECES:
+        return ()
+    found = [cut for cut in cuts if 0 < len(cut.places) < MAX_BANDS]
+    size = sum(1 for _ in walk(kernel.exprs)) * (len(vector.places) + 1)
+    chosen: list[Cut] = []
+    for cut in found:
+        size *= len(cut.places) + 1
+        if size <= MAX_NODES:
+            chosen.append(cut)
+    return (*chosen, vector)
+
+
+def _places(comparisons: list[Expr], axis: Axis) -> tuple[int, ...]:
+    """Return where comparisons of the axis with numbers change."""
+    if not isinstance(axis.extent, int):
+        return ()
+    found: set[int] = set()
+    for node in comparisons:
+        found |= _changes(node, axis.name)
+    return tuple(sorted(place for place in found if 0 < place < axis.extent))
+
+
+def _changes(node: Expr, name: str) -> set[int]:
+    """Return the positions at which a comparison differs from the one at the position before."""
+    difference = _difference(node)
+    if difference is None or symbols_of((difference,)) != frozenset((name,)):
+        return set()
+    factor = coefficient(difference, name)
+    if factor not in (1, -1):
+        return set()
+    rest = difference - factor * Dim.symbol(name)
+    if not isinstance(rest, int):
+        return set()
+    # The difference is 0 at `zero`: it changes its sign there or behind, as it falls or rises.
+    zero = -rest if factor == 1 else rest
+    given: CompareAttributes = node.payload
+    if given.direction in ("EQ", "NE"):
+        return {zero, zero + 1}
+    is_behind = (given.direction in ("LE", "GT")) == (factor == 1)
+    return {zero + 1 if is_behind else zero}
+
+
+def _difference(node: Expr) -> int | Dim | None:
+    """Return left - right of a comparison of two indices without run-time values."""
+    left, right = node.args
+    if left.op != "index" or right.op != "index" or left.args or right.args:
+        return None
+    return left.payload - right.payload
+
+
+def narrowed(item: Pass, ranges: Mapping[str, Range]) -> Pass:
+    """Return a pass as it is where each named axis stays within its range."""
+    narrow = _Narrower(ranges)
+    stores = [narrow.store(store) for store in item.stores]
+    return replace(item, stores=tuple(store for store in stores if store is not None))
+
+
+class _Narrower:
+    def __init__(self, ranges: Mapping[str, Range]) -> None:
+        self.ranges = ranges
+        self.memo: dict[Expr, Expr] = {}
+
+    def store(self, old: Store) -> Store | None:
+        mask = self.expr(old.mask) if old.mask is not None else None
+        known = _truth(mask) if mask is not None else True
+        if known is False:
+            return None
+        values = tuple(map(self.expr, old.values))
+        value = self.expr(old.value)
+        return replace(old, value=value, values=values, mask=None if known else mask)
+
+    def expr(self, root: Expr) -> Expr:
+        """Return an expression without the choices that are known."""
+        for item in walk((root,)):
+            if item not in self.memo:
+                self.memo[item] = self._node(item, tuple(self.memo[arg] for arg in item.args))
+        return self.memo[root]
+
+    def _node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        if item.op == "compare":
+            known = self._compare(item)
+            if known is not None:
+                return ex.constant(np.bool_(known))
+        elif item.op in ("and", "or"):
+            return _junction(item, args)
+        elif item.op == "select":
+            known = _truth(args[0])
+            if known is not None:
+                return args[1] if known else args[2]
+        elif item.op == "load" and item.payload.masked:
+            known = _truth(args[0])
+            if known is not None:
+                return _load(item, args, known)
+        return item if args == item.args else ex.make(item.op, item.dtype, args, item.payload)
+
+    def _compare(self, node: Expr) -> bool | None:
+        """Return what a comparison gives everywhere in the ranges, or None."""
+        difference = _difference(node)
+        if difference is None:
+            return None
+        low = high = 0
+        names = symbols_of((difference,))
+        rest: Any = difference
+        for name in names:
+            factor = coefficient(difference, name)
+            if name not in self.ranges or not isinstance(factor, int):
+                return None
+            ends = [factor * end for end in self.ranges[name]]
+            low, high = low + min(ends), high + max(ends)
+            rest = rest - factor * Dim.symbol(name)
+        if not isinstance(rest, int):
+            return None
+        given: CompareAttributes = node.payload
+        return _sign(given.direction, low + rest, high + rest)
+
+
+def _sign(direction: str, low: int, high: int) -> bool | None:
+    """Return whether low..high compares so with 0 everywhere (True), nowhere (False), or partly."""
+    if direction in ("NE", "GT", "GE"):
+        opposite = _sign({"NE": "EQ", "GT": "LE", "GE": "LT"}[direction], low, high)
+        return None if opposite is None else not opposite
+    everywhere = {"EQ": low == high == 0, "LT": high < 0, "LE": high <= 0}
+    nowhere = {"EQ": low > 0 or high < 0, "LT": low >= 0, "LE": low > 0}
+    return True if everywhere[direction] else False if nowhere[direction] else None
+
+
+def _truth(value: Expr) -> bool | None:
+    return bool(value.payload.value) if value.op == "constant" else None
+
+
+def _junction(item: Expr, args: tuple[Expr, ...]) -> Expr:
+    """Return a conjunction or disjunction of predicates without what is known."""
+    is_and = item.op == "and"
+    for known, other in (args, args[::-1]):
+        truth = _truth(known) if known.dtype.name == "pred" else None
+        if truth is not None:
+            return other if truth is is_and else known
+    return item if args == item.args else ex.make(item.op, item.dtype, args, item.payload)
+
+
+def _load(item: Expr, args: tuple[Expr, ...], is_read: bool) -> Expr:
+    if not is_read:
+        return ex.constant(item.dtype.numpy.type(0))
+    access = item.payload
+    return ex.load(access.buffer, access.index, item.dtype, args[1:])

@@ -1,0 +1,117 @@
+"""Kernels cut into pieces where masks are known: concatenate, pad, rolls; against the evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.formats.hlo_text import parse_hlo
+from ingot.hlo.module import Module
+from ingot.kernel.ir import Axis
+from ingot.kernel.pieces import Cut, Range
+
+PROGRAMS = {
+    "beside": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  s = f32[7,2] slice(x), slice={{[0:7],[0:2]}}
+  e = f32[7,5] negate(y)
+  ROOT r = f32[7,{beside}] concatenate(x, e, s), dimensions={{1}}""",
+    "below": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  z = f32[] constant(2.5)
+  w = f32[7,{n}] pad(y, z), padding=0_0x0_{wider}
+  ROOT r = f32[14,{n}] concatenate(x, w), dimensions={{0}}""",
+    "padded": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  z = f32[] constant(-1)
+  p = f32[10,{padded}] pad(x, z), padding=1_2x3_1
+  ROOT r = f32[10,{padded}] multiply(p, p)""",
+    "cropped": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  z = f32[] constant(9)
+  ROOT r = f32[6,{cropped}] pad(x, z), padding=-2_1x2_-3""",
+    "rolled": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  a = f32[1,{n}] slice(x), slice={{[6:7],[0:{n}]}}
+  b = f32[6,{n}] slice(x), slice={{[0:6],[0:{n}]}}
+  rows = f32[7,{n}] concatenate(a, b), dimensions={{0}}
+  c = f32[7,1] slice(x), slice={{[0:7],[0:1]}}
+  d = f32[7,{less}] slice(x), slice={{[0:7],[1:{n}]}}
+  columns = f32[7,{n}] concatenate(d, c), dimensions={{1}}
+  ROOT r = f32[7,{n}] subtract(rows, columns)""",
+    "triangle": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  i = s32[7,{n}] iota(), iota_dimension=0
+  j = s32[7,{n}] iota(), iota_dimension=1
+  m = pred[7,{n}] compare(i, j), direction=GE
+  z = f32[7,{n}] negate(x)
+  ROOT r = f32[7,{n}] select(m, x, z)""",
+    "spread": """
+  x = f32[7,{n}] parameter(0)
+  y = f32[7,5] parameter(1)
+  z = f32[] constant(9)
+  ROOT r = f32[7,{spread}] pad(x, z), padding=0_0x1_1_1""",
+}
+
+
+def _module(name: str, n: int) -> Module:
+    sizes = {
+        "n": n, "beside": n + 7, "wider": n - 5, "padded": n + 4, "cropped": n - 1, "less": n - 1,
+        "spread": 2 * n + 1,
+    }  # fmt: skip
+    body = PROGRAMS[name].format(**sizes)
+    return parse_hlo(f"HloModule {name}\n\nENTRY main {{{body}\n}}\n")
+
+
+@pytest.mark.parametrize("n", [5, 6, 64, 200])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_against_the_evaluator(name: str, n: int) -> None:
+    module = _module(name, n)
+    random = np.random.default_rng(n)
+    x, y = (random.normal(size=shape).astype(np.float32) for shape in ((7, n), (7, 5)))
+    x[0, 0], x[3, -1] = np.nan, -0.0
+    found = np.asarray(ingot.compile(module)(x, y))
+    np.testing.assert_array_equal(found, np.asarray(evaluate(module, [x, y])))
+
+
+@pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_every_comparison(direction: str, sign: str) -> None:
+    value = "n" if sign else "i"
+    limits = (-3, 0, 1, 50, 99, 100)
+    lines = [
+        f"""
+  c{k} = s64[] constant({-limit if sign else limit})
+  b{k} = s64[100] broadcast(c{k}), dimensions={{}}
+  m{k} = pred[100] compare({value}, b{k}), direction={direction}
+  r{k} = f32[100] select(m{k}, x, z)"""
+        for k, limit in enumerate(limits)
+    ]
+    results = ", ".join(f"r{k}" for k in range(len(limits)))
+    shape = ", ".join(["f32[100]"] * len(limits))
+    module = parse_hlo(f"""HloModule compared
+
+ENTRY main {{
+  x = f32[100] parameter(0)
+  i = s64[100] iota(), iota_dimension=0
+  n = s64[100] negate(i)
+  z = f32[100] negate(x){"".join(lines)}
+  ROOT r = ({shape}) tuple({results})
+}}
+""")
+    x = np.arange(1, 101, dtype=np.float32)
+    for found, expected in zip(ingot.compile(module)(x), evaluate(module, [x]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_ranges_cover_the_axis() -> None:
+    expected: list[Range] = [(0, 2), (3, 9)]
+    assert Cut(Axis("@0", 10), (3,)).ranges() == expected
