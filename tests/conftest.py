@@ -6,6 +6,8 @@ read it at import.
 
 import os
 import shutil
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,8 +28,33 @@ settings.register_profile(
 settings.load_profile("ingot")
 
 
+FAST_SHARE = {
+    "cpu/test_element_types.py": 4,
+    "cpu/test_random_modules.py": 4,
+    "evaluator/test_random_modules.py": 4,
+    "llvm/test_math.py": 4,
+    "ops/test_ops.py": 3,
+    "passes/buffers/test_assignment.py": 4,
+    "passes/expand/test_complex_expander.py": 8,
+    "passes/expand/test_linalg.py": 4,
+    "passes/test_algsimp_rules.py": 4,
+    "passes/test_meaning.py": 4,
+    "runtime/foreign/test_lapack.py": 16,
+    "runtime/foreign/test_other_targets.py": 4,
+}
+"""Files with many cases of one kind: one test in so many belongs to the fast suite."""
+
+_HERE = Path(__file__).resolve().parent
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked `gpu` on a machine without an NVIDIA driver."""
+    """Leave a share of large tables to the slow suite; skip `gpu` without an NVIDIA driver."""
+    seen: Counter[Path] = Counter()
+    for item in items:
+        share = FAST_SHARE.get(item.path.relative_to(_HERE).as_posix(), 1)
+        if item.get_closest_marker("slow") is None and seen[item.path] % share:
+            item.add_marker(pytest.mark.slow)
+        seen[item.path] += 1
     if shutil.which("nvidia-smi") is not None:
         return
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU")

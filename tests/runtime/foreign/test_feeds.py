@@ -11,6 +11,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.evaluator.devices import Device, on_device
+from ingot.runtime.foreign import feeds
 from ingot.runtime.foreign.feeds import transfer_from_outfeed, transfer_to_infeed
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import FEED_TIMEOUT, override
@@ -43,6 +44,13 @@ ENTRY main { z = s32[] constant(0) f = f32[] constant(0) t = token[] after-all()
   s = (s32[], f32[], token[]) tuple(z, f, t)
   l = (s32[], f32[], token[]) while(s), condition=test, body=body
   ROOT r = f32[] get-tuple-element(l), index=1 }"""
+
+
+@pytest.fixture(autouse=True)
+def _empty_queues() -> None:
+    """Forget what other tests of this process have left: the queues belong to the process."""
+    feeds._infeeds.clear()
+    feeds._outfeeds.clear()
 
 
 def test_what_goes_in_comes_out() -> None:
