@@ -34,6 +34,9 @@ GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
 MAX_SPLITS = 256
+LEAST_STAGED, MOST_STAGED = 8, 32
+"""Updates that are computed together: so many that vectors gain, few enough for the stack."""
+
 LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 """Combiners with an identity: lanes may start from it and be folded at the end."""
 
@@ -77,6 +80,8 @@ class LoopSchedule:
         tile: the grid axis that makes square tiles with the vector axis (`kernel.tiles`), or None;
             it is cut into blocks as the vector axis is.
         cuts: axes in pieces where masks are known (`kernel.pieces`), the vector axis last.
+        staged: updates whose places and values are computed together before they are made one
+            after the other; 0: each is computed when it is made.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
     """
@@ -91,14 +96,17 @@ class LoopSchedule:
     tile: Axis | None = None
     waits: bool = False
     cuts: tuple[Cut, ...] = ()
+    staged: int = 0
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     """Return the schedule of a kernel for a target's vectors."""
     axis = None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
+    staged = 0
     if axis is not None:
         lanes = _lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
         if _lanes_may_meet(kernel, axis):
+            staged = _staged_lanes(kernel, lanes)
             lanes = 1
         per_pass = (lanes,) * len(kernel.passes)
     else:
@@ -128,7 +136,9 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     waits = tile is None and _waits_for_memory(kernel, axis)
     cuts = cut_axes(kernel, axis) if axis is not None and tile is None and lanes > 1 else ()
-    return LoopSchedule(axis, per_pass, block, units, grain, chunks, split, tile, waits, cuts)
+    return LoopSchedule(
+        axis, per_pass, block, units, grain, chunks, split, tile, waits, cuts, staged
+    )
 
 
 def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:
@@ -159,6 +169,19 @@ def _lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
         for item in kernel.passes
         for store in item.stores
     )
+
+
+def _staged_lanes(kernel: LoopKernel, lanes: int) -> int:
+    """Return how many updates may be computed before they are made: they read no result."""
+    results = {number for number, buffer in enumerate(kernel.buffers) if buffer.is_output}
+    stores = [store for item in kernel.passes for store in item.stores]
+    reads_back = any(
+        node.op == "load" and node.payload.buffer in results for node in walk(kernel.exprs)
+    )
+    is_simple = len(kernel.passes) == len(stores) == 1 and not kernel.passes[0].axes
+    if not is_simple or reads_back or stores[0].combiner is None or lanes < LEAST_STAGED:
+        return 0
+    return min(lanes, MOST_STAGED)
 
 
 def _block_work(axis: Axis, block: int) -> int:

@@ -1,7 +1,7 @@
 """Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
 
-The body is `loop_body`'s, in square tiles `tile`'s, in pieces `pieces`'; reductions in parts are
-`split`'s. How kernels are called is in `kernel_abi`.
+The body is `loop_body`'s, in square tiles `tile`'s, in pieces `pieces`', of updates in
+order `staged`'s; reductions in parts are `split`'s. How kernels are called is in `kernel_abi`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.pieces import PieceEmitter
 from ingot.cpu.emit.split import emit_split_kernel
+from ingot.cpu.emit.staged import StagedEmitter
 from ingot.cpu.emit.tile import TiledLoopEmitter
 from ingot.cpu.emit.types import memory_type
 from ingot.kernel.ir import LoopKernel
@@ -32,6 +33,7 @@ def emit_loop_kernel(
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
     chosen = PieceEmitter if schedule.cuts else chosen
+    chosen = StagedEmitter if schedule.staged else chosen
     body = chosen(f, emitter, kernel, schedule)
     grain, units = emitter.index(schedule.grain), emitter.index(schedule.units)
     first = f.imul(chunk, grain)
