@@ -29,6 +29,23 @@ Reader = Callable[[Value, "Value | None"], Value]
 
 
 @dataclass(frozen=True, slots=True)
+class _Columns:
+    """Rows that are packed side by side.
+
+    Attributes:
+        buffer: where the first one's first element goes.
+        rows: the run of rows along the innermost axis of m.
+        step: lanes from k to k.
+        mask: lanes of the rows; None: all.
+    """
+
+    buffer: Value
+    rows: Span
+    step: int
+    mask: Value | None
+
+
+@dataclass(frozen=True, slots=True)
 class PatchPacker:
     """Packs blocks of one lhs.
 
@@ -87,50 +104,59 @@ class PatchPacker:
         f.loop(0, m.count, 1, [], row)
 
     def _columns(self, buffer: Value, m: Span, k: Span, step: int) -> None:
-        packer = self.packer
-        f, emitter = packer.f, packer.emitter
-        inner_m, inner_k = self.patches.m[-1], self.patches.k[-1] if self.patches.k else None
+        f = self.packer.f
+        inner = self.patches.m[-1]
 
-        def rows(i: IndexValue, first_m: IndexValue, run_m: IndexValue) -> None:
-            mask = lane_mask(f, run_m, step)
-            part = Span(inner_m.name, first_m, run_m)
+        def rows(i: IndexValue, first: IndexValue, run: IndexValue) -> None:
+            columns = _Columns(
+                f.gep(buffer, i, self.packer.cell),
+                Span(inner.name, first, run),
+                step,
+                lane_mask(f, run, step),
+            )
 
             def segment(position: IndexValue, first: IndexValue, run: IndexValue) -> None:
-                def store(read: Callable[[Value], Value], j: Value) -> None:
-                    line = f.imul(f.iadd(position, j), step)
-                    target = f.gep(buffer, f.iadd(line, i), packer.cell)
-                    if mask is None:
-                        f.store(read(j), target, packer.cell.alignment)
-                    else:
-                        f.masked_store(read(j), target, mask, packer.cell.alignment)
-
-                def whole(blocks: tuple[Span, ...]) -> Callable[[Expr], None]:
-                    def copy(operand: Expr) -> None:
-                        read = self._column_reader(operand, blocks, step, mask)
-                        f.loop(0, run, 1, [], lambda j, _: store(read, j))
-
-                    return copy
-
-                if inner_k is None:
-                    self._inside_or_not((part,), whole((part,)))
-                    return
-
-                def one_by_one() -> None:
-                    def element(j: Value, _: list[Value]) -> None:
-                        def copy(operand: Expr) -> None:
-                            store(self._column_reader(operand, (part,), step, mask), j)
-
-                        emitter.names[inner_k.name] = f.iadd(first, j)
-                        self._inside_or_not((part,), copy)
-
-                    f.loop(0, run, 1, [], element)
-
-                blocks = (part, Span(inner_k.name, first, run))
-                self._inside_or_not(blocks, whole(blocks), one_by_one)
+                self._column_segment(columns, position, first, run)
 
             self._segments(self.patches.k, k, segment, self.is_aligned)
 
         self._segments(self.patches.m, m, rows, False)
+
+    def _column_segment(
+        self, columns: _Columns, position: IndexValue, first: IndexValue, run: IndexValue
+    ) -> None:
+        """Pack a segment of k; where it meets padding, its elements are looked at one by one."""
+        packer, part = self.packer, columns.rows
+        f = packer.f
+        inner = self.patches.k[-1] if self.patches.k else None
+
+        def store(value: Value, j: Value) -> None:
+            line = f.imul(f.iadd(position, j), columns.step)
+            target = f.gep(columns.buffer, line, packer.cell)
+            if columns.mask is None:
+                f.store(value, target, packer.cell.alignment)
+            else:
+                f.masked_store(value, target, columns.mask, packer.cell.alignment)
+
+        blocks = (part,) if inner is None else (part, Span(inner.name, first, run))
+
+        def whole(operand: Expr) -> None:
+            read = self._column_reader(operand, blocks, columns)
+            f.loop(0, run, 1, [], lambda j, _: store(read(j), j))
+
+        def element(j: Value, _: list[Value]) -> None:
+            if inner is not None:
+                packer.emitter.names[inner.name] = f.iadd(first, j)
+
+            def copy(operand: Expr) -> None:
+                store(self._column_reader(operand, (part,), columns)(j), j)
+
+            self._inside_or_not((part,), copy)
+
+        def one_by_one() -> None:
+            f.loop(0, run, 1, [], element)
+
+        self._inside_or_not(blocks, whole, one_by_one)
 
     # ---- reading the operand
 
@@ -184,10 +210,10 @@ class PatchPacker:
         return lambda offset, mask: self._loaded(start, offset, lanes, mask)
 
     def _column_reader(
-        self, operand: Expr, blocks: tuple[Span, ...], lanes: int, mask: Value | None
+        self, operand: Expr, blocks: tuple[Span, ...], columns: _Columns
     ) -> Callable[[Value], Value]:
         """Return how vectors along the first block are read at an offset along the second."""
-        packer = self.packer
+        packer, lanes, mask = self.packer, columns.step, columns.mask
         part, *others = blocks
         start = self._start(operand, blocks)
         is_dense = start is not None and stride(operand.payload.index, part.axis) == 1
