@@ -87,11 +87,13 @@ class Target:
         evaluate: `(call, *arrays) -> tuple of arrays`, one per result leaf that is no token; the
             arrays have the dimensions of the call site's shapes.
         link: `(call) -> LinkedCall`; raises `UnsupportedError` for calls that it cannot serve.
+        calls_host: whether its code is the user's Python, which may run programs itself.
     """
 
     name: str
     evaluate: Callable[..., tuple[Any, ...]] | None = None
     link: Callable[[CallSite], LinkedCall] | None = None
+    calls_host: bool = False
 
 
 _targets: dict[str, Target] = {}

@@ -32,6 +32,8 @@ from ingot.client.pjrt.records import (
 )
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
+from ingot.hlo import custom_calls
+from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.module import Module
 from ingot.passes.spmd.manual import Partitioned
 from ingot.runtime.native import native_runtime
@@ -40,6 +42,8 @@ from ingot.support.diagnostics import UnsupportedError
 _INLINE_WORK = 1 << 17
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
 the call: waking a worker takes about as long."""
+_CALL_WORK = 32
+"""What a custom call is taken to do with each byte: decompositions of matrices are slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +149,14 @@ class LoadedExecutable(Handle):
     def _mode(self) -> int:
         if self.source.options.count > 1:
             return MANY
-        if self.executable.artifact.calls:
+        calls = self.executable.artifact.calls
+        if any(_calls_host(call.target) for call in calls):
             # A callback may run programs of its own, for which this device's queue must be free.
             return PATIENT
         cost = self.cost_properties()
-        work = cost["flops"] / 8 + cost["bytes accessed"]
+        work = (
+            cost["flops"] / 8 + cost["bytes accessed"] + _CALL_WORK * sum(map(_call_bytes, calls))
+        )
         return QUEUED if work > _INLINE_WORK or self.executable.has_loop else INLINE
 
     def _sizes(self, info: ProgramInfo) -> int:
@@ -235,6 +242,17 @@ def _dims(row: ParamInfo | OutputInfo) -> list[int]:
 
 def _bytes(row: ParamInfo | OutputInfo) -> int:
     return math.prod(_dims(row)) * element_bytes(row.dtype)
+
+
+def _calls_host(target: str) -> bool:
+    found = custom_calls.find(target)
+    return found is None or found.calls_host
+
+
+def _call_bytes(call: CallSite) -> int:
+    """Return the bytes of a call's operands and results."""
+    shapes = [shape for shape in (*call.operands, *call.results) if shape.is_array]
+    return sum(math.prod(map(_static, shape.dims)) * shape.dtype.bytes for shape in shapes)
 
 
 def _static(size: object) -> int:

@@ -15,6 +15,7 @@ from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.records import EVENT, QUEUED
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
+from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
 from ingot.runtime.records import PROGRAM, RUNTIME
 
 
@@ -35,6 +36,13 @@ class _Part:
 
 def _copy(structure: Any, address: int) -> Any:
     return structure.from_buffer_copy(ctypes.string_at(address, ctypes.sizeof(structure)))
+
+
+def give_up(program: int) -> None:
+    """Let the devices that wait for a failed part fail too; `program` is that part's record."""
+    rendezvous = RUNTIME.read(PROGRAM.read(program, "runtime"), "rendezvous")
+    if rendezvous:
+        RENDEZVOUS.write(rendezvous, "failed", 1)
 
 
 class Execution:

@@ -20,10 +20,11 @@ MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """How a client calls itself, and how many devices it has."""
+    """How a client calls itself, how many devices it has, and whether long programs are queued."""
 
     version: str
     num_devices: int = 1
+    asynchronous: bool = True
 
 
 class Memory(Handle):

@@ -63,7 +63,7 @@ class ClientSlots:
         count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
         if not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
             raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
-        return Platform(self.version, count)
+        return Platform(self.version, count, bool(options.get("asynchronous", True)))
 
     def nothing(self, args: Any) -> None:
         """Slots with nothing to do: clients and topologies live as long as the process."""

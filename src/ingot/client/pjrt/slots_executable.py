@@ -12,7 +12,7 @@ from ingot.client.pjrt.compile_options import CompileOptions, read_compile_optio
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable, Source
 from ingot.client.pjrt.handles import lookup, read_bytes, read_text
-from ingot.client.pjrt.many import ManyDevices
+from ingot.client.pjrt.many import ManyDevices, give_up
 from ingot.client.pjrt.native import Native, on_big_stack
 from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
@@ -71,6 +71,7 @@ class ExecutableSlots:
         """Return the error of an execution that ended with a status."""
         row: Any = FAILURE.structure.from_address(address)
         try:
+            give_up(row.program)
             info = lookup(row.executable, LoadedExecutable).executable.artifact.info
             return self.errors.make(status_error(info, row.status, ()))
         except BaseException as problem:

@@ -41,7 +41,8 @@ _numbers = itertools.count()
 def install_callbacks() -> None:
     """Let JAX's compilations for Ingot hand over their callbacks."""
     for name in TARGETS:
-        register(Target(name, evaluate=evaluator_of(link_callback), link=link_callback))
+        evaluate = evaluator_of(link_callback)
+        register(Target(name, evaluate=evaluate, link=link_callback, calls_host=True))
     from jax._src import compiler
 
     module: Any = compiler

@@ -44,11 +44,15 @@ def is_wanted() -> bool:
     return NAME in _platforms()
 
 
-def device_options() -> dict[str, int]:
-    """Return the options of the client: how many devices, as for JAX's own CPU."""
-    wanted = int(_bridge().num_cpu_devices.value)
+def device_options() -> dict[str, int | bool]:
+    """Return the options of the client, which are those of JAX's own CPU."""
+    bridge = _bridge()
+    wanted = int(bridge.num_cpu_devices.value)
     default = xla_flags.current().force_host_platform_device_count
-    return {"num_devices": wanted if wanted >= 0 else default}
+    return {
+        "num_devices": wanted if wanted >= 0 else default,
+        "asynchronous": bool(bridge._CPU_ENABLE_ASYNC_DISPATCH.value),
+    }
 
 
 def register() -> None:

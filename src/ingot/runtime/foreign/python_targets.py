@@ -31,7 +31,8 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
 def python_target(name: str, function: Callable[..., Any]) -> Target:
     """Return the target of a Python function."""
-    return Target(name, partial(_evaluate, function), partial(_link, function))
+    evaluate, link = partial(_evaluate, function), partial(_link, function)
+    return Target(name, evaluate, link, calls_host=True)
 
 
 def _keywords(call: CallSite) -> dict[str, Any]:
