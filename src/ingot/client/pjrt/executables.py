@@ -154,10 +154,10 @@ class LoadedExecutable(Handle):
             # A callback may run programs of its own, for which this device's queue must be free.
             return PATIENT
         cost = self.cost_properties()
-        work = (
-            cost["flops"] / 8 + cost["bytes accessed"] + _CALL_WORK * sum(map(_call_bytes, calls))
-        )
-        return QUEUED if work > _INLINE_WORK or self.executable.has_loop else INLINE
+        work = cost["flops"] / 8 + cost["bytes accessed"]
+        work += _CALL_WORK * sum(map(_call_bytes, calls))
+        is_long = work > _INLINE_WORK or self.executable.has_loop
+        return QUEUED if is_long and self.client.platform.asynchronous else INLINE
 
     def _sizes(self, info: ProgramInfo) -> int:
         """Compute the sizes of the program, which has no symbolic ones; return their address."""
