@@ -214,21 +214,29 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
         return None
     if _has_short_rows(kernel, inner):
         return kernel.grid[-1]
+    needs_order = any(not _folds_lanes(item) for item in inner)
     axis, count = along_grid.most_common(1)[0]
     small = isinstance(axis.extent, int) and axis.extent < 8
-    needs_order = any(not _folds_lanes(item) for item in inner)
     if count > along_pass or (needs_order and not small and count == along_pass):
         return axis
-    return None
+    is_running = any(item.is_running for item in inner)
+    # Steps that wait for one another: rows side by side wait together, though their loads gather.
+    return kernel.grid[-1] if needs_order and not is_running and _has_many_rows(kernel) else None
+
+
+def _has_many_rows(kernel: LoopKernel) -> bool:
+    """Whether rows fill lanes; where their number is not known it is taken for granted."""
+    last = kernel.grid[-1].extent
+    return not isinstance(last, int) or last >= MANY_ROWS
 
 
 def _has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
     """Whether rows would leave lanes empty, and there are rows enough to fill them instead."""
-    last = kernel.grid[-1].extent
-    rows_fill = not isinstance(last, int) or last >= MANY_ROWS
     lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
     short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
-    return rows_fill and short and any(_is_expensive(node) for node in walk(kernel.exprs))
+    return (
+        _has_many_rows(kernel) and short and any(_is_expensive(node) for node in walk(kernel.exprs))
+    )
 
 
 def _best_store_axis(kernel: LoopKernel) -> Axis:
