@@ -102,3 +102,27 @@ def case_elementwise_on_shards():
 def case_memory_of_shards():
     x = jax.device_put(X, NamedSharding(GRID, P("j", "i")))
     return np.asarray(x), jax.device_put(x, jax.devices()[0])
+
+
+def case_failure_on_one_device():
+    def fail(x):
+        if x[0, 0] == 16:
+            raise ValueError("the third device's own words")
+        return x
+
+    shape = jax.ShapeDtypeStruct((2, 4), np.float32)
+    f = jax.shard_map(
+        lambda x: jax.pure_callback(fail, shape, x), mesh=MESH, in_specs=P("i"), out_specs=P("i")
+    )
+    try:
+        jax.jit(f)(X).block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        return "the third device's own words" in str(error)
+    return False
+
+
+def case_long_programs_on_all_devices():
+    f = jax.jit(lambda x: jax.lax.fori_loop(0, 20_000, lambda i, c: c * 0.99 + 0.01, x))
+    results = [f(jax.device_put(X * k, device)) for k, device in enumerate(jax.devices())]
+    first = jax.devices()[0]
+    return sum(jax.device_put(result, first) for result in results)
