@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.fft.stages import emit_fft_kernel
-from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
-from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.sort import emit_sort_kernel
 from ingot.cpu.emit.topk import emit_topk_kernel
 from ingot.cpu.inlining import is_small
@@ -205,7 +204,7 @@ class KernelSet:
         )
         return CompiledKernel(name, kernel, emitted, None, (driver, *self._shared(needed)))
 
-    def _shared(self, needed: Iterable[MicroKernel]) -> tuple[Shared, ...]:
+    def _shared(self, needed: Iterable[SharedCode]) -> tuple[Shared, ...]:
         return tuple(shared_micro_kernel(self.target, item) for item in dict.fromkeys(needed))
 
     def emit(self) -> None:

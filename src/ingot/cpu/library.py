@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
-from ingot.cpu.emit.microkernel import MicroKernel
+from ingot.cpu.emit.microkernel import MicroKernel, shared
+from ingot.cpu.emit.packing import cell_type
 from ingot.cpu.emit.product import emit_product_driver, micro_kernel
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -26,7 +27,7 @@ from ingot.kernel.collapse import collapse
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.plain_reduction import PlainReduction, plain_reduction
-from ingot.kernel.product import Form, Placement, Product, heights_of
+from ingot.kernel.product import VECTORS, Form, Placement, Product, heights_of
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_object, link_object
@@ -61,7 +62,7 @@ def shared_addresses(parts: Iterable[Shared]) -> dict[str, int]:
     return found
 
 
-def shared_micro_kernel(target: TargetSpec, kernel: MicroKernel) -> Shared:
+def shared_micro_kernel(target: TargetSpec, kernel: SharedCode) -> Shared:
     """Return a micro-kernel's code."""
     return _shared(target, kernel.name, lambda module: kernel.define(module, linkage=""))
 
@@ -106,6 +107,10 @@ def load_library(target: TargetSpec) -> None:
     for is_dense, rows, masked in product(DENSE, heights_of(vectors), (False, True)):
         form = Form(F32, lanes, "direct", is_dense)
         shared_micro_kernel(target, micro_kernel(form, rows, masked=masked))
+    cell = cell_type(F32)
+    for rows, masked in product(heights_of(vectors), (False, True)):
+        across = shared(cell, lanes, rows, VECTORS, masked=masked, a_step=None, a_row=1)
+        shared_micro_kernel(target, across)
     for opcode, columns, dims in product(("add", "maximum"), COLUMNS, ((0,), (1,), (0, 1))):
         fused = _reduction(opcode, columns, dims)
         plain = plain_reduction(collapse(build_loop_kernel(fused)), vectors)

@@ -30,6 +30,7 @@ class DotProducts:
         fma: whether float products are fused with the addition.
         is_even: whether the depth is known to be a multiple of the lanes.
         a_row, b_row, c_row: steps from row to row.
+        is_shared: whether its code lies in the library, not in the module that calls it.
     """
 
     element: Type
@@ -41,13 +42,15 @@ class DotProducts:
     a_row: int | None
     b_row: int | None
     c_row: int | None
+    is_shared: bool = False
 
     @property
     def name(self) -> str:
         """A name that says all of it: equal names, equal code."""
         strides = "_".join("x" if s is None else str(s) for s in self._strides())
         kind = f"{self.element.suffix}{'f' * self.fma}{'e' * self.is_even}"
-        return f"dots_{kind}_{self.rows}x{self.columns}x{self.lanes}_{strides}"
+        place = "shared_dots" if self.is_shared else "dots"
+        return f"{place}_{kind}_{self.rows}x{self.columns}x{self.lanes}_{strides}"
 
     def _strides(self) -> tuple[int | None, ...]:
         return (self.a_row, self.b_row, self.c_row)
@@ -65,16 +68,26 @@ class DotProducts:
             for given, known in zip(strides, self._strides(), strict=True)
             if known is None
         ]
-        reference = f.owner.helper(self.name, self._define)
-        f.call(reference, [*pointers, f.as_value(depth), *passed])
+        f.call(self._reference(f.owner), [*pointers, f.as_value(depth), *passed])
 
-    def _define(self, module: ModuleBuilder) -> FunctionRef:
+    def _reference(self, module: ModuleBuilder) -> FunctionRef:
+        if self.is_shared:
+            return module.declare(self.name, lt.VOID, [type_ for _, type_ in self.params])
+        return module.helper(self.name, self.define)
+
+    @property
+    def params(self) -> list[tuple[str, Type]]:
+        """The function's parameters: pointers, the depth, then the strides that are not known."""
         unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
-        params += [("depth", lt.I64), *((name, lt.I64) for name in unknown)]
+        return [*params, ("depth", lt.I64), *((name, lt.I64) for name in unknown)]
+
+    def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
+        """Define the function in a module."""
         f = module.function(
-            self.name, lt.VOID, params, linkage="internal", attrs="nounwind noinline"
+            self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind noinline"
         )
+        unknown = [name for name, _ in self.params[4:]]
         given = dict(zip(unknown, f.params[4:], strict=True))
         known = dict(zip(STRIDES, self._strides(), strict=True))
         self._emit(f, {n: given[n] if step is None else step for n, step in known.items()})
@@ -122,3 +135,19 @@ class DotProducts:
         if self.element.is_float and self.fma:
             return f.fma(a, b, total)
         return f.add(f.mul(a, b), total)
+
+
+def shared_dots(element: Type, lanes: int, rows: int, columns: int) -> DotProducts:
+    """Return dot products that fit every depth and all steps."""
+    return DotProducts(
+        element=element,
+        lanes=lanes,
+        rows=rows,
+        columns=columns,
+        fma=True,
+        is_even=False,
+        a_row=None,
+        b_row=None,
+        c_row=None,
+        is_shared=True,
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.cpu.emit.dot_products import DotProducts
 from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -21,6 +22,9 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
 
 SLOT_BYTES = 8
+
+SharedCode = MicroKernel | DotProducts
+"""The innermost part of a product, as the library has it."""
 
 Numbers = np.ndarray[Any, Any]
 """An array of numbers in memory."""
@@ -63,7 +67,7 @@ class EmittedKernel:
     buffers: int
     symbols: tuple[Slot, ...]
     scratch_bytes: int | Dim = 0
-    micro_kernels: tuple[MicroKernel, ...] = ()
+    micro_kernels: tuple[SharedCode, ...] = ()
     order: tuple[int, ...] = ()
     tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
 

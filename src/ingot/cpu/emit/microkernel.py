@@ -111,9 +111,16 @@ class MicroKernel:
 
 
 def shared(
-    element: Type, lanes: int, rows: int, vectors: int, *, masked: bool, a_step: int | None
+    element: Type,
+    lanes: int,
+    rows: int,
+    vectors: int,
+    *,
+    masked: bool,
+    a_step: int | None,
+    a_row: int | None = None,
 ) -> MicroKernel:
-    """Return a micro-kernel that fits every product with this `a_step`; see `MicroKernel`."""
+    """Return a micro-kernel that fits every product with these steps of A; see `MicroKernel`."""
     return MicroKernel(
         element=element,
         lanes=lanes,
@@ -121,7 +128,7 @@ def shared(
         vectors=vectors,
         fma=True,
         logical=False,
-        a_row=None,
+        a_row=a_row,
         a_step=a_step,
         b_step=None,
         c_row=None,

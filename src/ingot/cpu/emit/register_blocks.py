@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.dot_products import DotProducts
+from ingot.cpu.emit.dot_products import DotProducts, shared_dots
+from ingot.cpu.emit.kernel_abi import SharedCode
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
 from ingot.cpu.emit.values import IndexValue
@@ -56,7 +57,7 @@ class RegisterBlocks:
         self.schedule = schedule
         self.target = target
         self.cell = cell_type(kernel.accumulate)
-        self.shared: dict[str, MicroKernel] = {}
+        self.shared: dict[str, SharedCode] = {}
         vectors = Vectors(target.vector_bits, target.num_vector_registers)
         whole = vectors.lanes(cell_bits(kernel.accumulate), 1)
         has_library = kernel.accumulate in ELEMENTS and target.has_fma
@@ -78,6 +79,10 @@ class RegisterBlocks:
         """Return the dot products of so many rows and columns."""
         lhs, rhs, result = matrices
         depth = self.kernel.k.extent
+        if self.schedule.rhs == "packed dots" and self.cell.is_float and self.target.has_fma:
+            found = shared_dots(self.cell, self.schedule.lanes, rows, columns)
+            self.shared[found.name] = found
+            return found
         return DotProducts(
             element=self.cell,
             lanes=self.schedule.lanes,
@@ -102,9 +107,13 @@ class RegisterBlocks:
             vectors, whole = -(-width // lanes), width // lanes
         mask_loads = whole < vectors and self.schedule.rhs == "direct"
         mask_stores = whole < vectors and self.schedule.store_direct
-        if rows in self._heights and vectors == VECTORS and lhs.column_step == 1:
+        is_across = self.kernel.patches is not None and lhs.row_step == 1
+        if rows in self._heights and vectors == VECTORS and (lhs.column_step == 1 or is_across):
+            a_row, a_step = (1, None) if is_across else (None, 1)
             masked = mask_loads or mask_stores
-            found = shared(self.cell, lanes, rows, vectors, masked=masked, a_step=1)
+            found = shared(
+                self.cell, lanes, rows, vectors, masked=masked, a_step=a_step, a_row=a_row
+            )
             self.shared[found.name] = found
             return found
         return MicroKernel(
