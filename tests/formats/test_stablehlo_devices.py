@@ -112,3 +112,15 @@ def test_a_sharding_constraint(devices: int) -> None:
         f'sdy.mesh @mesh = <["x"={devices}]>',
     )
     assert (module.entry.root.opcode == "parameter") == (devices == 1)
+
+
+def test_a_result_does_not_change_the_sharding_of_what_it_returns() -> None:
+    module = function(
+        """(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+           -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>})""",
+        "return %x : tensor<8xf32>",
+        'sdy.mesh @mesh = <["x"=2]>',
+    )
+    assert module.entry.parameters[0].extra["sharding"] == "{devices=[2]<=[2]}"
+    assert module.entry.root.opcode == "copy"
+    assert module.entry.root.extra["sharding"] == "{replicated}"

@@ -102,12 +102,17 @@ def _sharding(conversion: Conversion, given: Any) -> str:
 def _read_results(conversion: Conversion, entry: Any) -> None:
     """Keep the shardings of results on the root, as XLA does.
 
-    A result without one is `{unknown}`, where others have one: who compiles may choose.
+    A result without one is `{unknown}`, where others have one: who compiles may choose. A root that
+    has a sharding already, as a parameter or a constraint may, keeps it: the result is a copy.
     """
     shardings = [_sharding(conversion, given) for given in _dictionaries(entry, "res_attrs")]
     if not any(shardings):
         return
-    root = conversion.module.entry.root
+    entry_computation = conversion.module.entry
+    root = entry_computation.root
+    if "sharding" in root.extra:
+        root = entry_computation.add("copy", [root], shape=root.shape, metadata=root.metadata)
+        entry_computation.set_root(root)
     if not root.shape.is_tuple:
         root.extra["sharding"] = shardings[0]
     else:
