@@ -7,6 +7,7 @@ import pytest
 from tests.formats.mlir_text import function, only
 
 from ingot.evaluator import evaluate
+from ingot.hlo.custom_calls import call_site
 
 
 def test_collectives() -> None:
@@ -124,3 +125,13 @@ def test_a_result_does_not_change_the_sharding_of_what_it_returns() -> None:
     assert module.entry.parameters[0].extra["sharding"] == "{devices=[2]<=[2]}"
     assert module.entry.root.opcode == "copy"
     assert module.entry.root.extra["sharding"] == "{replicated}"
+
+
+def test_a_config_may_be_any_bytes() -> None:
+    module = function(
+        "(%x: tensor<8xf32>) -> tensor<8xf32>",
+        r"""%r = stablehlo.custom_call @f(%x) {backend_config = "a\FFb"}
+             : (tensor<8xf32>) -> tensor<8xf32>
+            return %r : tensor<8xf32>""",
+    )
+    assert call_site(module.entry.root).config.encode("utf-8", "surrogateescape") == b"a\xffb"

@@ -61,7 +61,9 @@ def _config(given: Any) -> str:
     for name in _CONFIG:
         if name in given:
             found = given[name]
-            return str(found.value) if hasattr(found, "value") else str(found)
+            if hasattr(found, "value_bytes"):  # any bytes: JAX puts addresses in some
+                return found.value_bytes.decode("utf-8", "surrogateescape")
+            return str(found)
     return ""
 
 
