@@ -195,3 +195,38 @@ def test_special_values_on_real_xla(opcode: str) -> None:
     agreed = _agrees(want, xla)
     assert agreed.mean() > 0.75
     assert _agrees(got, want)[agreed].all()
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result", "numbers"),
+    [
+        ("40,50", "50,60", "40,60", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+        ("50,40", "30,50", "40,30", "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
+        (
+            "3,40,20",
+            "3,20,40",
+            "3,40,40",
+            "lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+            "rhs_batch_dims={0}, rhs_contracting_dims={1}",
+        ),
+        ("8,5,60,6", "6,70,8", "5,60,70", "lhs_contracting_dims={0,3}, rhs_contracting_dims={2,0}"),
+        ("200,200", "200", "200", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+    ],
+)
+def test_large_products_are_one_real_product(left, right, result, numbers):
+    module = ingot.parse_hlo(f"""HloModule m
+    ENTRY e {{
+      a = c64[{left}] parameter(0)
+      b = c64[{right}] parameter(1)
+      ROOT c = c64[{result}] dot(a, b), {numbers}
+    }}""")
+    random = np.random.default_rng(0)
+    sizes = [tuple(map(int, dims.split(","))) for dims in (left, right)]
+    a, b = (
+        (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(np.complex64)
+        for size in sizes
+    )
+    program = ingot.compile(module)
+    np.testing.assert_allclose(program(a, b), evaluate(module, [a, b]), rtol=1e-4, atol=1e-4)
+    if result != "200":
+        assert program.as_text("hlo").count(" dot(") == 1
