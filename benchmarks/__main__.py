@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.compare import Plan, Row, measure, workers
 from benchmarks.engines import ENGINES
+from benchmarks.op_programs import OPS
 from benchmarks.plot import svg
-from benchmarks.programs import PROGRAMS, Program
+from benchmarks.programs import OP_ENGINES, PROGRAMS, Program
 from benchmarks.report import PAIRS, as_text, factor, machine, markdown, sections
 from benchmarks.worker import Worker
 
@@ -31,7 +33,7 @@ def arguments() -> argparse.Namespace:
 
 def chosen(options: argparse.Namespace) -> list[Program]:
     """Return the programs to run."""
-    programs = [p for p in PROGRAMS if p.quick or not options.quick or options.names]
+    programs = [p for p in PROGRAMS + OPS if p.quick or not options.quick or options.names]
     if options.names:
         programs = [p for p in programs if any(name in p.name for name in options.names)]
     return programs
@@ -57,7 +59,9 @@ def main() -> int:
         print(f"\n{title}\n{as_text(table)}")
     if not (options.quick or options.names or options.no_write or failed):
         (HERE / "RESULTS.md").write_text(markdown(rows, threads, facts), encoding="utf-8")
-        (HERE / "results.svg").write_text(svg(rows, threads), encoding="utf-8")
+        (HERE / "results.svg").write_text(
+            svg([row for row in rows if not row.program.section], threads), encoding="utf-8"
+        )
         print(f"\nwritten: {HERE / 'RESULTS.md'}")
     return 1 if failed else 0
 
@@ -71,6 +75,9 @@ def summary(row: Row, threads: list[int]) -> str:
 
 
 def _attempt(program: Program, crew: list[Worker], plan: Plan) -> Row | None:
+    if program.section:
+        crew = [worker for worker in crew if worker.engine in OP_ENGINES]
+        plan = replace(plan, compilations=1)
     try:
         return measure(program, crew, plan)
     except (RuntimeError, ArithmeticError) as error:

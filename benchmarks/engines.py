@@ -95,10 +95,10 @@ class JaxEngine:
         """Compile something, so that no program pays for starting XLA."""
         import jax
 
-        from benchmarks.jax_programs import FUNCTIONS
+        from benchmarks import jax_ops, jax_programs
 
         self._jax = jax
-        self._functions = FUNCTIONS
+        self._functions = jax_programs.FUNCTIONS | jax_ops.FUNCTIONS
         jax.block_until_ready(jax.jit(lambda x: x + x)(np.zeros(8, np.float32)))
 
     def load(self, program: Program, hlo: str) -> str:

@@ -40,6 +40,10 @@ def labels(generator: np.random.Generator, shape: Shape) -> np.ndarray:
     return generator.integers(0, 10, shape, dtype=np.int32)
 
 
+OP_ENGINES = ("Ingot", "XLA")
+"""The engines that run what stands in a section of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """One row of the table.
@@ -52,6 +56,7 @@ class Program:
         bytes: bytes that must be moved, likewise.
         tolerance: largest error allowed, relative to the largest element of a result.
         quick: whether `--quick` runs it.
+        section: title of its tables where it stands apart; only `OP_ENGINES` run it then.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Program:
     bytes: float = 0
     tolerance: float = 2e-5
     quick: bool = False
+    section: str = ""
 
     @property
     def function(self) -> str:

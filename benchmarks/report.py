@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -42,9 +42,10 @@ def rate(row: Row, seconds: float) -> str:
 
 def run_table(rows: list[Row], threads: int) -> list[list[str]]:
     """Return the cells of the run-time table, heading first."""
-    table = [["program", *_headings(), "Ingot's rate"]]
+    pairs = _pairs(rows)
+    table = [["program", *_headings(pairs), "Ingot's rate"]]
     for row in rows:
-        cells = _cells(row.calls, row.ratio, threads)
+        cells = _cells(pairs, row.calls, row.ratio, threads)
         ours = row.calls.get(("Ingot", threads))
         table.append([row.program.name, *cells, rate(row, ours.median) if ours else "-"])
     return table
@@ -52,23 +53,36 @@ def run_table(rows: list[Row], threads: int) -> list[list[str]]:
 
 def compile_table(rows: list[Row], threads: int) -> list[list[str]]:
     """Return the cells of the compile-time table, heading first."""
-    table = [["program", *_headings()]]
+    pairs = _pairs(rows)
+    table = [["program", *_headings(pairs)]]
     for row in rows:
-        cells = _cells(row.compilations, row.compile_ratio, threads)
+        cells = _cells(pairs, row.compilations, row.compile_ratio, threads)
         table.append([row.program.name, *cells])
     return table
 
 
-def _headings() -> list[str]:
-    return [cell for ours, theirs in PAIRS for cell in (ours, theirs, f"{theirs} / {ours}")]
+Pairs = Sequence[tuple[str, str]]
+
+
+def _pairs(rows: list[Row]) -> Pairs:
+    """Return the pairs of engines that ran any of the rows."""
+    ran = {engine for row in rows for engine, _ in (*row.calls, *row.compilations)}
+    return [pair for pair in PAIRS if ran & set(pair)]
+
+
+def _headings(pairs: Pairs) -> list[str]:
+    return [cell for ours, theirs in pairs for cell in (ours, theirs, f"{theirs} / {ours}")]
 
 
 def _cells(
-    timings: dict[Key, Timing], ratio: Callable[[str, str, int], float | None], threads: int
+    pairs: Pairs,
+    timings: dict[Key, Timing],
+    ratio: Callable[[str, str, int], float | None],
+    threads: int,
 ) -> list[str]:
     return [
         cell
-        for ours, theirs in PAIRS
+        for ours, theirs in pairs
         for cell in (
             _time(timings.get((ours, threads))),
             _time(timings.get((theirs, threads))),
@@ -98,13 +112,22 @@ def as_markdown(table: list[list[str]]) -> str:
 
 
 def sections(rows: list[Row], threads: list[int]) -> list[tuple[str, list[list[str]]]]:
-    """Return every table with its title."""
+    """Return every table with its title; rows of a section have tables of their own."""
+    names = dict.fromkeys(row.program.section for row in rows)
+    return [
+        table
+        for name in names
+        for table in _tables(name, [r for r in rows if r.program.section == name], threads)
+    ]
+
+
+def _tables(section: str, rows: list[Row], threads: list[int]) -> list[tuple[str, list[list[str]]]]:
     found = [(f"Time per call, {_count(count)}", run_table(rows, count)) for count in threads]
     if any(row.compilations for row in rows):
         found += [
             (f"Compile time, {_count(count)}", compile_table(rows, count)) for count in threads
         ]
-    return found
+    return [(f"{section}: {title}" if section else title, table) for title, table in found]
 
 
 def _count(threads: int) -> str:

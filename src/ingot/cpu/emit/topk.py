@@ -3,8 +3,7 @@
 An element and its index make one 64-bit *candidate*, whose signed order is that of the result: the
 element's key above, the complement of its index below, so of equal elements the first is greatest
 and no two candidates are equal. A row is read in blocks; what beats the k-th best so far joins the
-candidates. When their room is full the best k are found by halving the range of numbers that holds
-the k-th (counting is vector work, and its time does not depend on the data), the rest is dropped.
+candidates. When their room is full the best k of them are kept (`best`).
 
 Invariant: what is dropped is less than k candidates that are kept.
 """
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.cpu.emit.best import WORST, keep_best
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type
@@ -25,12 +25,6 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-
-WORST = -(1 << 63)
-"""Less than every candidate: the complement of no index is 0."""
-
-LANES = 16
-"""Candidates that are counted at once."""
 
 BYTES = 8
 
@@ -58,7 +52,7 @@ def emit_topk_kernel(
         for part in range(1, schedule.parts):
             target, source = part * kernel.k * BYTES, part * area_bytes
             f.memcpy(f.gep(area, target), f.gep(area, source), kernel.k * BYTES)
-        rows.keep_best(area, f.const(lt.I64, schedule.parts * kernel.k))
+        keep_best(f, area, f.const(lt.I64, schedule.parts * kernel.k), kernel.k)
         rows.finish(row, area)
 
     first = f.imul(chunk, emitter.index(schedule.grain))
@@ -180,7 +174,7 @@ class RowSelector:
         count = f.if_(f.ilt(whole, high), rest, otherwise=values)[0]
 
         def cut() -> list[Value]:
-            self.keep_best(area, count)
+            keep_best(f, area, count, self.kernel.k)
             return [f.const(lt.I64, self.kernel.k)]
 
         return f.if_(f.igt(count, self.kernel.k), cut, otherwise=[count])[0]
@@ -218,7 +212,7 @@ class RowSelector:
             _, number = f.while_([bits, count], lambda v: f.icmp("ne", v[0], nothing), one)
 
             def full() -> list[Value]:
-                return [f.const(lt.I64, self.kernel.k), self.keep_best(area, number)]
+                return [f.const(lt.I64, self.kernel.k), keep_best(f, area, number, self.kernel.k)]
 
             is_full = f.igt(number, self.schedule.room)
             return f.if_(is_full, full, otherwise=[number, limit], likely=False)
@@ -233,56 +227,6 @@ class RowSelector:
             f.store(f.const(lt.I64, WORST), f.gep(area, number, lt.I64))
 
         f.loop(count, self.kernel.k, 1, [], one)
-
-    # ---- the best of them
-
-    def keep_best(self, area: Value, count: Value) -> Value:
-        """Leave the best k of `count` candidates, k or more, as they come.
-
-        Returns the least key that a later element must have to be among the best k.
-        """
-        f = self.f
-        wide = vector(lt.I64, LANES)
-        f.store(f.const(wide, WORST), f.gep(area, count, lt.I64))
-        zero = f.const(lt.I64, 0)
-
-        def halve(values: list[Value]) -> list[Value]:
-            least, step = values
-            trial = f.add(least, step)
-            number = self._count(area, count, trial)
-            is_enough = f.as_condition(f.ige(number, self.kernel.k))
-            least = f.select(is_enough, trial, least)
-            is_found = f.icmp("eq", number, f.const(lt.I64, self.kernel.k))
-            half = f.lshr(step, f.const(lt.I64, 1))
-            return [least, f.select(is_found, zero, half)]
-
-        begin = [f.const(lt.I64, WORST), f.const(lt.I64, WORST)]
-        least, _ = f.while_(begin, lambda values: f.icmp("ne", values[1], zero), halve)
-
-        def keep(number: Value, values: list[Value]) -> list[Value]:
-            (place,) = values
-            candidate = f.load(lt.I64, f.gep(area, number, lt.I64))
-            f.store(candidate, f.gep(area, place, lt.I64))
-            return [f.add(place, f.zext(f.icmp("sge", candidate, least), lt.I64))]
-
-        f.loop(0, count, 1, [zero], keep)
-        # Later elements of the same key lose by their index. The greatest key may come again: it
-        # joins, and loses later.
-        key = f.trunc(f.ashr(least, f.const(lt.I64, 32)), lt.I32)
-        return f.intrinsic("llvm.sadd.sat", lt.I32, [key, f.const(lt.I32, 1)])
-
-    def _count(self, area: Value, count: Value, trial: Value) -> Value:
-        """Return how many candidates are no less than `trial`; the last block is padded."""
-        f = self.f
-        wide = vector(lt.I64, LANES)
-        limit = f.splat(trial, LANES)
-
-        def block(position: Value, values: list[Value]) -> list[Value]:
-            some = f.load(wide, f.gep(area, position, lt.I64))
-            return [f.sub(values[0], f.sext(f.icmp("sge", some, limit), wide))]
-
-        (lanes,) = f.loop(0, count, LANES, [f.const(wide, 0)], block)
-        return f.reduce("add", lanes)
 
     # ---- the result
 
