@@ -104,3 +104,15 @@ def test_elements_that_do_not_fit() -> None:
         evaluate("tridiagonal_solve_perturbed_ffi", (d, d, d, b.astype(np.float32)), b)
     with pytest.raises(UnsupportedError, match="f64, f64, f64, f64"):
         evaluate("cpu_csr_sparse_dense_ffi", (d, d, d, b), b)
+
+
+def test_a_sink_keeps_what_only_it_uses() -> None:
+    text = """HloModule m
+    ENTRY e { x = f32[3] parameter(0) y = f32[3] exponential(x)
+      s = () custom-call(y), custom_call_target="dce_sink", custom_call_has_side_effect=true
+      ROOT r = f32[3] negate(x) }"""
+    program = ingot.client.compile(ingot.parse_hlo(text))
+    assert "dce_sink" in program.as_text("hlo")
+    assert "exponential" in program.as_text("hlo")
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(program(x), -x)

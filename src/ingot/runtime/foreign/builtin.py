@@ -11,6 +11,7 @@ from ingot.runtime.foreign.collectives.targets import register_exchanges
 from ingot.runtime.foreign.feeds import register_feeds
 from ingot.runtime.foreign.lapack.targets import register_lapack
 from ingot.runtime.foreign.random_state import register_random_state
+from ingot.runtime.foreign.sink import register_sink
 from ingot.runtime.foreign.sparse import register_sparse
 from ingot.runtime.foreign.tridiagonal import register_tridiagonal
 
@@ -24,3 +25,4 @@ def register_builtin_targets() -> None:
     register_exchanges()
     register_random_state()
     register_feeds()
+    register_sink()
