@@ -6,11 +6,14 @@ report is read. Needs `pytest<9`, `hypothesis` and `mpmath` beside JAX (JAX's ow
 
 Example:
     python tools/conformance_jax.py ~/jax/tests lax_test api_test --failures failures.txt
+
+`--write` makes `docs/conformance_jax.md` of what was measured, with the reason of every exception.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import re
 import subprocess
@@ -22,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 FILES = (
@@ -33,6 +37,32 @@ FILES = (
     "compilation_cache_test",
 )
 """The files that run when none are named."""
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "conformance_jax.md"
+REASONS = (
+    (
+        "INGOT0360",
+        "A sharded `jit` that needs automatic partitioning, which Ingot does not have yet: the "
+        "error says so. `shard_map` and `pmap` programs run.",
+    ),
+    (
+        "no custom-call target 'InspectSharding'",
+        "Asks the automatic partitioner how it divided a value.",
+    ),
+    (
+        "'lapack_sgetrf_ffi': it takes",
+        "Compiles a LAPACK call without operands and never runs it; Ingot checks such calls when "
+        "it compiles, XLA when it runs them.",
+    ),
+)
+"""What a failure's text contains, and why that is an exception."""
+_INTRODUCTION = """# Conformance: JAX's own tests on Ingot
+
+Measured on {date} by `make conformance-jax JAX_TESTS=path` (`tools/conformance_jax.py`): JAX's own
+tests of the tag of the installed version (jax-v{version}), `JAX_PLATFORMS=ingot`,
+`JAX_NUM_GENERATED_CASES={cases}`.{note}
+
+"""
 
 
 @dataclass
@@ -139,6 +169,31 @@ def causes(reports: Iterable[Report]) -> str:
     )
 
 
+def exceptions(reports: Iterable[Report]) -> str:
+    """Return the failed tests by the reason, as Markdown."""
+    tests: dict[str, list[str]] = {}
+    for report in reports:
+        for name, text in report.failures:
+            found = (reason for mark, reason in REASONS if mark in text)
+            tests.setdefault(next(found, "A defect: to be mended."), []).append(name)
+    if not tests:
+        return "Nothing failed.\n"
+    parts = ["## Exceptions\n"]
+    for reason, names in tests.items():
+        parts.append(f"{reason} ({len(names)})\n")
+        parts.append("\n".join(f"- `{name}`" for name in sorted(names)) + "\n")
+    return "\n".join(parts)
+
+
+def page(reports: Iterable[Report], cases: int, note: str = "") -> str:
+    """Return the page of documentation."""
+    reports = list(reports)
+    start = _INTRODUCTION.format(
+        date=datetime.date.today().isoformat(), version=version("jax"), cases=cases, note=note
+    )
+    return f"{start}{table(reports)}\n\n{exceptions(reports)}"
+
+
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -149,6 +204,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=1800, help="seconds per file")
     parser.add_argument("--processes", type=int, default=1, help="files at once")
     parser.add_argument("--select", default="", help="pytest's -k")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--failures", type=Path, help="file for the texts of all failures")
     parser.add_argument("--pytest", type=str.split, default=[], help="more arguments for pytest")
     return parser.parse_args()
@@ -164,6 +220,8 @@ def main() -> int:
     print(table(reports))
     print()
     print(causes(reports))
+    if arguments.write:
+        PAGE.write_text(page(reports, arguments.cases), encoding="utf-8")
     if arguments.failures:
         rows = [row for report in reports for row in report.failures]
         text = "\n\n".join(f"==== {name}\n{text}" for name, text in rows)
