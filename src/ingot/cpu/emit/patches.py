@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ingot.cpu.emit.packing import Packer, Span, lane_mask
 from ingot.cpu.emit.values import IndexValue
 from ingot.kernel.contraction_schedule import is_plain, stride
-from ingot.kernel.convolution_interior import interior
+from ingot.kernel.convolution_interior import Bound, interior
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches
 from ingot.llvm.types import vector
@@ -80,6 +80,7 @@ class PatchPacker:
         def row(i: Value, _: list[Value]) -> None:
             self._bind(self.patches.m, f.iadd(m.start, i))
             start = f.gep(buffer, f.imul(i, step), packer.cell)
+            known = self._of_row() if len(self.patches.k) > 1 else {}
 
             def segment(position: IndexValue, first: IndexValue, run: IndexValue) -> None:
                 part = Span(inner.name, first, run)
@@ -97,7 +98,7 @@ class PatchPacker:
                     packer.vectors(run, lanes, at)
                     emitter.close_scope()
 
-                self._inside_or_not((part,), copy)
+                self._inside_or_not((part,), copy, known=known)
 
             self._segments(self.patches.k, k, segment, self.is_aligned)
 
@@ -165,28 +166,47 @@ class PatchPacker:
         blocks: tuple[Span, ...],
         copy: Callable[[Expr], None],
         otherwise: Callable[[], None] | None = None,
+        known: dict[Bound, Value] | None = None,
     ) -> None:
         """Copy the operand without masks where the block of positions needs none.
 
-        Else copy it with them, or do what `otherwise` does.
+        Else copy it with them, or do what `otherwise` does. Bounds in `known` are emitted already.
         """
         inner = interior(self.lhs, tuple(span.axis for span in blocks))
         if inner is None or not inner.bounds:
             copy(self.lhs)
             return
-        f, emitter = self.packer.f, self.packer.emitter
+        f = self.packer.f
         inside: Value | None = None
         for bound in inner.bounds:
-            for span in blocks:
-                last = f.isub(f.iadd(span.start, span.count), 1)
-                emitter.names[span.axis] = last if span.axis in bound.at_last else span.start
-            emitter.open_scope()
-            value = emitter.value(bound.condition)
-            emitter.close_scope()
+            found = (known or {}).get(bound)
+            value = self._holds(bound, blocks) if found is None else found
             inside = value if inside is None else f.and_(inside, value)
         assert inside is not None, "there are bounds"
         masked = otherwise or (lambda: copy(self.lhs))
         f.if_(inside, lambda: copy(inner.value), masked, likely=True)
+
+    def _holds(self, bound: Bound, blocks: tuple[Span, ...]) -> Value:
+        """Return whether a bound holds all over a block."""
+        f, emitter = self.packer.f, self.packer.emitter
+        for span in blocks:
+            last = f.isub(f.iadd(span.start, span.count), 1)
+            emitter.names[span.axis] = last if span.axis in bound.at_last else span.start
+        emitter.open_scope()
+        value = emitter.value(bound.condition)
+        emitter.close_scope()
+        return value
+
+    def _of_row(self) -> dict[Bound, Value]:
+        """Return whether the bounds hold that are the same for all segments of a row."""
+        *outer, inner = self.patches.k
+        found = interior(self.lhs, (inner.name,))
+        if found is None or not self.is_aligned:
+            return {}
+        whole = Span(inner.name, 0, self.packer.emitter.index(inner.extent))
+        changing = {axis.name for axis in outer}
+        bounds = [bound for bound in found.bounds if not bound.condition.axes & changing]
+        return {bound: self._holds(bound, (whole,)) for bound in bounds}
 
     def _start(self, operand: Expr, blocks: tuple[Span, ...]) -> Value | None:
         """Return the address of a block's first element where the operand is copied as it is."""
