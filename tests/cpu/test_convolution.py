@@ -144,3 +144,33 @@ def test_epilogue_is_fused_for_any_batch() -> None:
 @pytest.mark.parametrize("seed", [0, 2])
 def test_types(seed: int, element: str) -> None:
     _check(*_case(seed, element), TOLERANCE[element])
+
+
+@pytest.mark.parametrize("features", [1, 2, 3, 4])
+@pytest.mark.parametrize("element", ["f32", "s32"])
+def test_few_features_of_long_sums(features: int, element: str) -> None:
+    """Dot products with lanes along k, of rows that meet padding on every side or none."""
+    build = Builder("main")
+    x = build.parameter(0, Shape.array(element, (2, 9, 17, 20)))
+    k = build.parameter(1, Shape.array(element, (3, 3, 20, features)))
+    window = (WindowDimension(3, 1, 1, 1), WindowDimension(3, 2, 2, 1))
+    root = build.convolution(x, k, window=window, dim_labels="b01f_01io->b01f")
+    rng = np.random.default_rng(0)
+    inputs = [_random(rng, x.shape), _random(rng, k.shape)]
+    _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE[element])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("reversal", [False, True])
+def test_filter_gradient_with_padding(stride: int, reversal: bool) -> None:
+    """Patches with lanes along m; segments of k that meet padding at either end."""
+    build = Builder("main")
+    x, g = build.parameter(0, "f32[3,11,13,21]"), build.parameter(1, "f32[3,11,13,40]")
+    window = (
+        WindowDimension(11, stride, 1, 1, reversal=reversal),
+        WindowDimension(13, stride, 2, 3, reversal=reversal),
+    )
+    root = build.convolution(x, g, window=window, dim_labels="f01b_i01o->01bf")
+    rng = np.random.default_rng(0)
+    inputs = [_random(rng, x.shape), _random(rng, g.shape)]
+    _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE["f32"])
