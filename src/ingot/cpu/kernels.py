@@ -53,6 +53,7 @@ from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.topk import build_topk_kernel
+from ingot.kernel.unroll import unroll_short_rows
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
@@ -148,7 +149,7 @@ def lower_fusion(fused: Computation) -> Kernel:
     prefixes = prefixes_of(fused.root)
     if prefixes is not None:
         return collapse(build_scan_kernel(fused, prefixes))
-    kernel = collapse(build_loop_kernel(fused))
+    kernel = unroll_short_rows(collapse(build_loop_kernel(fused)))
     return keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
 
 

@@ -212,7 +212,7 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
     )
     if not along_grid:
         return None
-    if _has_short_rows(kernel, inner):
+    if has_short_rows(kernel, inner):
         return kernel.grid[-1]
     needs_order = any(not _folds_lanes(item) for item in inner)
     axis, count = along_grid.most_common(1)[0]
@@ -230,7 +230,7 @@ def _has_many_rows(kernel: LoopKernel) -> bool:
     return not isinstance(last, int) or last >= MANY_ROWS
 
 
-def _has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
+def has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
     """Whether rows would leave lanes empty, and there are rows enough to fill them instead."""
     lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
     short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
