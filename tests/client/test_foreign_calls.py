@@ -11,7 +11,7 @@ from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.runtime.foreign.errors import set_error, take_error
 from ingot.runtime.records import CALL_FRAME, RUNTIME
-from ingot.support.diagnostics import ExecutionError, UnsupportedError
+from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
 
 HANDLER = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
@@ -186,3 +186,12 @@ def test_unknown_target_is_refused_when_compiling(target):
         ENTRY e { ROOT c = f32[] custom-call(), custom_call_target="nobody" }""")
     with pytest.raises(UnsupportedError, match=r"(?s)INGOT0332.*'nobody'.*test.known"):
         ingot.compile(module)
+
+
+def test_a_result_cannot_share_memory_that_is_not_there() -> None:
+    text = """HloModule m
+ENTRY e { p = f32[4] parameter(0)
+  ROOT s = f32[4] custom-call(p), custom_call_target="t",
+    output_to_operand_aliasing={{3}: (7, {})} }"""
+    with pytest.raises(VerifyError, match="operand 7"):
+        ingot.parse_hlo(text)

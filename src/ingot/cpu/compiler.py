@@ -16,7 +16,7 @@ from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
 from ingot.hlo import dim
-from ingot.hlo.custom_calls import call_site, foreign_calls
+from ingot.hlo.custom_calls import call_sites
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -120,7 +120,7 @@ def _link_up(
         constant_block(assignment),
         tuple(kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)),
         arena_bytes,
-        tuple(map(call_site, foreign_calls(module))),
+        call_sites(module),
     )
     return CpuProgram(artifact, module, kernels, assignment, text)
 

@@ -20,16 +20,17 @@ Example:
 from __future__ import annotations
 
 import json
-import re
 import threading
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingot.hlo.assertions import is_assertion
 from ingot.hlo.call_layouts import logical_shapes
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 
@@ -52,6 +53,7 @@ class CallSite:
             result's buffer holds the operand's value.
         op_name: the user's name of the op, for messages.
         location: the user's file:line, for messages.
+        number: the call's place among the program's calls of this target.
     """
 
     target: str
@@ -63,6 +65,7 @@ class CallSite:
     aliases: tuple[tuple[int, int], ...] = ()
     op_name: str = ""
     location: SourceLocation | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,17 @@ def foreign_calls(module: Module) -> list[Instruction]:
     ]
 
 
+def call_sites(module: Module) -> tuple[CallSite, ...]:
+    """Return the call sites of the module's foreign calls, in their order."""
+    before: Counter[str] = Counter()
+    found: list[CallSite] = []
+    for instruction in foreign_calls(module):
+        site = call_site(instruction)
+        found.append(replace(site, number=before[site.target]))
+        before[site.target] += 1
+    return tuple(found)
+
+
 def call_site(instruction: Instruction) -> CallSite:
     """Return what a target sees of a custom call."""
     given = instruction.attributes
@@ -159,13 +173,10 @@ def set_config(instruction: Instruction, config: str) -> None:
     instruction.extra[CONFIG] = json.dumps(config)
 
 
-_ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
-
-
 def _aliases(instruction: Instruction) -> list[tuple[int, int]]:
     """Return (result leaf, operand leaf) of `output_to_operand_aliasing`."""
-    text = instruction.attributes.output_to_operand_aliasing
-    if not text:
+    given: CustomCallAttributes = instruction.attributes
+    if not given.output_to_operand_aliasing:
         return []
     results = {path: n for n, (path, _) in enumerate(instruction.shape.leaves())}
     leaves = (
@@ -174,11 +185,4 @@ def _aliases(instruction: Instruction) -> list[tuple[int, int]]:
         for path, _ in operand.shape.leaves()
     )
     operands = {leaf: n for n, leaf in enumerate(leaves)}
-    return [
-        (results[_path(output)], operands[int(number), _path(inner)])
-        for output, number, inner in _ALIAS.findall(text)
-    ]
-
-
-def _path(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(",") if part.strip())
+    return [(results[output], operands[number, inner]) for output, number, inner in given.aliases()]

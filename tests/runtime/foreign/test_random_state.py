@@ -67,3 +67,14 @@ def test_the_state_moves_on_by_delta() -> None:
     executable = ingot.compile(ingot.parse_hlo(text))
     found = [executable().tolist() for _ in range(3)]
     assert found == [[0x7012395 + 3 * n, 0] for n in range(3)]
+
+
+def test_a_function_draws_other_numbers_at_each_call() -> None:
+    text = """HloModule twice
+draw { l = f32[] constant(0) h = f32[] constant(1)
+  ROOT r = f32[8] rng(l, h), distribution=rng_uniform }
+ENTRY main { a = f32[8] call(), to_apply=draw
+  b = f32[8] call(), to_apply=draw
+  ROOT r = (f32[8], f32[8]) tuple(a, b) }"""
+    one, two = ingot.compile(ingot.parse_hlo(text))()
+    assert not np.array_equal(one, two)

@@ -5,6 +5,7 @@ Source: XLA operation semantics; xla/hlo/ir/hlo_instructions.h.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ingot.hlo.computation import Computation
@@ -14,6 +15,8 @@ from ingot.hlo.shape import Shape
 
 FAMILY = "structural"
 _SHAPE = Trait.NEEDS_SHAPE
+_ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,15 @@ class CustomCallAttributes:
     api_version: str = attribute(Codec.NAME, "")
     called_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS, ())
 
+    def aliases(self) -> list[tuple[Path, int, Path]]:
+        """Return (path in the result, number of an operand, path in it) of what shares memory."""
+        found = _ALIAS.findall(self.output_to_operand_aliasing)
+        return [(_path(output), int(number), _path(inner)) for output, number, inner in found]
+
+
+def _path(text: str) -> Path:
+    return tuple(int(part) for part in text.split(",") if part.strip())
+
 
 @dataclass(frozen=True, slots=True)
 class DomainAttributes:
@@ -66,6 +78,22 @@ class DomainAttributes:
 
 def _given(view: OpView) -> Shape:
     return view.given()
+
+
+def _infer_custom_call(view: OpView) -> Shape:
+    given = view.given()
+    attributes: CustomCallAttributes = view.attributes
+    results = dict(given.leaves())
+    for output, number, inner in attributes.aliases():
+        operands = dict(view.operands[number].leaves()) if number < len(view.operands) else {}
+        result, operand = results.get(output), operands.get(inner)
+        # Their dimensions may differ: layouts are made explicit by transposing them.
+        require(
+            result is not None and operand is not None and result.bytes == operand.bytes,
+            "custom_call_i6",
+            f"result {list(output)} cannot share the memory of operand {number} {list(inner)}",
+        )
+    return given
 
 
 def _infer_constant(view: OpView) -> Shape:
@@ -115,7 +143,7 @@ define("get-tuple-element", family=FAMILY, arity=1, infer=_infer_element,
        attributes=IndexAttributes, doc="one element of a tuple")  # fmt: skip
 define("fusion", family=FAMILY, arity=(0, None), infer=_infer_fusion, attributes=FusionAttributes,
        doc="a computation that runs as one kernel")  # fmt: skip
-define("custom-call", family=FAMILY, arity=(0, None), infer=_given,
+define("custom-call", family=FAMILY, arity=(0, None), infer=_infer_custom_call,
        attributes=CustomCallAttributes, traits={_SHAPE, Trait.SIDE_EFFECT},
        doc="a call of code registered under a name")  # fmt: skip
 define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity,

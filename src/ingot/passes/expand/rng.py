@@ -1,7 +1,7 @@
 """`rng` as random bits of the program's own generator, and that generator as a call.
 
 The generator is Philox with a 128-bit counter. Every `rng` and `rng-get-and-update-state` of a
-program has a counter range of its own (the number of the op in the high word), so what one draws
+program has a counter range of its own (the number of the call in the high word), so what one draws
 does not depend on the order in which ops run. The counters live as long as the executable: the
 first execution always draws the same numbers, the next ones go on. The seed is
 `INGOT_RANDOM_SEED`.
@@ -134,12 +134,6 @@ class RngStateExpander(Expander):
     opcodes: ClassVar[frozenset[str]] = frozenset({"rng-get-and-update-state"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the call; its number is its place among the module's."""
-        found = [
-            call
-            for computation in module.post_order()
-            for call in computation.instructions
-            if call.opcode == "custom-call" and call.attributes.custom_call_target == TARGET
-        ]
-        config = {"delta": op.attributes.delta, "number": len(found)}
+        """Return the call; the program that it ends up in numbers it (`CallSite.number`)."""
+        config = {"delta": op.attributes.delta}
         return foreign_call(build, TARGET, (), op.shape, config, side_effect=True)

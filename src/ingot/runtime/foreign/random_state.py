@@ -59,7 +59,7 @@ def _link(call: CallSite) -> LinkedCall:
     config = json.loads(call.config)
     site = STATE.structure()
     site.low = START + RANDOM_SEED.value()
-    site.high = config["number"]
+    site.high = call.number
     site.delta = config["delta"]
     return linked_site(_library().address("ingot_rng_state"), site, str)
 
