@@ -17,7 +17,8 @@ class Expander(Pass):
     """Replaces every instruction of `opcodes` by what `expand` makes of it.
 
     Invariant: `expand` adds instructions to the computation of `op` and returns a value of the
-    same shape; it does not remove `op`.
+    same shape; it does not remove `op`. What `op` had to come after comes before all of them, and
+    what had to come after `op` comes after the value.
     """
 
     opcodes: ClassVar[frozenset[str]]
@@ -29,9 +30,13 @@ class Expander(Pass):
             for op in [i for i in computation.post_order() if i.opcode in self.opcodes]:
                 if op.parent is None:
                     continue
+                count = len(computation)
                 made = self.expand(op, Builder(computation, op.metadata), module)
                 if made is op:
                     continue
+                if op.control_predecessors:
+                    for item in computation.instructions[count:]:
+                        item.control_predecessors = op.control_predecessors
                 successors = [i for i in computation.instructions if op in i.control_predecessors]
                 for later in successors:
                     kept = tuple(p for p in later.control_predecessors if p is not op)
