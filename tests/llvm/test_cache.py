@@ -13,7 +13,7 @@ IR = "define i64 @f() {\nentry:\n  ret i64 7\n}\n"
 
 
 def entries(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*") if path.is_file())
+    return sorted(path for path in (directory / "objects").rglob("*") if path.is_file())
 
 
 def test_an_object_is_found_again_by_another_process(tmp_path: Path) -> None:
@@ -69,6 +69,13 @@ def test_the_longest_unused_entries_go_first(tmp_path: Path) -> None:
         os.utime(path, (number, number))
     cache.sweep()
     assert [path.stem for path in entries(tmp_path)] == ["02", "03"]
+
+
+def test_a_process_does_not_sweep_soon_after_another(tmp_path: Path) -> None:
+    ObjectCache(tmp_path, disk_bytes=500).put("01", bytes(1000))
+    assert entries(tmp_path) == []
+    ObjectCache(tmp_path, disk_bytes=500).put("02", bytes(1000))
+    assert [path.stem for path in entries(tmp_path)] == ["02"]
 
 
 def test_the_key_tells_where_parts_end() -> None:

@@ -15,7 +15,9 @@ import hashlib
 import os
 import tempfile
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 
 from ingot.support import flags
@@ -23,7 +25,10 @@ from ingot.support import flags
 _MAGIC = b"INGOTOBJ1"
 _DIGEST_BYTES = 32
 _MEMORY_BYTES = 64 << 20
-_WRITES_PER_SWEEP = 64
+_SWEPT = "swept"
+"""A file whose time says when a process last swept."""
+_WRITES_PER_SWEEP = 1024
+_SECONDS_PER_SWEEP = 3600
 
 
 class ObjectCache:
@@ -116,25 +121,48 @@ class ObjectCache:
                 os.unlink(temporary)
             raise
         self._writes += 1
-        if self._writes % _WRITES_PER_SWEEP == 1:
+        is_first = self._writes == 1 and self._is_swept_rarely(directory)
+        if is_first or self._writes % _WRITES_PER_SWEEP == 0:
             self.sweep()
+
+    def _is_swept_rarely(self, directory: Path) -> bool:
+        """Whether no process has swept of late: a sweep looks at every file."""
+        try:
+            return time.time() - (directory / _SWEPT).stat().st_mtime > _SECONDS_PER_SWEEP
+        except OSError:
+            return True
 
     def sweep(self) -> None:
         """Remove the longest unused entries until the disk limit holds."""
         if self.directory is None:
             return
-        entries: list[tuple[float, int, Path]] = []
-        for path in self.directory.glob("objects/*/*"):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                entries.append((status.st_mtime, status.st_size, path))
+        with contextlib.suppress(OSError):
+            (self.directory / _SWEPT).touch()
+        entries = sorted(_entries(self.directory / "objects"))
         total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
+        for _, size, path in entries:
             if total <= self.disk_bytes:
                 return
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)
             total -= size
+
+
+def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
+    """Return (last use, bytes, path) of every file; other processes may remove some meanwhile."""
+    for shard in _scan(folder):
+        for entry in _scan(shard):
+            with contextlib.suppress(OSError):
+                status = entry.stat()
+                yield status.st_mtime, status.st_size, entry.path
+
+
+def _scan(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 _default: tuple[tuple[bool, str, int], ObjectCache] | None = None
