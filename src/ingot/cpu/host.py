@@ -13,7 +13,7 @@ from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
 from ingot.artifact.artifact import call_symbol
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
-from ingot.cpu.inlining import MAX_HELD, VIEWS, held_slices, is_register_loop
+from ingot.cpu.inlining import VIEWS, held_slices, is_register_loop
 from ingot.cpu.kernels import KernelSet, emit_kernel
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
@@ -212,6 +212,7 @@ class HostProgram:
         emitted = self._inlined.get(name)
         if emitted is None:
             emitted = emit_kernel(self.builder, name, kernel, self.kernels.target)
+            assert emitted.scratch_bytes == 0, "small kernels work in registers"
             self._inlined[name] = emitted
             for phase in emitted.phases:
                 self.builder.defined(phase.symbol).always_inline()
@@ -261,7 +262,7 @@ class HostProgram:
             for path, shape in instruction.shape.leaves()
             if shape.is_array
         }
-        held = {place: f.alloca(lt.I8, MAX_HELD, 64) for place in slices}
+        held = {place: self._room_for(place) for place in slices}
         for place in slices:
             if place in state:
                 f.memcpy(held[place], self._place(place), self.emitter.index(place.size))
@@ -271,6 +272,11 @@ class HostProgram:
         for place in slices:
             if place in state and not isinstance(place.allocation, Parameter):
                 f.memcpy(self._place(place), held[place], self.emitter.index(place.size))
+
+    def _room_for(self, place: Slice) -> Value:
+        """Return the address of stack memory for a value, a whole number of cache lines."""
+        assert isinstance(place.size, int), "what a loop holds is of known size"
+        return self.f.alloca(lt.I8, max(64, -(-place.size // 64) * 64), 64)
 
     def _loop(self, instruction: Instruction) -> None:
         condition = instruction.attributes.condition

@@ -23,6 +23,9 @@ MAX_POINTS = 64
 MAX_NODES = 200
 """Expression nodes at most."""
 
+MAX_CALLS = 200
+"""Kernels of a computation at most: LLVM's time for the host program grows faster than they do."""
+
 MAX_HELD = 256
 """Bytes of a value at most that a loop keeps on the stack."""
 
@@ -39,7 +42,7 @@ HOST_PASSES = ("inline", "sroa", "instcombine", "simplifycfg", "gvn")
 
 
 def loop_computations(module: Module) -> set[Computation]:
-    """Return the computations that may run many times in one execution."""
+    """Return the computations that may run many times in one execution and have few kernels."""
     found: set[Computation] = set()
     pending = [
         called
@@ -56,7 +59,11 @@ def loop_computations(module: Module) -> set[Computation]:
         for instruction in computation.instructions:
             if instruction.opcode in ("while", "conditional"):
                 pending.extend(instruction.called_computations)
-    return found
+    return {one for one in found if _kernel_count(one) <= MAX_CALLS}
+
+
+def _kernel_count(computation: Computation) -> int:
+    return sum(1 for instruction in computation.instructions if instruction.opcode == "fusion")
 
 
 def is_small(kernel: Kernel) -> bool:

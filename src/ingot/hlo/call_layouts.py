@@ -26,7 +26,7 @@ Order = tuple[int, ...]
 _KEY = "frontend_attributes"
 _NAME = "ingot_call_layouts"
 _NOTE = re.compile(_NAME + r'="([\d,;>]*)",?')
-_CONSTRAINT = re.compile(r"\w+\[[^\]]*\](?:\{([\d,]*)(?::[^}]*)?\})?|token\[\]")
+_CONSTRAINT = re.compile(r"\w+\[[^\]]*\](?:\{([\d,]*)(?::[^}]*)?\})?")
 Item = TypeVar("Item")
 
 

@@ -108,10 +108,6 @@ class IndexArithmetic(Memory):
         left, right = self._pair(a, b)
         return self.intrinsic("llvm.smax", left.type, [left, right])
 
-    def iclamp(self, low: Index, a: Index, high: Index) -> Index:
-        """Return a, at least `low` and then at most `high`."""
-        return self.imin(self.imax(a, low), high)
-
     def _compare_index(self, predicate: str, a: Index, b: Index) -> Value:
         left, right = self._pair(a, b)
         return self.icmp(predicate, left, right)

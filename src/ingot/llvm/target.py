@@ -119,16 +119,6 @@ class TargetSpec:
         return "f16c" in self.feature_set or not self.triple.startswith("x86")
 
     @property
-    def has_avx512bf16(self) -> bool:
-        """Whether bf16 dot products and conversion exist."""
-        return self.has_avx512 and "avx512bf16" in self.feature_set
-
-    @property
-    def has_avx512vnni(self) -> bool:
-        """Whether int8 dot products exist at 512 bits."""
-        return self.has_avx512 and "avx512vnni" in self.feature_set
-
-    @property
     def vector_bits(self) -> int:
         """The width of one vector register."""
         return 512 if self.has_avx512 else 256 if self.has_avx2 else 128

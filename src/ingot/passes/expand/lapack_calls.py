@@ -14,7 +14,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.call_layouts import Order, note_orders, physical_dims, row_major
 from ingot.hlo.custom_calls import set_config
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S32, DType
+from ingot.hlo.dtype import F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -24,10 +24,7 @@ Dims = tuple[int | Dim, ...]
 
 def lapack_element(element: DType) -> DType:
     """Return the element type in which LAPACK computes for `element`."""
-    return element if element.name in _LETTERS else _F32
-
-
-_F32 = Shape.array("f32", ()).dtype
+    return element if element.name in _LETTERS else F32
 
 
 def lapack_call(

@@ -87,7 +87,7 @@ def _update(scatter: Instruction) -> Instruction:
     if inside:  # no index at all: the window starts at zero
         held = inside[0]
         for check in inside[1:]:
-            held = getattr(build, "and")(held, check)
+            held = build.and_(held, check)
         held = build.broadcast(held, shape=Shape.array(PRED, window), dimensions=())
         new = build.select(held, new, old)
     return build.dynamic_update_slice(operand, new, *starts)

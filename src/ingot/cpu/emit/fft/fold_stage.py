@@ -12,7 +12,6 @@ from ingot.cpu.emit.fft.fold import packed, unpacked
 from ingot.cpu.emit.fft.sides import interleave, separate
 from ingot.cpu.emit.fft.tables import Tables
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
-from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.fft import FoldStage
 from ingot.llvm.types import vector
@@ -48,7 +47,7 @@ def emit_fold_stage(
     stop = f.imin(f.iadd(start, BLOCK), half)
     f.if_(f.as_condition(f.ieq(block, 0)), work.ends)
     work.middle(f.imax(start, 1), stop)
-    return dim.maximum(stage.outer * blocks, 0)
+    return stage.outer * blocks
 
 
 class _Fold:

@@ -96,7 +96,7 @@ class TileTransform:
 
         Args:
             load: reads an element; may read `free[1]`, but not `free[0]`.
-            store: takes a result; may write the tile that `last_written` does not name.
+            store: takes a result; may write `target(free)`, which nothing reads then.
             free: the two tiles.
         """
         radices = factors(self.length)
