@@ -26,6 +26,7 @@ from ingot.support.diagnostics import ParseError
         ("array<i1: true, false>", (True, False), "i1"),
         ("dense<[1, 2]> : tensor<2xi64>", (1, 2), "i64"),
         ("dense<3> : tensor<2xi32>", (3, 3), "i32"),
+        ("dense<0> : tensor<2x3xi64>", (0,) * 6, "i64"),
         ("[1 : i32, 2 : i32]", (1, 2), "i32"),
         ("{}", {}, "dictionary"),
     ],
@@ -46,3 +47,8 @@ def test_what_is_no_dictionary(text: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_attributes(text)
     assert caught.value.diagnostic.code == "INGOT0113"
+
+
+def test_a_dense_value_has_as_many_elements_as_its_type() -> None:
+    with pytest.raises(ParseError, match="3xi64"):
+        parse_attributes("{name = dense<[1, 2]> : tensor<3xi64>}")

@@ -111,3 +111,17 @@ def test_every_device_has_its_own() -> None:
     for device in (1, 0):
         transfer_to_infeed(np.int32(10 + device), device)
     assert executable.execute_replicated([[], []]) == [10, 11]
+
+
+def test_whatever_goes_wrong_in_a_callback_ends_the_execution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted:
+        def get(self, timeout: float) -> None:
+            raise KeyboardInterrupt
+
+    program = ingot.compile(ingot.parse_hlo(ECHO))
+    monkeypatch.setitem(feeds._infeeds, 0, Interrupted())  # pyright: ignore
+    with pytest.raises(ExecutionError, match="KeyboardInterrupt") as caught:
+        program()
+    assert isinstance(caught.value.__cause__, KeyboardInterrupt)

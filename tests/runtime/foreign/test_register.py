@@ -143,3 +143,17 @@ def test_a_name_that_nobody_registered() -> None:
         ingot.compile(module("test.unknown"))
     assert "user.py:3" in str(caught.value)
     assert "test.known" in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [None, "not code", 0, lambda: 0, 1.5])
+@pytest.mark.parametrize("api", ["frame", "ffi"])
+def test_what_is_no_native_code_is_refused(function: object, api: Any) -> None:
+    with pytest.raises(TypeError, match="a native target is"):
+        ingot.register_custom_call_target("test_no_code", function, api=api)
+
+
+def test_unknown_kinds_and_stages_are_refused() -> None:
+    with pytest.raises(ValueError, match="'python', 'ffi', 'frame', not 'c'"):
+        ingot.register_custom_call_target("test_no_api", print, api="c")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="there is no stage 'launch'"):
+        ingot.register_custom_call_target("test_no_stage", {"execute": 8, "launch": 8}, api="ffi")

@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -168,9 +169,13 @@ class _Reader:
         shape = self.take()
         while not self.skip(">"):
             shape += self.take()
-        size, _, element = shape.rpartition("x")
-        count = int(size or 1)
+        *sizes, element = shape.split("x")
+        if not all(size.isdigit() for size in sizes):
+            raise self.error(shape)
+        count = math.prod(map(int, sizes))
         texts = texts * count if len(texts) == 1 else texts
+        if len(texts) != count:
+            raise self.error(shape)
         return Attribute(tuple(self.element(text, element) for text in texts), element)
 
     def element(self, text: str, element: str) -> Any:

@@ -6,6 +6,9 @@ import ctypes
 from functools import cache
 from typing import Any
 
+_FUNCTION: Any = ctypes.CFUNCTYPE(None).__base__
+"""What every ctypes function is an instance of."""
+
 
 def capsule_name(capsule: Any) -> bytes:
     """Return the name of a capsule, which says what its pointer is."""
@@ -24,15 +27,17 @@ def native_address(function: Any) -> int:
     Raises:
         TypeError: `function` is none of them.
     """
+    address = 0
     if isinstance(function, int):
-        return function
-    if type(function).__name__ == "PyCapsule":
-        return capsule_address(function)
-    try:
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
-    except (ctypes.ArgumentError, TypeError):
+        address = function
+    elif type(function).__name__ == "PyCapsule":
+        address = capsule_address(function)
+    elif isinstance(function, _FUNCTION | ctypes.c_void_p):
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    if not address:
         kinds = "the address of a function, a ctypes function, or a capsule"
-        raise TypeError(f"a native target is {kinds}, not {function!r}") from None
+        raise TypeError(f"a native target is {kinds}, not {function!r}")
+    return address
 
 
 @cache

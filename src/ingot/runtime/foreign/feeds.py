@@ -18,9 +18,9 @@ import numpy as np
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.hlo.shape import Shape
-from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
+from ingot.runtime.foreign.collectives.rendezvous import device_number
 from ingot.runtime.foreign.errors import set_error
-from ingot.runtime.records import CALL_FRAME, RUNTIME
+from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError, IngotError
 from ingot.support.flags import FEED_TIMEOUT
 
@@ -59,13 +59,6 @@ def register_feeds() -> None:
     register(Target("ingot.outfeed", link=_link_outfeed))
 
 
-def _device(frame: Any) -> int:
-    """Return the number of the device that calls."""
-    runtime = RUNTIME.structure.from_address(frame.runtime)
-    partitions = RENDEZVOUS.read(runtime.rendezvous, "partitions") if runtime.rendezvous else 1
-    return runtime.replica * partitions + runtime.partition
-
-
 def _buffers(addresses: int, sizes: int, shapes: Sequence[Shape]) -> list[Array]:
     """Return the array leaves behind a table of pointers, as they lie in memory."""
     pointers = (ctypes.c_void_p * len(shapes)).from_address(addresses)
@@ -87,8 +80,9 @@ def _linked(call: CallSite, move: Any) -> LinkedCall:
     def run(address: int) -> int:
         try:
             move(CALL_FRAME.structure.from_address(address))
-        except IngotError as error:  # A callback must not raise into machine code.
-            set_error(error.diagnostic.message, error)
+        except BaseException as error:  # A callback must not raise into machine code.
+            known = isinstance(error, IngotError)
+            set_error(error.diagnostic.message if known else repr(error), error)
             return 1
         return 0
 
@@ -98,7 +92,7 @@ def _linked(call: CallSite, move: Any) -> LinkedCall:
 
 def _link_infeed(call: CallSite) -> LinkedCall:
     def move(frame: Any) -> None:
-        device, seconds = _device(frame), FEED_TIMEOUT.value()
+        device, seconds = device_number(frame.runtime), FEED_TIMEOUT.value()
         try:
             leaves = _infeeds[device].get(timeout=seconds)
         except queue.Empty:
@@ -123,6 +117,6 @@ def _link_infeed(call: CallSite) -> LinkedCall:
 def _link_outfeed(call: CallSite) -> LinkedCall:
     def move(frame: Any) -> None:
         buffers = _buffers(frame.operands, frame.operand_dims, call.operands)
-        _outfeeds[_device(frame)].put(tuple(buffer.copy() for buffer in buffers))
+        _outfeeds[device_number(frame.runtime)].put(tuple(buffer.copy() for buffer in buffers))
 
     return _linked(call, move)

@@ -36,10 +36,13 @@ def register_custom_call_target(
     Raises:
         UnsupportedError: INGOT0334, the handler speaks another version of the XLA FFI API.
         TypeError: `function` is not what `api` asks for.
+        ValueError: there is no such `api`.
 
     Example:
         >>> register_custom_call_target("twice", lambda x, *, times=2: x * times)
     """
+    if api not in _KINDS:
+        raise ValueError(f"api is one of {', '.join(map(repr, _KINDS))}, not {api!r}")
     # First, because a target of the user's replaces one of ours.
     register_builtin_targets()
     custom_calls.register(_KINDS[api](name, function))

@@ -31,11 +31,20 @@ def register_sparse() -> None:
 
 def _link(call: CallSite) -> LinkedCall:
     kinds = [shape.dtype.name for shape in call.operands]
-    fits = len(kinds) == 4 and kinds[0] in _ELEMENTS and kinds[3] == kinds[0]
+    fits = (
+        len(kinds) == 4
+        and len(call.results) == 1
+        and kinds[0] in _ELEMENTS
+        and kinds[3] == kinds[0]
+    )
     if not fits or kinds[1] != kinds[2] or kinds[1] not in ("s32", "s64"):
         raise UnsupportedError(
             f"custom call '{call.target}': operands of {', '.join(kinds)}",
             code="INGOT0333",
+            notes=(
+                f"it takes elements ({', '.join(_ELEMENTS)}), row starts and columns (both s32 or "
+                "s64) and a dense operand of the elements' type, and gives one result",
+            ),
             op_name=call.op_name,
             location=call.location,
         )

@@ -25,6 +25,7 @@ from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.frames import read_frame
 from ingot.runtime.foreign.scalars import Number, Scalars
 from ingot.runtime.records import RUNTIME
+from ingot.runtime.sync import discard
 from ingot.support.diagnostics import UnsupportedError
 
 TARGET = "tridiagonal_solve_perturbed_ffi"
@@ -38,10 +39,15 @@ def register_tridiagonal() -> None:
 
 def _link(call: CallSite) -> LinkedCall:
     kinds = {shape.dtype.name for shape in (*call.operands, *call.results)}
-    if len(call.operands) != 4 or len(kinds) != 1 or not kinds <= set(_ELEMENTS):
+    counts = (len(call.operands), len(call.results))
+    if counts != (4, 1) or len(kinds) != 1 or not kinds <= set(_ELEMENTS):
         raise UnsupportedError(
             f"custom call '{call.target}': operands of {', '.join(sorted(kinds))}",
             code="INGOT0333",
+            notes=(
+                "it takes four operands and gives one result, all of one type of "
+                + ", ".join(_ELEMENTS),
+            ),
             op_name=call.op_name,
             location=call.location,
         )
@@ -301,7 +307,3 @@ class _Solver:
             return []
 
         f.while_([], again, step)
-
-
-def discard(_: object) -> None:
-    """Do nothing with a value."""

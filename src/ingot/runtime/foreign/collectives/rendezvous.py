@@ -15,6 +15,7 @@ import ctypes
 from typing import Any
 
 from ingot.runtime.layout import CACHE_LINE, Field, Record
+from ingot.runtime.records import RUNTIME
 from ingot.support.flags import COLLECTIVE_TIMEOUT
 
 RENDEZVOUS = Record(
@@ -74,3 +75,10 @@ def new_rendezvous(
     """
     patience = COLLECTIVE_TIMEOUT.value() if timeout_seconds is None else timeout_seconds
     return Rendezvous(num_replicas, num_partitions, patience)
+
+
+def device_number(runtime: int) -> int:
+    """Return the number of the device that the runtime record at `runtime` is for."""
+    row: Any = RUNTIME.structure.from_address(runtime)
+    partitions = RENDEZVOUS.read(row.rendezvous, "partitions") if row.rendezvous else 1
+    return row.replica * partitions + row.partition

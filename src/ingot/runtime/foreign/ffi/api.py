@@ -19,6 +19,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+from ingot.artifact.abi import DATA_ALIGNMENT
+from ingot.runtime.foreign.collectives.rendezvous import device_number
 from ingot.runtime.foreign.ffi.records import (
     API_MAJOR,
     API_MINOR,
@@ -28,7 +30,6 @@ from ingot.runtime.foreign.ffi.records import (
 )
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import native_runtime
-from ingot.runtime.records import RUNTIME
 
 FUNCTIONS = (
     "Error_Create", "Error_GetMessage", "Error_Destroy", "Handler_Register", "Stream_Get",
@@ -90,7 +91,8 @@ class Tables:
 
     def release(self, site: int) -> None:
         """Destroy the state of a call site whose program is gone."""
-        for key in [key for key in self.states if key[0] == site]:
+        # A copy: this runs when a program is collected, while others may set states.
+        for key in [key for key in list(self.states) if key[0] == site]:
             state = self.states.pop(key)
             deleter = self.deleters.get(self.state_types.pop(key, 0))
             if deleter:
@@ -175,6 +177,9 @@ def _state_get(args: Any) -> int:
 
 
 def _memory_allocate(args: Any) -> int:
+    if args.alignment > DATA_ALIGNMENT:
+        text = f"memory is aligned to {DATA_ALIGNMENT} bytes, not to {args.alignment}"
+        return tables().error("INVALID_ARGUMENT", text)
     allocate = native_runtime().function("ingot_allocate", ctypes.c_void_p, ctypes.c_int64)
     args.data = allocate(args.size) or 0
     if not args.data:
@@ -223,7 +228,7 @@ def _run_id(args: Any) -> int:
 
 
 def _device_ordinal(args: Any) -> int:
-    args.device_ordinal = RUNTIME.read(CONTEXT.read(args.ctx, "runtime"), "replica")
+    args.device_ordinal = device_number(CONTEXT.read(args.ctx, "runtime"))
     return 0
 
 
@@ -283,7 +288,7 @@ def _entered(function: Callable[[Any], int], record: Record) -> Callable[[int], 
     def call(address: int) -> int:
         try:
             return function(record.structure.from_address(address))
-        except Exception as error:
+        except BaseException as error:  # A callback must not raise into machine code.
             return tables().error("INTERNAL", f"{type(error).__name__}: {error}")
 
     return call

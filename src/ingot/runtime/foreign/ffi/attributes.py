@@ -23,6 +23,7 @@ from ingot.runtime.foreign.ffi.records import (
     AttributeType,
     element_of_mlir,
 )
+from ingot.support.diagnostics import ParseError
 
 
 class AttributeBlock:
@@ -76,7 +77,13 @@ class AttributeBlock:
             case _:
                 pass
         element = element_of_mlir(attribute.type)
-        data = np.asarray(value, dtype(element).numpy).tobytes()
+        try:
+            data = np.asarray(value, dtype(element).numpy).tobytes()
+        except OverflowError:
+            raise ParseError(
+                f"attribute {value} of a custom call does not fit its type '{attribute.type}'",
+                code="INGOT0113",
+            ) from None
         if isinstance(value, tuple):
             items = cast("tuple[Any, ...]", value)
             record = ARRAY.structure(

@@ -52,11 +52,15 @@ def ffi_target(name: str, stages: Mapping[str, int]) -> Target:
         stages: `instantiate`, `prepare`, `initialize`, `execute` -> address of the handler.
 
     Raises:
-        UnsupportedError: INGOT0334, the handler speaks another version of the API, or there is
-            no `execute`.
+        UnsupportedError: INGOT0334, the handler speaks another version of the API, there is no
+            `execute`, or a stage that XLA does not have.
     """
     if "execute" not in stages:
         raise _refused(name, "it has no handler of the stage 'execute'")
+    for stage in stages:
+        if stage.upper() not in Stage.__members__:
+            known = ", ".join(one.name.lower() for one in Stage)
+            raise _refused(name, f"there is no stage '{stage}', only {known}")
     for address in stages.values():
         major, minor = _version(address)
         if major != API_MAJOR:
@@ -108,6 +112,7 @@ def _link(stages: dict[Stage, int], call: CallSite) -> LinkedCall:
         frame = _call_frame(Stage.INSTANTIATE, ctypes.addressof(context), attributes)
         failure = _call(stages[Stage.INSTANTIATE], frame)
         if failure:
+            tables().release(site)
             raise UnsupportedError(
                 f"custom call '{call.target}' cannot be instantiated: {failure}",
                 code="INGOT0333",
@@ -141,11 +146,14 @@ _FINISH: Callable[..., Any] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, 
 
 def _finish(error: int | None, future: int | None) -> int:
     """Wait for what a handler delivers later, and keep what it says about a failure."""
-    if future:
-        pending = tables().futures.pop(future)
-        pending.done.wait()
-        error = error or pending.error
-    if not error:
-        return 0
-    set_error(tables().take_error_text(error))
+    try:
+        if future:
+            pending = tables().futures.pop(future)
+            pending.done.wait()
+            error = error or pending.error
+        if not error:
+            return 0
+        set_error(tables().take_error_text(error))
+    except BaseException as problem:  # A callback must not raise into machine code.
+        set_error(repr(problem), problem)
     return 1

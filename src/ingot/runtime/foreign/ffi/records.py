@@ -108,7 +108,9 @@ DATA_TYPES = {
 }  # fmt: skip
 """`XLA_FFI_DataType` of our element types."""
 
-_MLIR = re.compile(r"(u?i|f|bf)(\d+)$|bool$")
+_MLIR = re.compile(r"(u?i|f|bf)(\d+)")
+_KINDS = {"ui": "u", "i": "s"}
+_PREDS = ("bool", "i1")
 
 
 def element_of_mlir(name: str) -> str:
@@ -118,10 +120,13 @@ def element_of_mlir(name: str) -> str:
         >>> element_of_mlir("ui8"), element_of_mlir("i1")
         ('u8', 'pred')
     """
-    match = _MLIR.match(name)
-    if match is None:
-        raise UnsupportedError(f"attributes of type '{name}' have no XLA FFI data type")
-    if name in ("bool", "i1"):
-        return "pred"
-    kind, bits = match.groups()
-    return {"ui": "u", "i": "s"}.get(kind, kind) + bits
+    match = _MLIR.fullmatch(name)
+    kind, bits = match.groups() if match is not None else ("", "")
+    element = _KINDS.get(kind, kind) + bits if name not in _PREDS else "pred"
+    if element not in DATA_TYPES:
+        raise UnsupportedError(
+            f"attributes of type '{name}' have no XLA FFI data type",
+            code="INGOT0333",
+            hint="give it as bool, i8 to i64, ui8 to ui64, f16, bf16, f32 or f64",
+        )
+    return element
