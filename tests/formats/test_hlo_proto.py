@@ -183,3 +183,31 @@ def test_symbolic_sizes_are_refused() -> None:
     module = parse_hlo("HloModule m ENTRY e { ROOT x = f32[?n] parameter(0) }")
     with pytest.raises(IngotError, match="symbolic"):
         print_hlo_proto(module)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("iota", {"dimensions": []}),
+        ("convolution", {"convolution_dimension_numbers": {"input_batch_dimension": 9}}),
+        ("literal", {"literal": {}}),
+        ("literal", {"literal": {"shape": {"element_type": 11, "dimensions": [7]}}}),
+        ("shape", {"shape": {"element_type": 11, "dimensions": [2], "is_dynamic_dimension": []}}),
+        ("domain", {"sharding": {"type": 99}}),
+    ],
+)
+def test_a_proto_that_contradicts_itself_ends_in_a_diagnostic(
+    name: str, change: dict[str, object]
+) -> None:
+    text = """HloModule m ENTRY e { c = f32[2] constant({1, 2})
+      i = f32[2] iota(), iota_dimension=0 ROOT r = f32[2] add(c, i) }"""
+    message = decode(print_hlo_proto(parse_hlo(text)), "HloModuleProto")
+    rows = message["computations"][0]["instructions"]
+    chosen = "constant" if name == "literal" else "iota"
+    (row,) = (row for row in rows if row["opcode"] == chosen)
+    row.update(change)
+    if name == "convolution":
+        row["opcode"] = "convolution"
+    # Some of these are harmless in the end; none may raise anything else.
+    with contextlib.suppress(ParseError, VerifyError, UnsupportedError):
+        parse_hlo_proto(encode(message, "HloModuleProto"))

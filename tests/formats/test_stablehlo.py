@@ -11,7 +11,7 @@ from tests.formats.mlir_text import function, only, read
 from ingot.evaluator import evaluate
 from ingot.formats.stablehlo.table import converters
 from ingot.hlo.custom_calls import config_text
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import ParseError, UnsupportedError
 
 # Ops that Ingot refuses: quantized arithmetic, asynchronous regions of StableHLO 1.15.
 REFUSED = {
@@ -319,3 +319,17 @@ def test_locations_become_metadata() -> None:
     sine = only(module, "sine").metadata
     assert (sine.op_name, sine.source_file, sine.source_line) == ("jit(f)/sin", "model.py", 7)
     assert only(module, "negate").metadata.op_name == "a;b"
+
+
+@pytest.mark.parametrize("size", ["2", "?"])
+def test_functions_that_call_themselves_are_refused(size: str) -> None:
+    kind = f"tensor<{size}xf32>"
+    text = f"""module {{
+      func.func @main(%x: {kind}) -> {kind} {{
+        %0 = func.call @f(%x) : ({kind}) -> {kind}
+        return %0 : {kind} }}
+      func.func private @f(%x: {kind}) -> {kind} {{
+        %0 = func.call @f(%x) : ({kind}) -> {kind}
+        return %0 : {kind} }} }}"""
+    with pytest.raises(ParseError, match="calls itself"):
+        read(text)

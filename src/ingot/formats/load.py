@@ -34,8 +34,6 @@ _BLANK = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 _MLIR = re.compile(r'module\b(?!\s*=)|func\.func\b|"builtin\.module"|#\w+\s*=|!\w+\s*=|\{-#')
 # So many bytes tell text from a proto.
 _HEAD = 4096
-
-
 _Function = TypeVar("_Function")
 
 
@@ -51,7 +49,7 @@ READERS: dict[str, Callable[[bytes], Module]] = {
     "mlir": lambda data: parse_stablehlo(_text(data)),
 }
 WRITERS: dict[str, Callable[[Module], bytes]] = {
-    "hlo_text": lambda module: (print_module(module)).encode("utf-8", "surrogateescape"),
+    "hlo_text": lambda module: print_module(module).encode("utf-8", "surrogateescape"),
     "hlo_proto": print_hlo_proto,
     "hlo_snapshot": lambda module: print_snapshot(Snapshot(module)),
 }

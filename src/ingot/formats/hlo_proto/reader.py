@@ -34,6 +34,7 @@ from ingot.support.diagnostics import ParseError, UnsupportedError
 
 # Ops that name their callees in another order than the op table has them.
 CALLED_ORDER = {"while": (1, 0)}
+_CONTRADICTIONS = (LookupError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 _ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 
@@ -69,7 +70,22 @@ def parse_snapshot(data: bytes) -> Snapshot:
     """Return the module with its arguments and result, when the proto is a snapshot.
 
     The kind of proto is not written in it: what fits is taken.
+
+    Raises:
+        ParseError: as `parse_hlo_proto`; also where a proto contradicts itself (INGOT0122), such as
+            a literal with fewer elements than its shape, which surfaces wherever it is used first.
     """
+    try:
+        return _parse_snapshot(data)
+    except _CONTRADICTIONS as error:
+        raise ParseError(
+            f"the HLO proto contradicts itself: {error!r}",
+            code="INGOT0122",
+            hint="it was damaged, or written by a program that does not keep XLA's rules",
+        ) from error
+
+
+def _parse_snapshot(data: bytes) -> Snapshot:
     with collector_paused():
         snapshot = _guess(data, "HloSnapshot")
         if snapshot.get("hlo", {}).get("hlo_module"):

@@ -1,9 +1,9 @@
 """The messages of XLA that Ingot reads and writes: programs, and how a host wants them compiled.
 
 One line per field: `number name type`, `*` after the type when it is repeated, `?` when 0 is
-written too. A message's name
-stands at the margin. Types are protobuf's scalar types, `enum`, or a message. Fields that are not
-here are skipped when reading: profiles, debugging tables, sparsity, buffer assignment.
+written too. A message's name stands at the margin. Types are protobuf's scalar types, `enum`, or a
+message. Fields that are not here are skipped when reading: profiles, debugging tables, sparsity,
+buffer assignment.
 
 Source: xla/service/hlo.proto, xla/xla_data.proto, xla/pjrt/proto/compile_options.proto; the numbers
 are the format.

@@ -5,8 +5,6 @@ Their attributes are structures in MLIR (dimension numbers, windows) and flat in
 
 from __future__ import annotations
 
-from typing import Any
-
 from ingot.formats.stablehlo.attributes import flags, integers, name, names, pairs, structure
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.sizes import Sizes, sizes_of
@@ -51,7 +49,7 @@ def _dot_general(site: Site) -> Results:
         tuple(numbers.rhs_batching_dimensions),
         tuple(numbers.rhs_contracting_dimensions),
         _precision(site),
-        _algorithm(site.attributes["algorithm"]) if "algorithm" in site.attributes else "",
+        _algorithm(site) if "algorithm" in site.attributes else "",
     )
     return site.add(find("dot"), attributes)
 
@@ -77,9 +75,9 @@ _ALGORITHMS = {
 }
 
 
-def _algorithm(attribute: Any) -> str:
-    """Return XLA's name of a dot algorithm, empty for the default."""
-    attribute = structure(attribute, "DotAlgorithm")
+def _algorithm(site: Site) -> str:
+    """Return XLA's name of the dot algorithm that a site asks for."""
+    attribute = structure(site.attributes["algorithm"], "DotAlgorithm")
     left, accumulation = str(attribute.lhs_precision_type), str(attribute.accumulation_type)
     if left.startswith("f8") and accumulation == "f32":
         fast = "_fast_accum" if attribute.allow_imprecise_accumulation else ""
@@ -90,7 +88,12 @@ def _algorithm(attribute: Any) -> str:
         attribute.lhs_component_count,
         attribute.num_primitive_operations,
     )
-    return _ALGORITHMS.get(key, "")
+    if key not in _ALGORITHMS:
+        raise site.unsupported(
+            f"there is no dot algorithm {site.attributes['algorithm']}",
+            "use one of XLA's (PrecisionConfig.Algorithm), or leave the algorithm out",
+        )
+    return _ALGORITHMS[key]
 
 
 def _dot(site: Site) -> Results:

@@ -40,10 +40,11 @@ class Conversion:
         types: shapes by MLIR type.
         locations: metadata by MLIR location.
         equal: symbolic sizes that are known to be others.
+        reducers: one-op reducers that are already there, by what they do.
+        rewritten: computations of ops that MLIR's passes rewrote, by op, types and attributes.
+        keep_alive: MLIR modules whose values are in use.
         is_dynamic: whether the entry has arguments of open sizes; calls are then put in place,
-        since a function's sizes follow from its operands. reducers: one-op reducers that are
-        already there, by what they do. rewritten: computations of ops that MLIR's passes rewrote,
-        by op, types and attributes. keep_alive: MLIR modules whose values are in use.
+            since a function's sizes follow from its operands.
     """
 
     def __init__(self, mlir_module: Any, equal: Mapping[str, Size] | None = None) -> None:
@@ -58,7 +59,8 @@ class Conversion:
         self.is_dynamic = False
         self._table = converters()
         self._functions: dict[str, Any] = {}
-        self._computations: dict[str, Computation | None] = {}
+        self._computations: dict[str, Computation] = {}
+        self._open: set[str] = set()
         self._computation_names: dict[str, int] = {}
         self._meshes: dict[str, Mesh] = {}
         for view in mlir_module.body.operations:
@@ -115,14 +117,19 @@ class Conversion:
         found = self._computations.get(name)
         if found is not None:
             return found
-        if name in self._computations:
+        op = self._opened(name)
+        made = self._computations[name] = self.convert_function(op, name)
+        self._open.remove(name)
+        return made
+
+    def _opened(self, name: str) -> Any:
+        """Return the function `name` and note that it is being converted."""
+        if name in self._open:
             raise ParseError(f"function @{name} calls itself", code="INGOT0112")
         if name not in self._functions:
             raise ParseError(f"function @{name} is not in the module", code="INGOT0104")
-        self._computations[name] = None
-        made = self.convert_function(self._functions[name], name)
-        self._computations[name] = made
-        return made
+        self._open.add(name)
+        return self._functions[name]
 
     def convert_function(self, op: Any, name: str) -> Computation:
         """Convert a function: parameters, body, result (a tuple unless there is exactly one)."""
@@ -157,10 +164,12 @@ class Conversion:
 
     def inline(self, scope: Scope, name: str, operands: list[Instruction]) -> list[Instruction]:
         """Put the body of the function `name` in place of a call; its results."""
-        block = self._functions[name].regions[0].blocks[0]
+        block = self._opened(name).regions[0].blocks[0]
         inner = Scope(self, scope.computation)
         inner.values.update(zip(block.arguments, operands, strict=True))
-        return self.convert_block(inner, block)
+        results = self.convert_block(inner, block)
+        self._open.remove(name)
+        return results
 
     # ---- blocks
 
