@@ -172,3 +172,42 @@ def test_both_spellings_of_flags() -> None:
     assert with_dashes(given) == [
         "run", "--random-seed=3", "--input-format", "a_b.hlo", "--", "--x_y",
     ]  # fmt: skip
+
+
+PAIR = """HloModule pair
+
+ENTRY main {
+  x = f32[2] parameter(0)
+  y = f32[2] negate(x), metadata={op_name="mine"}
+  ROOT r = (f32[2], f32[2]) tuple(x, y)
+}
+"""
+
+
+@pytest.mark.parametrize("stage", ["hlo-before", "hlo", None])
+def test_opt_leaves_metadata_out(
+    stage: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pair.hlo"
+    path.write_text(PAIR)
+    chosen = [f"--stage={stage}"] if stage else []
+    assert main(["opt", str(path), *chosen]) == 0
+    assert "metadata" in capsys.readouterr().out
+    assert main(["opt", str(path), "--no-metadata", *chosen]) == 0
+    assert "metadata" not in capsys.readouterr().out
+
+
+def test_files_of_literals_that_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, junk = tmp_path / "pair.hlo", tmp_path / "junk.npz"
+    path.write_text(PAIR)
+    junk.write_text("junk")
+    for option, code in (
+        (f"--input-literals-file={tmp_path}/none.npz", "INGOT0411"),
+        (f"--input-literals-file={junk}", "INGOT0124"),
+        (f"--output-literals-file={tmp_path}/two.npy", "INGOT0521"),
+        (f"--output-literals-file={tmp_path}/no/such/folder.npz", "INGOT0411"),
+    ):
+        assert main(["run", str(path), option]) == 1
+        assert code in capsys.readouterr().err

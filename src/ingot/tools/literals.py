@@ -6,8 +6,9 @@ per line as HLO text writes it (`f32[2] {1, 2}`), `#` beginning a comment.
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,34 @@ from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.hlo.literal import Array, Literal
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import ExecutionError
-from ingot.tools.loading import read_bytes
+from ingot.support.diagnostics import ExecutionError, ParseError
+from ingot.tools.loading import read_bytes, write_bytes
 
 
 def read_literals(path: str) -> list[Array]:
     """Return the arrays in a file.
 
     Raises:
-        ParseError: a line is not a literal.
-        ResourceError: the file cannot be read.
+        ParseError: a line is not a literal, or the file is not NumPy's (INGOT0124).
+        ResourceError: INGOT0411 the file cannot be read.
     """
-    if path.endswith(".npz"):
-        with np.load(path) as file:
-            return [file[name] for name in file.files]
-    if path.endswith(".npy"):
-        return [np.load(path)]
-    lines = read_bytes(path).decode("utf-8").splitlines()
+    data = read_bytes(path)
+    if path.endswith((".npz", ".npy")):
+        return _read_numpy(data, path)
+    lines = data.decode("utf-8", "surrogateescape").splitlines()
     return [read_literal(line, path) for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _read_numpy(data: bytes, path: str) -> list[Array]:
+    try:
+        found = np.load(io.BytesIO(data))
+        return [found[name] for name in found.files] if path.endswith(".npz") else [found]
+    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ParseError(
+            f"{path} is no file of arrays that NumPy wrote: {error}",
+            code="INGOT0124",
+            hint="write it with numpy.savez (.npz) or numpy.save (.npy)",
+        ) from error
 
 
 def read_literal(line: str, name: str = "<literal>") -> Array:
@@ -47,13 +58,26 @@ def read_literal(line: str, name: str = "<literal>") -> Array:
 
 
 def write_literals(path: str, values: list[Array]) -> None:
-    """Write arrays to a file of the kind that its ending says."""
+    """Write arrays to a file of the kind that its ending says.
+
+    Raises:
+        ExecutionError: INGOT0521 a .npy file holds one array, and there are more or none.
+        ResourceError: INGOT0411 the file cannot be written.
+    """
+    block = io.BytesIO()
     if path.endswith(".npz"):
-        np.savez(path, *values)
+        np.savez(block, *values)
     elif path.endswith(".npy"):
-        np.save(path, values[0])
+        if len(values) != 1:
+            raise ExecutionError(
+                f"{path} can hold one array, and there are {len(values)}",
+                code="INGOT0521",
+                hint="give a file that ends in .npz, or in anything else for text",
+            )
+        np.save(block, values[0])
     else:
-        Path(path).write_text("".join(f"{literal_text(value)}\n" for value in values), "utf-8")
+        block.write("".join(f"{literal_text(value)}\n" for value in values).encode())
+    write_bytes(block.getvalue(), path)
 
 
 def literal_text(value: Array) -> str:

@@ -69,14 +69,17 @@ def command(
         context.fail("give the FILE of a module; - is standard input")
     if passes and stage:
         context.fail("--passes and --stage exclude each other")
-    if emit_proto and stage not in (None, "hlo", "hlo-before"):
-        context.fail(f"--emit-proto is for HLO, not for the stage {stage}")
+    for flag, given in (("--emit-proto", emit_proto), ("--no-metadata", no_metadata)):
+        if given and stage not in (None, "hlo", "hlo-before"):
+            context.fail(f"{flag} is for HLO, not for the stage {stage}")
     module = loading.load(file, input_format or "")
     if passes:
         run_some(module, passes)
-        text = print_module(module, with_metadata=not no_metadata)
+        text = print_module(module)
     else:
         text = at_stage(compile(module), stage or "hlo")
+    if no_metadata:
+        text = print_module(parse(text), with_metadata=False)
     if emit_proto:
         loading.write_bytes(dump(parse(text), "hlo_proto"), output)
     else:
