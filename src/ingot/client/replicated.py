@@ -85,6 +85,8 @@ def _threads(count: int) -> Generator[ThreadPoolExecutor]:
 
 def _forget_threads() -> None:
     """Make new threads in a child process, which has none of its parent's."""
+    global _lock
+    _lock = threading.Lock()  # Another thread of the parent may have held it.
     _idle.clear()
 
 

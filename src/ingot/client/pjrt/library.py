@@ -21,6 +21,7 @@ from ingot.llvm.jit import TargetSpec, compile_object
 from ingot.llvm.shared_library import link_shared
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import Value, zero
+from ingot.runtime.sync import discard
 from ingot.support.diagnostics import UnsupportedError
 
 _RTLD_NOW_GLOBAL = 0x102
@@ -93,20 +94,16 @@ def library_module(python: Path) -> ModuleBuilder:
     handle = _emit_find_python(f, python)
     call = _PythonCalls(f, handle)
     fresh = f.icmp("eq", call("Py_IsInitialized"), f.const(I32, 0))
-    f.if_(fresh, lambda: _drop(call("Py_InitializeEx", f.const(I32, 0))))
+    f.if_(fresh, lambda: discard(call("Py_InitializeEx", f.const(I32, 0))))
     state = call("PyGILState_Ensure")
     script = _script()
     place = module.global_bytes("script", script, align=1, constant=False)
     _emit_digits(f, f.gep(place, script.index(_PLACE.encode()) + 2), f.ptrtoint(table))
     call("PyRun_SimpleString", place)
     call("PyGILState_Release", state)
-    f.if_(fresh, lambda: _drop(call("PyEval_SaveThread")))
+    f.if_(fresh, lambda: discard(call("PyEval_SaveThread")))
     f.ret(f.atomic_load(PTR, table))
     return module
-
-
-def _drop(_: object) -> None:
-    """Make a branch that returns nothing of a call."""
 
 
 def _text(f: FunctionBuilder, name: str, text: str) -> Value:

@@ -124,9 +124,11 @@ def on_big_stack(function: Callable[[], T]) -> T:
 
     with _stack_lock:
         before = threading.stack_size(_COMPILE_STACK_BYTES)
-        thread = threading.Thread(target=run, name="ingot-compile")
-        thread.start()
-        threading.stack_size(before)
+        try:
+            thread = threading.Thread(target=run, name="ingot-compile")
+            thread.start()
+        finally:
+            threading.stack_size(before)
     thread.join()
     if failure:
         raise failure[0]

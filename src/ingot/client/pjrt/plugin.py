@@ -12,9 +12,9 @@ import os
 import threading
 import time
 from functools import cache, partial
-from importlib import metadata
 from typing import Any
 
+from ingot import __version__
 from ingot.client.pjrt import hot
 from ingot.client.pjrt.c_api import API, API_MAJOR, API_MINOR, EXTENSIONS, HEADER_BYTES
 from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.001
 
 def version() -> str:
     """Return what clients call themselves."""
-    return f"ingot {metadata.version('ingot')}"
+    return f"ingot {__version__}"
 
 
 def _unimplemented(name: str) -> Any:

@@ -49,7 +49,9 @@ class ExecutableSlots:
         source = self._source(args.program, read_compile_options(options))
         topology = lookup(args.topology, Topology)
         with self._lock:
-            client = self._topology_clients.setdefault(args.topology, Client(topology.platform))
+            client = self._topology_clients.get(args.topology)
+            if client is None:
+                client = self._topology_clients[args.topology] = Client(topology.platform)
         args.executable = self._load(client, source).address
 
     def _source(self, address: int, options: CompileOptions) -> Source:
