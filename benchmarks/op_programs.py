@@ -5,6 +5,8 @@ What they do is in `jax_ops`, under the part of the name before the `:`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from benchmarks.programs import Maker, Program, Shape, complex_normal, normal, uniform
@@ -13,13 +15,15 @@ SECTION = "Single ops"
 _MILLION = 1 << 20
 
 
-def below(limit: int) -> Maker:
-    """Return a maker of numbers 0..limit - 1 (s32)."""
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Makes numbers 0..limit - 1 (s32)."""
 
-    def make(generator: np.random.Generator, shape: Shape) -> np.ndarray:
-        return generator.integers(0, limit, shape, dtype=np.int32)
+    limit: int
 
-    return make
+    def __call__(self, generator: np.random.Generator, shape: Shape) -> np.ndarray:
+        """Return an array of them."""
+        return generator.integers(0, self.limit, shape, dtype=np.int32)
 
 
 def key(generator: np.random.Generator, shape: Shape) -> np.ndarray:
@@ -53,11 +57,11 @@ OPS: tuple[Program, ...] = (
     _op("concatenate: 1000x803", (1000, 500), (1000, 300)),
     _op("pad, slice: 1000x1000", (1000, 1000)),
     _op("roll: 1024x1024", (1024, 1024)),
-    _op("gather rows: 50000 of 100000x64", (100_000, 64), (50_000,), makers=(normal, below(10**5))),
-    _op("gather: 1M of 1M", (_MILLION,), (_MILLION,), makers=(normal, below(_MILLION))),
-    _op("segment sum: 1M to 1000", (_MILLION,), (_MILLION,), makers=(uniform, below(1000))),
-    _op("segment sum: 100000x16 to 1000", (10**5, 16), (10**5,), makers=(uniform, below(1000))),
-    _op("bincount: 1M to 256", (_MILLION,), makers=(below(256),)),
+    _op("gather rows: 50000 of 100000x64", (100_000, 64), (50_000,), makers=(normal, Below(10**5))),
+    _op("gather: 1M of 1M", (_MILLION,), (_MILLION,), makers=(normal, Below(_MILLION))),
+    _op("segment sum: 1M to 1000", (_MILLION,), (_MILLION,), makers=(uniform, Below(1000))),
+    _op("segment sum: 100000x16 to 1000", (10**5, 16), (10**5,), makers=(uniform, Below(1000))),
+    _op("bincount: 1M to 256", (_MILLION,), makers=(Below(256),)),
     _op("sort: 1M", (_MILLION,)),
     _op("argsort: 1M", (_MILLION,)),
     _op("sort: 1000x1000", (1000, 1000)),

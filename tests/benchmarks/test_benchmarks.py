@@ -3,6 +3,7 @@
 One tiny row is really run, in worker processes, so that `make bench` cannot rot unseen.
 """
 
+import pickle
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -36,6 +37,7 @@ def test_every_program_is_spelled_in_jax():
 def test_every_op_is_spelled_in_jax():
     functions = pytest.importorskip("benchmarks.jax_ops").FUNCTIONS
     assert {program.function for program in OPS} == set(functions)
+    assert pickle.loads(pickle.dumps(OPS)) == OPS, "programs are sent to workers"
 
 
 @pytest.mark.slow
