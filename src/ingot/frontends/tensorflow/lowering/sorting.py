@@ -16,7 +16,7 @@ from ingot.hlo.shape import Shape
 
 
 def _descending(element: DType) -> Computation:
-    """Return the comparator of (value, index) pairs: greater values first; NaN last."""
+    """Return the comparator of (value, index) pairs: greater values first."""
     b = Builder(f"descending_{element.name}")
     shapes = (Shape.array(element, ()), Shape.array(S32, ()))
     left, right = (b.parameter(n, shapes[0]) for n in range(2))
@@ -32,6 +32,9 @@ def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
     size = x.shape.dims[axis]
     if isinstance(k, int) and isinstance(size, int) and k > size:
         raise op.error(f"the {k} greatest of {size} elements")
+    if isinstance(k, int):
+        found = b.emit("topk", _without_signs_of_zeros(op, x), k=k, largest=True)
+        return b.element_of(found, 0), b.element_of(found, 1)
     key = ("descending", x.shape.dtype.name)
     reducers = b.program.reducers
     if key not in reducers:
@@ -46,6 +49,14 @@ def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
     )
     values, indices = (b.sliced(b.element_of(ordered, n), axis, 0, k) for n in range(2))
     return values, indices
+
+
+def _without_signs_of_zeros(op: Op, x: Instruction) -> Instruction:
+    """Return floats with 0 for -0: in the order of `topk` they differ, in TensorFlow's not."""
+    if not x.shape.dtype.is_float:
+        return x
+    zero = op.b.zeros(x.shape)
+    return op.b.emit("select", op.b.emit("compare", x, zero, direction="EQ"), zero, x)
 
 
 def _top_k(op: Op) -> tuple[Value, ...]:
