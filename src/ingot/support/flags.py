@@ -195,8 +195,8 @@ PASS_FUEL: Flag[int | None] = Flag(
     None,
     _fuel,
     "a whole number, not set for any number",
-    "How many pass executions a compilation may make; the others are skipped. With it `ingot "
-    "bisect` finds the pass that breaks a program.",
+    "How many pass executions a compilation may make; the others are skipped. Halving it "
+    "finds the pass that breaks a program.",
 )
 REWRITE_FUEL: Flag[int | None] = Flag(
     "rewrite_fuel",
