@@ -146,7 +146,7 @@ def test_types(seed: int, element: str) -> None:
     _check(*_case(seed, element), TOLERANCE[element])
 
 
-@pytest.mark.parametrize("features", [1, 2, 3, 4])
+@pytest.mark.parametrize("features", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("element", ["f32", "s32"])
 def test_few_features_of_long_sums(features: int, element: str) -> None:
     """Dot products with lanes along k, of rows that meet padding on every side or none."""

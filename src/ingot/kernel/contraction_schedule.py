@@ -54,11 +54,9 @@ ASSUMED_EXTENT = 256
 MAX_DOT_ROWS = 4
 """Up to so many rows are products with a transposed rhs done as dot products, lanes along k."""
 
-MAX_DOT_COLUMNS = 4
-"""Up to so many columns are dot products too: vectors along n would be nearly empty."""
-
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
-"""Depths of those: long enough to pay for adding lanes, short enough to pack whole rows."""
+"""Depths of products of few columns that are dot products too, as vectors along n would be half
+empty: long enough to pay for adding lanes, short enough to pack whole rows."""
 
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of those, which pay for packing the columns."""
@@ -119,7 +117,9 @@ def schedule_contraction(
     lanes = _lanes(kernel, vectors, bits)
     rows, columns = block or register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
-    rhs = _rhs_placement(kernel, bits, rows, masks)
+    rhs: RhsPlacement = "packed dots"
+    if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
+        rhs = _rhs_placement(kernel, bits, rows, masks)
     depth: int | None = _depth(kernel, k, lanes)
     if rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
@@ -249,8 +249,6 @@ def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: in
 
 def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
     names = (kernel.n.name, kernel.k.name)
-    if _suits_column_dots(kernel):
-        return "packed dots"
     if is_plain(kernel.rhs, names, kernel.accumulate):
         if _suits_dots(kernel):
             return "dots"
@@ -274,12 +272,12 @@ def _suits_dots(kernel: ContractionKernel) -> bool:
     return n == 1 or stride(kernel.rhs.payload.index, kernel.n.name) != 1
 
 
-def _suits_column_dots(kernel: ContractionKernel) -> bool:
-    """Whether there are few columns, and the lhs's rows lie or are packed densely along k."""
+def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
+    """Whether columns fill half a vector at most, and the lhs's rows are packed along k."""
     n, k = kernel.n.extent, kernel.k.extent
     if kernel.accumulate is PRED or not isinstance(n, int) or not isinstance(k, int):
         return False
-    if n > MAX_DOT_COLUMNS or not MIN_COLUMN_DOT_DEPTH <= k <= MAX_COLUMN_DOT_DEPTH:
+    if 2 * n > lanes or not MIN_COLUMN_DOT_DEPTH <= k <= MAX_COLUMN_DOT_DEPTH:
         return False
     return kernel.patches is not None and kernel.patches.along_k
 
