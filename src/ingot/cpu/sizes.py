@@ -1,13 +1,16 @@
 """Sizes: the `S_sizes` function, and how symbolic sizes are bound from parameter shapes.
 
 A symbolic size takes its value from the first parameter dimension that is nothing but its name;
-every other dimension that has symbols is a constraint that is checked at each call.
+every other dimension that has symbols is a constraint that is checked at each call, and so is what
+ops demand of sizes (`analysis.size_demands`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ingot.analysis.size_demands import Demand, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
@@ -19,6 +22,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.index import Condition
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
 
 
@@ -42,16 +46,30 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class Margin:
+    """`size` must not be negative."""
+
+    size: int | Dim
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SizePlan:
     """How sizes are bound and checked."""
 
     bindings: tuple[Binding, ...]
     constraints: tuple[Constraint, ...]
+    margins: tuple[Margin, ...]
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """Size names in ABI order."""
         return tuple(binding.name for binding in self.bindings)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What to say when a check fails, in the order of the checks."""
+        return tuple(check.message for check in (*self.constraints, *self.margins))
 
 
 def parameter_leaves(module: Module) -> list[tuple[str, Shape]]:
@@ -92,12 +110,31 @@ def plan_sizes(module: Module) -> SizePlan:
             bound = bindings.get(size.text)
             if bound is not None and (bound.parameter, bound.place) == (number, place):
                 continue
-            wanted = _explain(size, bindings, leaves)
-            message = f"dimension {place} of '{name}' must be {wanted}"
+            where = _places(size.symbols, bindings, leaves)
+            message = f"dimension {place} of '{name}' must be {size} ({where})"
             refusal = _refusal(message, parameters[number])
             constraints.append(Constraint(number, place, size, refusal))
             _require_bound(size, bindings, name, shape)
-    return SizePlan(tuple(bindings.values()), tuple(constraints))
+    margins = tuple(
+        Margin(demand.margin, _unmet(demand, bindings, leaves))
+        for demand in size_demands(module)
+        if symbols_of((demand.margin,)) <= bindings.keys()
+    )
+    return SizePlan(tuple(bindings.values()), tuple(constraints), margins)
+
+
+def _unmet(demand: Demand, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
+    """Return the text of a demand that does not hold, with the op that makes it."""
+    op, origin = demand.op, demand.op.metadata
+    where = _places(symbols_of((demand.margin,)), bindings, leaves)
+    found = Diagnostic(
+        f"{op.opcode} needs {demand.least} <= {demand.size} ({where})",
+        op_type=origin.op_type,
+        op_name=origin.op_name,
+        location=origin.location,
+        hint="pass arguments that are as large as the op needs",
+    )
+    return found.render_facts()
 
 
 def _refusal(message: str, parameter: Instruction) -> str:
@@ -113,13 +150,15 @@ def _refusal(message: str, parameter: Instruction) -> str:
     return found.render_facts()
 
 
-def _explain(size: Dim, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
-    known = [bindings[symbol] for symbol in sorted(size.symbols) if symbol in bindings]
-    places = [
+def _places(
+    symbols: Iterable[str], bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]
+) -> str:
+    """Say where sizes come from."""
+    known = [bindings[symbol] for symbol in sorted(symbols) if symbol in bindings]
+    return ", ".join(
         f"{binding.name} is dimension {binding.place} of '{leaves[binding.parameter][0]}'"
         for binding in known
-    ]
-    return f"{size} ({', '.join(places)})"
+    )
 
 
 def _require_bound(size: Dim, bindings: dict[str, Binding], name: str, shape: Shape) -> None:
@@ -148,7 +187,7 @@ def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
         params,
         outputs,
         len(plan.bindings),
-        constraints=tuple(constraint.message for constraint in plan.constraints),
+        constraints=plan.messages,
         run_errors=(
             *map(assertion_text, assertions(module)),
             *map(_call_failure, foreign_calls(module)),
@@ -199,6 +238,9 @@ def emit_sizes(
     def put(slot: int, value: IndexValue) -> None:
         f.store(f.as_value(value), f.gep(sizes, slot * SLOT_BYTES), 8)
 
+    def check(number: int, fails: Condition) -> None:
+        f.if_(fails, lambda: f.ret(f.const(lt.I32, number + 1)), likely=False)
+
     names: dict[str, IndexValue] = {
         binding.name: dimension(binding.parameter, binding.place) for binding in plan.bindings
     }
@@ -206,10 +248,9 @@ def emit_sizes(
     for number, constraint in enumerate(plan.constraints):
         actual = dimension(constraint.parameter, constraint.place)
 
-        def fail(number: int = number) -> None:
-            f.ret(f.const(lt.I32, number + 1))
-
-        f.if_(f.ine(actual, emitter.index(constraint.size)), fail)
+        check(number, f.ine(actual, emitter.index(constraint.size)))
+    for number, margin in enumerate(plan.margins, len(plan.constraints)):
+        check(number, f.ilt(emitter.index(margin.size), 0))
     layout = info.sizes_layout
     put(0, emitter.index(arena_bytes))
     for number, binding in enumerate(plan.bindings):

@@ -1,0 +1,94 @@
+"""What ops demand of symbolic sizes: windows and cuts that lie inside their operands.
+
+`slice [0:5]` of `f32[?n]` means something for n >= 5 only. The verifier refuses what is wrong for
+every size; the rest is found here and checked when sizes are known, before anything runs. Only the
+entry's ops count: a loop or branch may be there just because its ops are not always possible.
+
+Invariant: if all demands hold, no window or cut of the entry's ops is larger than its operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.indexing import GatherAttributes, TopKAttributes
+from ingot.hlo.opset.shaping import SliceAttributes
+
+Pair = tuple[int | Dim, int | Dim]
+"""A number, and another that must be no less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`least <= size`, for the sake of an op."""
+
+    op: Instruction
+    least: int | Dim
+    size: int | Dim
+
+    @property
+    def margin(self) -> int | Dim:
+        """What must not be negative."""
+        return self.size - self.least
+
+
+def size_demands(module: Module) -> list[Demand]:
+    """Return the demands of the entry's ops that do not hold for every size, each once."""
+    found: dict[int | Dim, Demand] = {}
+    for op in _entry_ops(module):
+        rule = _RULES.get(op.opcode)
+        for least, size in rule(op) if rule is not None else ():
+            demand = Demand(op, least, size)
+            if isinstance(demand.margin, Dim) and not dim.never_negative(demand.margin):
+                found.setdefault(demand.margin, demand)
+    return list(found.values())
+
+
+def _entry_ops(module: Module) -> Iterator[Instruction]:
+    for instruction in module.entry.instructions:
+        if instruction.opcode == "fusion":
+            yield from instruction.attributes.calls.instructions
+        else:
+            yield instruction
+
+
+def _slice(op: Instruction) -> Iterator[Pair]:
+    given: SliceAttributes = op.attributes
+    for (start, limit, _), size in zip(given.slice, op.operands[0].shape.dims, strict=True):
+        yield start, limit
+        yield limit, size
+
+
+def _window(op: Instruction) -> Iterator[Pair]:
+    yield from zip(op.shape.dims, op.operands[0].shape.dims, strict=True)
+
+
+def _update(op: Instruction) -> Iterator[Pair]:
+    yield from zip(op.operands[1].shape.dims, op.operands[0].shape.dims, strict=True)
+
+
+def _gather(op: Instruction) -> Iterator[Pair]:
+    given: GatherAttributes = op.attributes
+    for pair in zip(given.slice_sizes, op.operands[0].shape.dims, strict=True):
+        # An empty operand is all right where there are no indices either.
+        if pair[0] != 1:
+            yield pair
+
+
+def _topk(op: Instruction) -> Iterator[Pair]:
+    given: TopKAttributes = op.attributes
+    yield given.k, op.operands[0].shape.dims[-1]
+
+
+_RULES: dict[str, Callable[[Instruction], Iterator[Pair]]] = {
+    "dynamic-slice": _window,
+    "dynamic-update-slice": _update,
+    "gather": _gather,
+    "slice": _slice,
+    "topk": _topk,
+}
