@@ -1,7 +1,7 @@
 """Platforms: what a module can run on, each as a function from a module to a program.
 
 `cpu` is Ingot's native code, `evaluator` the meaning of every op in NumPy, `xla` real XLA's CPU
-client where jaxlib is installed. A program takes one value per entry parameter, tuples nested, and
+client where JAX is installed. A program takes one value per entry parameter, tuples nested, and
 returns the leaves of the result.
 """
 
@@ -41,11 +41,12 @@ def _evaluator(module: Module) -> Program:
 
 def _xla(module: Module) -> Program:
     """Return a program of real XLA: HLO text, XLA's parser, StableHLO, XLA's CPU client."""
-    if importlib.util.find_spec("jaxlib") is None:
+    missing = [name for name in ("jax", "jaxlib") if importlib.util.find_spec(name) is None]
+    if missing:
         raise UnsupportedError(
-            "real XLA needs jaxlib, which is not installed",
+            f"real XLA is run by {missing[0]}, which is not installed",
             code="INGOT0302",
-            hint="pip install jax, or leave --platform=xla out",
+            hint="pip install 'ingot[jax]', or leave --platform=xla out",
         )
     jax, xla_client, backends, extension = (
         importlib.import_module(name)

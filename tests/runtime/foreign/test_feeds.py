@@ -125,3 +125,11 @@ def test_whatever_goes_wrong_in_a_callback_ends_the_execution(
     with pytest.raises(ExecutionError, match="KeyboardInterrupt") as caught:
         program()
     assert isinstance(caught.value.__cause__, KeyboardInterrupt)
+
+
+def test_values_without_elements() -> None:
+    text = """HloModule m ENTRY e { t = token[] after-all()
+      in = ((f32[0]), token[]) infeed(t) value = (f32[0]) get-tuple-element(in), index=0
+      ROOT x = f32[0] get-tuple-element(value), index=0 }"""
+    transfer_to_infeed([np.ones(0, np.float32)])
+    assert ingot.compile(ingot.parse_hlo(text))().shape == (0,)

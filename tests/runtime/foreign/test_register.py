@@ -157,3 +157,12 @@ def test_unknown_kinds_and_stages_are_refused() -> None:
         ingot.register_custom_call_target("test_no_api", print, api="c")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="there is no stage 'launch'"):
         ingot.register_custom_call_target("test_no_stage", {"execute": 8, "launch": 8}, api="ffi")
+
+
+def test_results_without_elements() -> None:
+    ingot.register_custom_call_target("test_same", lambda x: x)
+    text = """HloModule m ENTRY e { x = f32[?n] parameter(0)
+      ROOT y = f32[?n] custom-call(x), custom_call_target="test_same" }"""
+    program = ingot.compile(ingot.parse_hlo(text))
+    for count in (2, 0):
+        np.testing.assert_array_equal(program(np.ones(count, np.float32)), np.ones(count))

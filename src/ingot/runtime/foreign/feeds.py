@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
-from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.collectives.rendezvous import device_number
 from ingot.runtime.foreign.errors import set_error
+from ingot.runtime.foreign.python_targets import views
 from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError, IngotError
 from ingot.support.flags import FEED_TIMEOUT
@@ -59,23 +59,6 @@ def register_feeds() -> None:
     register(Target("ingot.outfeed", link=_link_outfeed))
 
 
-def _buffers(addresses: int, sizes: int, shapes: Sequence[Shape]) -> list[Array]:
-    """Return the array leaves behind a table of pointers, as they lie in memory."""
-    pointers = (ctypes.c_void_p * len(shapes)).from_address(addresses)
-    dims = (ctypes.c_void_p * len(shapes)).from_address(sizes)
-    found: list[Array] = []
-    for pointer, size, shape in zip(pointers, dims, shapes, strict=True):
-        if not shape.is_array:
-            continue
-        actual = tuple((ctypes.c_int64 * shape.rank).from_address(size)) if shape.rank else ()
-        count = int(np.prod(actual, dtype=np.int64)) * shape.dtype.bytes
-        # ctypes makes no array at address 0, which an empty buffer may have.
-        memory: Any = (ctypes.c_uint8 * count).from_address(pointer) if count else b""
-        raw = np.frombuffer(memory, np.uint8)
-        found.append(raw.view(shape.dtype.numpy).reshape(actual))
-    return found
-
-
 def _linked(call: CallSite, move: Any) -> LinkedCall:
     def run(address: int) -> int:
         try:
@@ -100,7 +83,7 @@ def _link_infeed(call: CallSite) -> LinkedCall:
                 f"infeed of device {device}: the host gave nothing for {seconds} s",
                 code="INGOT0509",
             ) from None
-        buffers = _buffers(frame.results, frame.result_dims, call.results)
+        buffers = views(call.results, frame.results, frame.result_dims)
         wanted = [(buffer.dtype, buffer.shape) for buffer in buffers]
         given = [(leaf.dtype, leaf.shape) for leaf in leaves]
         if wanted != given:
@@ -116,7 +99,7 @@ def _link_infeed(call: CallSite) -> LinkedCall:
 
 def _link_outfeed(call: CallSite) -> LinkedCall:
     def move(frame: Any) -> None:
-        buffers = _buffers(frame.operands, frame.operand_dims, call.operands)
+        buffers = views(call.operands, frame.operands, frame.operand_dims)
         _outfeeds[device_number(frame.runtime)].put(tuple(buffer.copy() for buffer in buffers))
 
     return _linked(call, move)

@@ -62,9 +62,9 @@ def _link(function: Callable[..., Any], call: CallSite) -> LinkedCall:
     def entered(address: int) -> int:
         try:
             frame = CALL_FRAME.structure.from_address(address)
-            operands = map(_read_only, _views(call.operands, frame.operands, frame.operand_dims))
+            operands = map(_read_only, views(call.operands, frame.operands, frame.operand_dims))
             found = _results(call, function(*operands, **keywords))
-            results = _views(call.results, frame.results, frame.result_dims)
+            results = views(call.results, frame.results, frame.result_dims)
             for target, value in zip(results, found, strict=True):
                 if target.shape != value.shape:
                     raise ValueError(f"a result has shape {value.shape}, not {target.shape}")
@@ -107,7 +107,7 @@ def _result(shape: Shape, value: Array) -> Array:
     return np.asarray(value, element)
 
 
-def _views(shapes: tuple[Shape, ...], data: int, dims: int) -> list[Array]:
+def views(shapes: tuple[Shape, ...], data: int, dims: int) -> list[Array]:
     """Return the arrays of one side of a frame, with the target's dimensions."""
     return [
         _view(shape, _pointer(data, number), _pointer(dims, number))
@@ -125,7 +125,8 @@ def _view(shape: Shape, data: int, dims: int) -> Array:
     sizes = tuple((ctypes.c_int64 * rank).from_address(dims)) if rank else ()
     order = shape.layout.minor_to_major if shape.layout is not None else tuple(range(rank))[::-1]
     count = int(np.prod(sizes, dtype=np.int64)) * shape.dtype.bytes
-    block: Any = (ctypes.c_uint8 * count).from_address(data) if count else b""
+    # An empty buffer may have no address; results are written even so.
+    block: Any = (ctypes.c_uint8 * count).from_address(data) if count else bytearray()
     flat: Array = np.frombuffer(block, shape.dtype.numpy)
     lying = flat.reshape(physical_dims(sizes, order))
     return np.transpose(lying, logical_dims(range(rank), order))
