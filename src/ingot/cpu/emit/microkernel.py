@@ -140,6 +140,10 @@ def shared(
     )
 
 
+GROUP = 4
+"""Rows of A that are addressed from one carried address."""
+
+
 class _Body:
     """Emits one micro-kernel."""
 
@@ -161,7 +165,10 @@ class _Body:
         zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
         may_go_on = self.accumulate if spec.accumulates else False
         sums = f.if_(may_go_on, self._old_sums, otherwise=zeros)
-        sums = f.loop(0, self.depth, 1, sums, self._step)
+        starts = [self._row(self.a, row) for row in range(0, spec.rows, GROUP)]
+        pointers = [self.b, *starts]
+        found = f.loop(0, self.depth, 1, [*pointers, *sums], self._step)
+        sums = found[len(pointers) :]
         for number, value in enumerate(sums):
             row, column = divmod(number, spec.vectors)
             mask = self.masks[column] if spec.mask_stores else None
@@ -197,9 +204,15 @@ class _Body:
             return self.f.load(self.wide, pointer, self.spec.element.alignment)
         return self.f.masked_load(self.wide, pointer, mask)
 
-    def _step(self, k: Index, sums: list[Value]) -> list[Value]:
+    def _row(self, a: Value, row: int) -> Value:
+        """Return where row `row` of A lies, from the address of row 0 on."""
+        return self.f.gep(a, self.f.imul(self.strides["a_row"], row), self.spec.element)
+
+    def _step(self, _: Index, carried: list[Value]) -> list[Value]:
+        """Emit one step along k; addresses are carried, so that nothing multiplies in the loop."""
         f, spec = self.f, self.spec
-        b_row = f.gep(self.b, f.imul(k, self.strides["b_step"]), spec.element)
+        groups = -(-spec.rows // GROUP)
+        b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
         b = [
             self._vector(
                 f.gep(b_row, number * spec.lanes, spec.element),
@@ -207,14 +220,14 @@ class _Body:
             )
             for number in range(spec.vectors)
         ]
-        a_column = f.gep(self.a, f.imul(k, self.strides["a_step"]), spec.element)
         found: list[Value] = []
         for row in range(spec.rows):
-            where = f.gep(a_column, f.imul(self.strides["a_row"], row), spec.element)
+            where = self._row(starts[row // GROUP], row % GROUP)
             a = f.splat(f.load(spec.element, where), spec.lanes)
             for number in range(spec.vectors):
                 found.append(self._product(a, b[number], sums[row * spec.vectors + number]))
-        return found
+        after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
 
     def _product(self, a: Value, b: Value, total: Value) -> Value:
         f, spec = self.f, self.spec
