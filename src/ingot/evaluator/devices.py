@@ -17,18 +17,21 @@ from typing import Any
 
 from ingot.hlo.device_groups import Grid
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.flags import COLLECTIVE_TIMEOUT
 
 Group = tuple[int, ...]
-PATIENCE_SECONDS = 60.0
 
 
 class Board:
     """Where devices leave values for each other."""
 
-    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
-        """Make an empty board; who waits longer than `patience` seconds gives up."""
+    def __init__(self, patience: float | None = None) -> None:
+        """Make an empty board; who waits longer than `patience` seconds gives up.
+
+        The default is `INGOT_COLLECTIVE_TIMEOUT`, as for compiled programs.
+        """
         self._condition = threading.Condition()
-        self._patience = patience
+        self._patience = COLLECTIVE_TIMEOUT.value() if patience is None else patience
         self._values: dict[Hashable, dict[int, Any]] = defaultdict(dict)
         self._counts: dict[Hashable, int] = defaultdict(int)
         self._failed = False

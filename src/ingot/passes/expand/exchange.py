@@ -58,8 +58,6 @@ class Exchange:
     def _call(
         self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]
     ) -> Instruction:
-        # The key tells the runtime that devices meet at the same op; collectives keep their order.
-        config["key"] = self.build.computation.name + "." + str(len(self.build.computation))
         return foreign_call(self.build, target, (value,), shape, config, side_effect=True)
 
     def move(self, target: str, value: Instruction, config: dict[str, Any]) -> Instruction:

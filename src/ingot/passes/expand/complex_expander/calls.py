@@ -26,6 +26,9 @@ from ingot.passes.simplify.inline import copy_into, inline
 Split = Callable[[Computation], Forms]
 """Splits the body of a computation in place; its root is still the old one."""
 
+Result = Callable[[Forms, Form], Instruction]
+"""Makes the result of a version from the form of the old root."""
+
 
 @dataclass(slots=True)
 class Versions:
@@ -56,19 +59,23 @@ class Versions:
             for number, parameter in enumerate(source.parameters):
                 made = build.parameter(number, split_shape(parameter.shape), parameter.name)
                 values.append(forms.from_nested(made, parameter.shape))
-            return self._body(source, build, forms, values, forms_root="nested")
+            return self._body(source, build, forms, values, Forms.nested)
 
         return self._once(source, "nested", make)
 
     def flat(self, source: Computation) -> Computation:
         """Return the version of flat parameters and a flat tuple as result: for reducers."""
-        return self._once(source, "flat", lambda: self._flat(source, "flat"))
+        return self._once(source, "flat", lambda: self._flat(source, _as_tuple))
 
     def mapped(self, source: Computation, part: int) -> Computation:
         """Return the version of flat parameters that gives one part of the result: for map."""
-        return self._once(source, f"part {part}", lambda: self._flat(source, f"part {part}"))
 
-    def _flat(self, source: Computation, result: str) -> Computation:
+        def one(forms: Forms, root: Form) -> Instruction:
+            return forms.flat(root)[part]
+
+        return self._once(source, f"part {part}", lambda: self._flat(source, one))
+
+    def _flat(self, source: Computation, result: Result) -> Computation:
         build = Builder(f"{source.name}.parts")
         numbers = count()
         values: list[Form] = []
@@ -78,7 +85,7 @@ class Versions:
                 for shape in flat_shapes(parameter.shape)
             ]
             values.append(from_flat(iter(leaves), parameter.shape))
-        return self._body(source, build, Forms(build.computation), values, forms_root=result)
+        return self._body(source, build, Forms(build.computation), values, result)
 
     def comparator(self, source: Computation) -> Computation:
         """Return the version for sort: the two sides of each leaf stand beside each other."""
@@ -93,7 +100,7 @@ class Versions:
                     sides[0].append(build.parameter(next(numbers), shape, left.name))
                     sides[1].append(build.parameter(next(numbers), shape, right.name))
                 values.extend(from_flat(iter(side), left.shape) for side in sides)
-            return self._body(source, build, Forms(build.computation), values, forms_root="nested")
+            return self._body(source, build, Forms(build.computation), values, Forms.nested)
 
         return self._once(source, "comparator", make)
 
@@ -103,22 +110,13 @@ class Versions:
         build: Builder,
         forms: Forms,
         values: list[Form],
-        *,
-        forms_root: str,
+        result: Result,
     ) -> Computation:
-        """Copy the body onto parameters put together, split it, and set the root."""
+        """Copy the body onto parameters put together, split it, and make `result` of its root."""
         computation = build.computation
         computation.set_root(inline(computation, source, [forms.whole(form) for form in values]))
         forms = self.split(computation)
-        root = forms.of(computation.root)
-        if forms_root == "nested":
-            computation.set_root(forms.nested(root))
-        else:
-            leaves = forms.flat(root)
-            if forms_root == "flat":
-                computation.set_root(build.tuple(*leaves))
-            else:
-                computation.set_root(leaves[int(forms_root.split()[1])])
+        computation.set_root(result(forms, forms.of(computation.root)))
         remove_dead(computation)
         return computation
 
@@ -128,6 +126,10 @@ class Versions:
             found = _separated(self.flat(source))
             self._separated[source] = found and [self.module.take(made) for made in found]
         return self._separated[source]
+
+
+def _as_tuple(forms: Forms, root: Form) -> Instruction:
+    return Builder(forms.computation).tuple(*forms.flat(root))
 
 
 def remove_dead(computation: Computation) -> None:

@@ -22,7 +22,7 @@ from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_pause
 
 SITE = Record(
     "IngotExchange",
-    Field("key", "i64", note="which op this is"),
+    Field("key", "i64", note="which call of the program this is"),
     Field("devices", "i64", note="devices that the tables are for"),
     Field("rank", "i64", note="dimensions of the operand"),
     Field("along", "i64", note="the dimension that is divided or grows"),

@@ -67,7 +67,7 @@ def _link_exchange(call: CallSite) -> LinkedCall:
     ]
     operand = call.operands[0]
     site = SITE.structure()
-    site.key = zlib.crc32(str(config["key"]).encode())
+    site.key = (zlib.crc32(call.target.encode()) & 0x7FFFFFFF) << 32 | call.number
     site.devices, site.rank, site.along = devices, operand.rank, config.get("along", 0)
     site.element_bytes = operand.dtype.bytes
     site.is_split = int(call.target == "ingot.all_to_all")
