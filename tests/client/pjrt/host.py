@@ -64,6 +64,13 @@ class Host:
 
     def compile(self, client: int, text: str) -> int:
         """Compile StableHLO text."""
+        return self._compile("Client_Compile", text, client=client)
+
+    def compile_for(self, topology: int, text: str) -> int:
+        """Compile StableHLO text for a topology."""
+        return self._compile("Compile", text, topology=topology)
+
+    def _compile(self, slot: str, text: str, **place: int) -> int:
         code, form = (
             ctypes.create_string_buffer(text.encode()),
             ctypes.create_string_buffer(b"mlir"),
@@ -72,7 +79,7 @@ class Host:
         program.code, program.code_size = ctypes.addressof(code), len(text)
         program.format, program.format_size = ctypes.addressof(form), 4
         at = ctypes.addressof(program)
-        return self.call("Client_Compile", client=client, program=at).executable
+        return self.call(slot, program=at, **place).executable
 
     def put(self, client: int, array: Array, semantics: int = 0) -> tuple[int, int]:
         """Return a buffer with the array's data, and when the host may reuse its memory."""

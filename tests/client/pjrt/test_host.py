@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.client.pjrt.host import Host, PjrtError
 
+from ingot.client.pjrt import handles
 from ingot.client.pjrt.c_api import API
 from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
 from ingot.runtime.native import allocator_statistics
@@ -246,3 +247,36 @@ def test_copies_go_to_any_memory(host: Host, client: int, balance: None):
         destroy(host, copy)
     assert kinds == ["device", "pinned_host", "unpinned_host"]
     destroy(host, x)
+
+
+@pytest.mark.parametrize("kind", [0, 23, 33, 1000, -1])
+def test_buffers_of_types_without_elements_are_refused(host: Host, kind: int) -> None:
+    client = host.client()
+    with pytest.raises(PjrtError, match=f"PJRT_Buffer_Type {kind}"):
+        host.call(
+            "Client_BufferFromHostBuffer",
+            client=client,
+            data=X.ctypes.data,
+            type=kind,
+            device=host.device(client),
+        )
+
+
+def test_serializing_again_gives_the_same_bytes(host: Host) -> None:
+    client = host.client()
+    executable = host.compile(client, ADD)
+    first, second = (
+        host.call("Executable_Serialize", executable=executable).serialized_bytes for _ in range(2)
+    )
+    assert first == second
+
+
+def test_compiling_for_a_topology_makes_one_client(host: Host) -> None:
+    topology = host.call("TopologyDescription_Create").topology
+    known = len(handles._objects)  # pyright: ignore[reportPrivateUsage]
+    for _ in range(3):
+        executable = host.compile_for(topology, ADD)
+        host.call("Executable_Destroy", executable=executable)
+    client = len(handles._objects) - known  # pyright: ignore[reportPrivateUsage]
+    host.compile_for(topology, ADD)
+    assert len(handles._objects) - known == client + 1  # pyright: ignore[reportPrivateUsage]

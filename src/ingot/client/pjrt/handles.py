@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ingot.client.pjrt.c_api import record
@@ -28,6 +28,7 @@ class Handle:
         """Make a zeroed record and register it."""
         self.structure: Any = layout.structure()
         self.kept: list[object] = []
+        self._once: dict[str, tuple[int, int]] = {}
         self.address = ctypes.addressof(self.structure)
         _objects[self.address] = self
 
@@ -56,6 +57,13 @@ class Handle:
         buffer = ctypes.create_string_buffer(data, len(data) + 1)
         self.kept.append(buffer)
         return ctypes.addressof(buffer)
+
+    def keep_once(self, name: str, make: Callable[[], bytes]) -> tuple[int, int]:
+        """Return address and size of `make()`, which only the first call for `name` makes."""
+        if name not in self._once:
+            data = make()
+            self._once[name] = self.keep_bytes(data), len(data)
+        return self._once[name]
 
     def keep_words(self, values: Sequence[int], c_type: Any = ctypes.c_int64) -> int:
         """Return the address of an array of integers; never null."""

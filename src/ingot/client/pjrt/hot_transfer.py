@@ -87,7 +87,9 @@ class _FromHost:
         """Write the whole function."""
         f, slot = self.f, self.slot
         kind, dims, rank = slot.get("type"), slot.get("dims"), slot.get("num_dims")
-        item = f.load(I64, f.gep(self.sizes, f.zext(kind, I64), I64))
+        known = f.icmp("ult", kind, f.const(I32, len(TYPE_NAMES)))
+        row = f.select(known, kind, f.const(I32, 0))
+        item = f.load(I64, f.gep(self.sizes, f.zext(row, I64), I64))
         size = self.dense_bytes(dims, rank, item)
         special = f.icmp("slt", size, f.const(I64, 0))
         f.if_(special, lambda: slot.done(f.call(in_python, [slot.arguments])), likely=False)
@@ -112,7 +114,7 @@ class _FromHost:
         return chosen[0], chosen[1]
 
     def dense_bytes(self, dims: Value, rank: Value, item: Value) -> Value:
-        """Return the bytes of the array, or -1 if it needs care (strides, a device layout)."""
+        """Return the bytes of the array, or -1 if it needs care (strides, layout, odd types)."""
         f, slot = self.f, self.slot
         strides = slot.get("byte_strides")
         has_strides = f.icmp("ne", slot.get("num_byte_strides"), f.const(I64, 0))
@@ -134,6 +136,7 @@ class _FromHost:
         size, wrong = f.loop(0, rank, 1, [item, f.const(I64, 0)], one)
         nothing = f.icmp("eq", size, f.const(I64, 0))
         strange = f.icmp("ne", slot.get("device_layout"), zero(PTR))
+        strange = f.or_(strange, f.icmp("eq", item, f.const(I64, 0)))
         sparse = f.and_(f.icmp("ne", wrong, f.const(I64, 0)), f.xor(nothing, f.as_condition(True)))
         return f.select(f.or_(sparse, strange), f.const(I64, -1), size)
 

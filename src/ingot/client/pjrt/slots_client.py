@@ -110,8 +110,9 @@ class ClientSlots:
     def topology_serialize(self, args: Any) -> None:
         """PJRT_TopologyDescription_Serialize."""
         topology = lookup(args.topology, Topology)
-        data = str(topology.platform.num_devices).encode()
-        args.serialized_bytes, args.serialized_bytes_size = topology.keep_bytes(data), len(data)
+        count = topology.platform.num_devices
+        data = topology.keep_once("serialized", lambda: str(count).encode())
+        args.serialized_bytes, args.serialized_bytes_size = data
         args.serialized_topology = topology.address
         args.serialized_topology_deleter = self.native.address("ingot_pjrt_nothing")
 

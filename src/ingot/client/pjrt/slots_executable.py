@@ -146,8 +146,9 @@ class ExecutableSlots:
     def serialize(self, args: Any) -> None:
         """PJRT_Executable_Serialize."""
         executable = lookup(args.executable, LoadedExecutable)
-        data = write_source(executable.source, self.version)
-        args.serialized_bytes, args.serialized_bytes_size = executable.keep_bytes(data), len(data)
+        source, version = executable.source, self.version
+        data = executable.keep_once("serialized", lambda: write_source(source, version))
+        args.serialized_bytes, args.serialized_bytes_size = data
         args.serialized_executable = executable.address
         args.serialized_executable_deleter = self._nothing
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ingot.client.pjrt.c_api import TYPE_NAMES, record
-from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, UNIMPLEMENTED, ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import lookup, read_text, read_words
 from ingot.client.pjrt.hot_transfer import element_bytes
 from ingot.client.pjrt.native import Native, place
@@ -49,9 +49,13 @@ class TransferSlots:
         self.errors = errors
 
     def from_host(self, args: Any) -> None:
-        """PJRT_Client_BufferFromHostBuffer, for strides that are not dense and device layouts."""
+        """PJRT_Client_BufferFromHostBuffer: strides that are not dense, device layouts."""
         dims = read_words(args.dims, args.num_dims)
-        item = element_bytes(TYPE_NAMES[args.type])
+        item = element_bytes(TYPE_NAMES.get(args.type, ""))
+        if not item:
+            raise PjrtError(
+                INVALID_ARGUMENT, f"a buffer cannot have elements of PJRT_Buffer_Type {args.type}"
+            )
         if args.device_layout:
             self._require_row_major(args.device_layout, len(dims))
         strides = read_words(args.byte_strides, args.num_byte_strides)
