@@ -115,3 +115,32 @@ ENTRY main {{
 def test_ranges_cover_the_axis() -> None:
     expected: list[Range] = [(0, 2), (3, 9)]
     assert Cut(Axis("@0", 10), (3,)).ranges() == expected
+
+
+def test_a_stencil_of_six_rolls() -> None:
+    """A periodic neighbourhood in three dimensions: 27 pieces."""
+    lines, names, total = ["x = f32[8,9,40] parameter(0)"], [], "x"
+    for axis, size in enumerate((8, 9, 40)):
+        for cut in (1, size - 1):
+            parts = []
+            for low, high in ((cut, size), (0, cut)):
+                bounds = [(0, 8), (0, 9), (0, 40)]
+                bounds[axis] = (low, high)
+                dims = ",".join(str(b - a) for a, b in bounds)
+                slices = ",".join(f"[{a}:{b}]" for a, b in bounds)
+                part = f"s{len(lines)}"
+                lines.append(f"{part} = f32[{dims}] slice(x), slice={{{slices}}}")
+                parts.append(part)
+            name = f"c{len(names)}"
+            names.append(name)
+            lines.append(
+                f"{name} = f32[8,9,40] concatenate({', '.join(parts)}), dimensions={{{axis}}}"
+            )
+    for number, name in enumerate(names):
+        root = "ROOT " if number == len(names) - 1 else ""
+        lines.append(f"{root}a{number} = f32[8,9,40] add({total}, {name})")
+        total = f"a{number}"
+    module = parse_hlo("HloModule m\nENTRY e {\n  " + "\n  ".join(lines) + "\n}")
+    x = np.arange(8 * 9 * 40, dtype=np.float32).reshape(8, 9, 40)
+    executable = ingot.compile(module)
+    np.testing.assert_allclose(executable(x), evaluate(module, [x]), rtol=1e-6)

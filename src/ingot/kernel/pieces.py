@@ -29,7 +29,7 @@ MAX_PIECES = 8
 MAX_BANDS = 4
 """Pieces along every other axis at most."""
 
-MAX_NODES = 600
+MAX_NODES = 1500
 """Expression nodes at most, those of all pieces together."""
 
 Range = tuple[int, int]
