@@ -5,6 +5,7 @@ Source: the formulas of the StableHLO specification.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,8 +40,11 @@ def inference(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 def training(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The normalized operand, its mean and its variance over all but the features."""
     value, others = doubled(operands[0]), _others(op, operands[0])
-    mean = value.mean(axis=others)
-    variance = np.square(value - _spread(op, mean, value)).mean(axis=others)
+    # Not NumPy's `mean`, which warns of no elements.
+    count = math.prod(value.shape[place] for place in others)
+    mean = value.sum(axis=others) / np.float64(count)
+    squares = np.square(value - _spread(op, mean, value)).sum(axis=others)
+    variance = squares / np.float64(count)
     output = inference(op, (*operands, mean, variance), context)
     element = op.shape.elements[1].dtype
     return output, rounded(mean, element), rounded(variance, element)

@@ -3,7 +3,7 @@
 The start becomes a tuple of what it declares: operands, the value computed at once, contexts that
 nobody reads; update gives its operand, done the value. The simplifier then forgets the tuple.
 
-Source: xla/hlo/transforms/... (async-to-sync, convert_async_collectives_to_sync.cc).
+Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc.
 """
 
 from __future__ import annotations

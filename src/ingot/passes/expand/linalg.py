@@ -18,28 +18,22 @@ from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.linalg import TriangularSolveAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import Dims, lapack_call, lapack_element, succeeded
 
 
 @dataclass(frozen=True, slots=True)
-class LinalgExpander(Pass):
+class LinalgExpander(Expander):
     """Rewrites the opcodes of linear algebra to custom calls of LAPACK targets."""
 
     name: ClassVar[str] = "linalg-expander"
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in computation.instructions:
-                expand = _EXPANSIONS.get(item.opcode)
-                if expand is not None:
-                    build = Builder(computation, item.metadata)
-                    computation.replace(item, expand(item, build, module))
-                    changed = True
-        return changed
+    opcodes: ClassVar[frozenset[str]] = frozenset({"cholesky", "triangular-solve"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the call and what is done to its result."""
+        return _EXPANSIONS[op.opcode](op, build, module)
 
 
 def _cholesky(op: Instruction, build: Builder, module: Module) -> Instruction:
