@@ -219,7 +219,11 @@ class KernelSet:
                 shared = self._shared(how.micro_kernels)
                 self.compiled[name] = CompiledKernel(name, self.pending[name], how, code, shared)
             later = compile_later(
-                code.text, self.target, passes=KERNEL_PASSES, in_background=cpus > 1
+                code.text,
+                self.target,
+                opt_level=0 if all(how.is_quick for how in emitted.values()) else 2,
+                passes=KERNEL_PASSES,
+                in_background=cpus > 1,
             )
             self._jobs.append((code, later))
 

@@ -172,17 +172,22 @@ def compile_object(
 
 
 def compile_later(
-    ir_text: str, target: TargetSpec, *, passes: Sequence[str], in_background: bool
+    ir_text: str,
+    target: TargetSpec,
+    *,
+    opt_level: int = 2,
+    passes: Sequence[str],
+    in_background: bool,
 ) -> Callable[[], bytes]:
     """Begin to compile a module; return what waits for its object.
 
     Without `in_background` the work is done by the call that waits.
     """
     if not in_background:
-        return lambda: compile_object(ir_text, target, passes=passes)
+        return lambda: compile_object(ir_text, target, opt_level, passes)
     # A thread of its own, not a pool: a pool would not live on in a forked child.
     pool = ThreadPoolExecutor(1)
-    job = pool.submit(compile_object, ir_text, target, passes=passes)
+    job = pool.submit(compile_object, ir_text, target, opt_level, passes)
     pool.shutdown(wait=False)
     return job.result
 

@@ -60,6 +60,7 @@ class EmittedKernel:
         scratch_bytes: bytes that all phases share.
         micro_kernels: what it calls of the library.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
+        is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays that the kernel's module names as external constants.
     """
 
@@ -69,6 +70,7 @@ class EmittedKernel:
     scratch_bytes: int | Dim = 0
     micro_kernels: tuple[SharedCode, ...] = ()
     order: tuple[int, ...] = ()
+    is_quick: bool = False
     tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
 
     @property

@@ -40,4 +40,5 @@ def emit_loop_kernel(
     last = f.imin(f.iadd(first, grain), units)
     f.loop(first, last, 1, [], lambda unit, _: body.unit(unit, body.passes))
     f.ret()
-    return EmittedKernel((Phase(symbol, schedule.chunks),), count, kernel.symbols)
+    phases = (Phase(symbol, schedule.chunks),)
+    return EmittedKernel(phases, count, kernel.symbols, is_quick=schedule.waits)

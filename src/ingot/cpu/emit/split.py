@@ -63,7 +63,8 @@ def emit_split_kernel(
     f.ret()
     scratch_bytes = split.count * schedule.units * layout.bytes
     phases = (Phase(f"{symbol}_part", split.count), Phase(symbol, 1))
-    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes)
+    is_quick = is_cold and schedule.waits
+    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
 
 
 def _combine_all(
