@@ -29,18 +29,26 @@ settings.load_profile("ingot")
 
 
 FAST_SHARE = {
-    "cpu/test_element_types.py": 4,
-    "cpu/test_random_modules.py": 4,
-    "evaluator/test_random_modules.py": 4,
-    "llvm/test_math.py": 4,
-    "ops/test_ops.py": 3,
-    "passes/buffers/test_assignment.py": 4,
-    "passes/expand/test_complex_expander.py": 8,
-    "passes/expand/test_linalg.py": 4,
-    "passes/test_algsimp_rules.py": 4,
-    "passes/test_meaning.py": 4,
-    "runtime/foreign/test_lapack.py": 16,
-    "runtime/foreign/test_other_targets.py": 4,
+    "cpu/contraction/test_contraction.py": 4,
+    "cpu/test_complex_moves.py": 4,
+    "cpu/test_element_types.py": 8,
+    "cpu/test_fft.py": 4,
+    "cpu/test_random_modules.py": 8,
+    "evaluator/test_random_modules.py": 8,
+    "formats/test_hlo_proto.py": 4,
+    "formats/test_hlo_text_literals.py": 4,
+    "llvm/test_math.py": 8,
+    "ops/test_ops.py": 8,
+    "passes/buffers/test_assignment.py": 8,
+    "passes/expand/test_complex_expander.py": 16,
+    "passes/expand/test_linalg.py": 8,
+    "passes/test_algsimp_rules.py": 8,
+    "passes/test_meaning.py": 8,
+    "passes/test_rng_bits.py": 8,
+    "project/test_coverage.py": 16,
+    "runtime/foreign/collectives/test_collectives.py": 4,
+    "runtime/foreign/test_lapack.py": 32,
+    "runtime/foreign/test_other_targets.py": 8,
 }
 """Files with many cases of one kind: one test in so many belongs to the fast suite."""
 
