@@ -14,6 +14,7 @@ from ingot.evaluator import evaluate
 from ingot.hlo.dim import evaluate as size_at
 from ingot.hlo.module import Module
 from ingot.passes.fusion import legality
+from ingot.support.diagnostics import ExecutionError
 
 # How many rewrite rules may fire, instructions that a kernel may have.
 LEVELS: tuple[tuple[int | None, int], ...] = (
@@ -59,6 +60,16 @@ def test_as_the_evaluator(seed: int, compile_at: Any) -> None:
     _assert_close(compile_at(module, seed % 4)(*inputs), evaluate(module, inputs))
 
 
+def _result(executable: Any, inputs: list[Any]) -> Any:
+    """Return what the program gives; None if it refuses the sizes."""
+    try:
+        return executable(*inputs)
+    except ExecutionError as refusal:
+        if refusal.diagnostic.code == "INGOT0504":
+            return None
+        raise
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_symbolic_sizes(seed: int, compile_at: Any) -> None:
@@ -74,4 +85,8 @@ def test_symbolic_sizes(seed: int, compile_at: Any) -> None:
     for number in (0, 1, 2, 3, 17, 64):
         if max(size_at(size, {"n": number}) for size in sizes) <= LARGEST:
             inputs = random_inputs(module, seed + number, {"n": number})
-            _assert_close(executable(*inputs), evaluate(module, inputs))
+            found = _result(executable, inputs)
+            # A slice may start at n-3: the program says so, and only of the smallest sizes.
+            assert found is not None or number < 3
+            if found is not None:
+                _assert_close(found, evaluate(module, inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,16 @@ import ingot
 
 pytestmark = pytest.mark.slow
 jax = pytest.importorskip("jax")
-jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 import jax.scipy.linalg as jsl  # noqa: E402
 from jax._src.lax import linalg as lax_linalg  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _wide_types() -> Iterator[None]:
+    """Let JAX have f64 and c128 here, and not in the other tests of this process."""
+    with jax.enable_x64(True):
+        yield
 
 
 def thin_svd_product(a: Any) -> Any:
