@@ -18,6 +18,9 @@ from ingot.llvm.values import Value
 
 Numbers = np.ndarray[Any, Any]
 
+FEW = 1024
+"""Roots that are computed one by one, and size of the table of the finest ones."""
+
 ALIGNMENT = 64
 """Alignment of tables in bytes; the compiler relies on it."""
 
@@ -56,12 +59,24 @@ def _rounded(make: Callable[..., Numbers], sizes: tuple[int, ...], single: bool)
 
 
 def roots(order: int, numbers: Numbers, inverse: int) -> Numbers:
-    """Return exp(-2 pi i k / order) for each k in `numbers`; conjugated for an inverse."""
+    """Return exp(-2 pi i k / order) for each k in `numbers`; conjugated for an inverse.
+
+    Many are products of two roots out of small tables: a tenth of the time of so many exponentials.
+    """
     part = numbers % order
+    if part.size <= FEW:
+        found = _roots(order, part)
+    else:
+        low = _roots(order, np.arange(FEW))
+        high = _roots(order, np.arange(0, order, FEW))
+        found = high[part // FEW] * low[part % FEW]
+    return found.conj() if inverse else found
+
+
+def _roots(order: int, part: Numbers) -> Numbers:
     found = np.exp(-2j * np.pi * (part / order))
     # Pi is not exact: quarters of a turn would be a little off the axes.
-    found = np.where(4 * part % order, found, np.round(found))
-    return found.conj() if inverse else found
+    return np.where(4 * part % order, found, np.round(found))
 
 
 def pass_twiddles(order: int, radix: int, inverse: int) -> Numbers:
