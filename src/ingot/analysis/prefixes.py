@@ -43,11 +43,12 @@ def prefixes_of(item: Instruction) -> Prefixes | None:
         return None
     (place,) = places
     size, window = item.operands[0].shape.dims[place], given.window[place]
-    if not isinstance(size, int) or size < SHORTEST or not _folds_padding(item):
+    if not isinstance(size, int) or size < SHORTEST:
         return None
-    if window == WindowDimension(size, low=size - 1):
-        return Prefixes(place, False)
-    return Prefixes(place, True) if window == WindowDimension(size, high=size - 1) else None
+    is_reverse = window == WindowDimension(size, high=size - 1)
+    if not is_reverse and window != WindowDimension(size, low=size - 1):
+        return None
+    return Prefixes(place, is_reverse) if _folds_padding(item) else None
 
 
 def is_scan(item: Instruction) -> bool:

@@ -82,6 +82,7 @@ class HostProgram:
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases(info)
         self._inlined: dict[str, EmittedKernel] = {}
+        self._small = {i for i, name in kernels.names.items() if name in kernels.inlined}
         self._held: dict[Slice, Value] = {}
         self.env = f.alloca(lt.I64, max(1, self._env_slots()), 64)
 
@@ -251,8 +252,7 @@ class HostProgram:
         return self.f.as_value(self.emitter.names[held])
 
     def _while(self, instruction: Instruction) -> None:
-        inlined = {i for i, name in self.kernels.names.items() if name in self.kernels.inlined}
-        if self._held or not is_register_loop(instruction, self.module, inlined):
+        if self._held or not is_register_loop(instruction, self.module, self._small):
             self._loop(instruction)
             return
         f = self.f

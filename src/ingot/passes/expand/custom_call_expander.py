@@ -19,30 +19,22 @@ from ingot.hlo.custom_calls import config_text
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
 
 
 @dataclass(frozen=True, slots=True)
-class CustomCallExpander(Pass):
+class CustomCallExpander(Expander):
     """Rewrites the custom calls of XLA's client library."""
 
     name: ClassVar[str] = "custom-call-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in computation.instructions:
-                if item.opcode != "custom-call":
-                    continue
-                expand = _EXPANSIONS.get(item.attributes.custom_call_target)
-                if expand is not None:
-                    build = Builder(computation, item.metadata)
-                    computation.replace(item, _shaped(item.shape, expand(item, build), build))
-                    changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return what the target computes; the call itself if it is another's."""
+        rule = _EXPANSIONS.get(op.attributes.custom_call_target)
+        return op if rule is None else _shaped(op.shape, rule(op, build), build)
 
 
 def _shaped(shape: Shape, parts: list[Instruction], build: Builder) -> Instruction:

@@ -16,26 +16,20 @@ from ingot.hlo.dtype import BF16, F16, F32, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
 
 
 @dataclass(frozen=True, slots=True)
-class TopKExpander(Pass):
+class TopKExpander(Expander):
     """Rewrites `topk` into `sort` and slices, where no kernel selects."""
 
     name: ClassVar[str] = "topk-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"topk"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.instructions if i.opcode == "topk"]:
-                if is_selected(item):
-                    continue
-                computation.replace(item, _sorted(item, module))
-                changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the first of the sorted; the op itself if a kernel selects."""
+        return op if is_selected(op) else _sorted(op, build, module)
 
 
 def is_selected(topk: Instruction) -> bool:
@@ -45,10 +39,9 @@ def is_selected(topk: Instruction) -> bool:
     return has_keys and topk.attributes.k > 0
 
 
-def _sorted(topk: Instruction, module: Module) -> Instruction:
+def _sorted(topk: Instruction, build: Builder, module: Module) -> Instruction:
     given: TopKAttributes = topk.attributes
     (operand,) = topk.operands
-    build = Builder(topk.computation, topk.metadata)
     dims = operand.shape.dims
     last = len(dims) - 1
     indices = build.iota(shape=Shape.array(S32, dims), iota_dimension=last)

@@ -20,25 +20,20 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.indexing import ScatterAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.expand.expander import Expander
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterSimplifier(Pass):
+class ScatterSimplifier(Expander):
     """Rewrites scatters of one window and one operand into dynamic-update-slices."""
 
     name: ClassVar[str] = "scatter-simplifier"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"scatter"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.instructions if i.opcode == "scatter"]:
-                if _is_simple(item):
-                    computation.replace(item, _update(item))
-                    changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the update; the scatter itself if it has more windows."""
+        return _update(op, build) if _is_simple(op) else op
 
 
 def _is_simple(scatter: Instruction) -> bool:
@@ -66,10 +61,9 @@ def _window(scatter: Instruction) -> tuple[int, ...]:
     return tuple(1 if place in dropped else next(sizes) for place in range(operand.shape.rank))
 
 
-def _update(scatter: Instruction) -> Instruction:
+def _update(scatter: Instruction, build: Builder) -> Instruction:
     given: ScatterAttributes = scatter.attributes
     operand, indices, updates = scatter.operands
-    build = Builder(scatter.computation, scatter.metadata)
     window = _window(scatter)
     if indices.shape.dtype not in (S32, S64):
         indices = build.convert_to(indices, S64)

@@ -41,9 +41,8 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the scratch areas and the chunks' tiles begin, in bytes."""
+    """Where the second scratch area and the chunks' tiles begin, in bytes; the first is at 0."""
 
-    first: int | Dim
     second: int | Dim
     tiles: int | Dim
     tile_bytes: int
@@ -95,7 +94,7 @@ def _layout(plan: FftPlan, scalar: Type, widest: int) -> Layout:
             elements = max(tile_length(stage.length), stage.length + 1)
             size = elements * 2 * scalar.bytes * _lanes(stage, widest)
             tile = max(tile, -(-size // _ALIGNMENT) * _ALIGNMENT)
-    return Layout(0, first, first + second, tile)
+    return Layout(first, first + second, tile)
 
 
 def _aligned(size: int | Dim) -> int | Dim:
@@ -117,7 +116,7 @@ class Areas:
             return self.emitter.buffers[0]
         if area == "result":
             return self.emitter.buffers[1]
-        return self._at(self.layout.first if area == "first" else self.layout.second)
+        return self.scratch if area == "first" else self._at(self.layout.second)
 
     def tiles(self, math: ComplexMath, chunk: Value) -> tuple[Tile, Tile]:
         """Return the tiles of a chunk."""
