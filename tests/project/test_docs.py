@@ -21,13 +21,13 @@ def load_tool(name):
 
 doc_examples = load_tool("doc_examples")
 PAGES = [path.relative_to(ROOT).as_posix() for path in doc_examples.pages()]
-WITH_TENSORFLOW = {"docs/tensorflow_errors.md", "docs/adding_an_op.md"}
+SLOW = {"docs/tensorflow_errors.md", "docs/adding_an_op.md", "docs/serve.md"}
 LINKED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=pytest.mark.slow) if p in WITH_TENSORFLOW else p for p in PAGES],
+    [pytest.param(p, marks=pytest.mark.slow) if p in SLOW else p for p in PAGES],
 )
 def test_examples_print_what_the_page_says(page):
     command = [sys.executable, str(ROOT / "tools" / "doc_examples.py"), "--check", page]

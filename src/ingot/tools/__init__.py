@@ -10,6 +10,7 @@ COMMANDS: dict[str, str] = {
     "run": "run modules and compare platforms",
     "opt": "run passes or a stage of the pipeline on a module and print it",
     "pjrt": "write the PJRT plugin as a shared library",
+    "serve": "compile and run programs for another process, over pipes",
     "translate": "convert between HLO text, HLO protos and StableHLO",
 }
 """Name of a subcommand -> what it does; `ingot.tools.NAME` has the click command `command`."""
