@@ -3,7 +3,7 @@
 `KernelSet` gathers the kernels that one program needs. Those that this process has compiled before
 are reused by address; the rest share one LLVM module, so one compilation. Objects are cached on
 disk by content (`ingot.llvm.cache`). Plain matrix products have no code of their own: they run in
-drivers of the library (`ingot.cpu.library`).
+the library (`ingot.cpu.library`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from dataclasses import dataclass, field, replace
 from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.fft.stages import emit_fft_kernel
-from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, SharedCode
+from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.sort import emit_sort_kernel
 from ingot.cpu.emit.topk import emit_topk_kernel
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
     Shared,
-    product_driver,
-    product_micro_kernels,
-    reduction_code,
+    library_kernel,
     shared_addresses,
     shared_micro_kernel,
 )
@@ -41,14 +39,11 @@ from ingot.kernel.ir import (
     ContractionKernel,
     FftKernel,
     Kernel,
-    LoopKernel,
     SortKernel,
     TopKKernel,
 )
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.plain_reduction import plain_reduction
-from ingot.kernel.product import plain_product
 from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
@@ -183,27 +178,11 @@ class KernelSet:
             self.pending.setdefault(name, kernel)
 
     def _of_library(self, name: str, kernel: Kernel) -> CompiledKernel | None:
-        """Return a kernel of library code, if the kernel is a plain product or reduction."""
-        if isinstance(kernel, LoopKernel):
-            reduction = plain_reduction(kernel, vectors_of(self.target))
-            if reduction is None:
-                return None
-            code, how = reduction_code(self.target, reduction)
-            return CompiledKernel(name, kernel, how, None, (code,))
-        if not isinstance(kernel, ContractionKernel):
+        """Return a kernel of library code, if the library has it."""
+        found = library_kernel(self.target, kernel)
+        if found is None:
             return None
-        product = plain_product(kernel, vectors_of(self.target))
-        if product is None:
-            return None
-        driver = product_driver(self.target, product.form)
-        needed = product_micro_kernels(product)
-        emitted = EmittedKernel(
-            (Phase(driver.name, product.chunks),),
-            len(product.buffers),
-            (*product.parameters, *(CodeSlot(item.name) for item in needed)),
-            order=product.buffers,
-        )
-        return CompiledKernel(name, kernel, emitted, None, (driver, *self._shared(needed)))
+        return CompiledKernel(name, kernel, found.emitted, None, found.parts)
 
     def _shared(self, needed: Iterable[SharedCode]) -> tuple[Shared, ...]:
         return tuple(shared_micro_kernel(self.target, item) for item in dict.fromkeys(needed))

@@ -1,0 +1,50 @@
+"""The library: code that all programs share, because it is the same at every size.
+
+What XLA takes from precompiled libraries (Eigen, oneDNN, DUCC), Ingot emits: micro-kernels whose
+strides are parameters, drivers of plain products, plain reductions, sorts, selections, the steps of
+Fourier transforms. Each part is compiled when it is first needed on a machine, kept on disk by the
+object cache, mapped once for each process and kept for its life; programs refer to its functions by
+name and pass numbers in env.
+
+`MAKERS` is the table of what kinds of kernels the library runs, `COMMON` of what `load_library`
+loads. Each kind has a module in this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
+from ingot.cpu.library.products import common_products, product_kernel, shared_micro_kernel
+from ingot.cpu.library.reductions import common_reductions, reduction_kernel
+from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
+from ingot.llvm.target import TargetSpec
+
+__all__ = [
+    "LibraryKernel", "Shared", "library_kernel", "load_library", "shared_addresses",
+    "shared_micro_kernel",
+]  # fmt: skip
+
+MAKERS: Mapping[type, Callable[[TargetSpec, Any], LibraryKernel | None]] = {
+    LoopKernel: reduction_kernel,
+    ContractionKernel: product_kernel,
+}
+
+COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
+    common_products,
+    common_reductions,
+)
+
+
+def library_kernel(target: TargetSpec, kernel: Kernel) -> LibraryKernel | None:
+    """Return how the library runs a kernel, None if it needs code of its own."""
+    maker = MAKERS.get(type(kernel))
+    return None if maker is None else maker(target, kernel)
+
+
+def load_library(target: TargetSpec) -> None:
+    """Load what common kernels need: from the disk, or compiled the first time."""
+    for common in COMMON:
+        for _ in common(target):
+            pass

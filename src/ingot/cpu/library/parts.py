@@ -1,0 +1,66 @@
+"""Parts of the library: named LLVM modules, compiled once on a machine, mapped once in a process.
+
+Below the makers of kernels of this package. Invariant: a part's name says all that its code depends
+on, so equal names are equal code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.target import TargetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A part of the library: its name, LLVM IR, object and mapped code."""
+
+    name: str
+    text: str
+    object: bytes
+    library: Library
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        """Where its functions lie."""
+        return {symbol: self.library.address(symbol) for symbol in self.library.symbols}
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryKernel:
+    """A kernel that runs in library code: how it is called, and the parts that it needs."""
+
+    emitted: EmittedKernel
+    parts: tuple[Shared, ...]
+
+
+def shared_addresses(parts: Iterable[Shared]) -> dict[str, int]:
+    """Return the addresses of all functions of some parts."""
+    found: dict[str, int] = {}
+    for part in parts:
+        found |= part.addresses
+    return found
+
+
+_loaded: dict[tuple[TargetSpec, str], Shared] = {}
+_lock = threading.Lock()
+
+
+def shared_part(target: TargetSpec, name: str, define: Callable[[ModuleBuilder], object]) -> Shared:
+    """Return the part of this name; `define` writes its functions the first time."""
+    found = _loaded.get((target, name))
+    if found is not None:
+        return found
+    module = ModuleBuilder(name, vector_bits=target.vector_bits)
+    define(module)
+    text = module.text()
+    data = compile_object(text, target)
+    with _lock:
+        if (target, name) not in _loaded:
+            _loaded[target, name] = Shared(name, text, data, link_object([data]))
+        return _loaded[target, name]
