@@ -202,8 +202,7 @@ class HostProgram:
 
     def _fill(self, env: Value, kernel: EmittedKernel, addresses: list[Value]) -> None:
         f = self.f
-        ordered = [addresses[number] for number in kernel.order] or addresses
-        values = [*ordered, self._scratch(), *map(self._slot, kernel.symbols)]
+        values = [*kernel.ordered(addresses), self._scratch(), *map(self._slot, kernel.symbols)]
         for number, value in enumerate(values):
             f.store(value, f.gep(env, number * SLOT_BYTES), 8)
 
@@ -245,8 +244,8 @@ class HostProgram:
 
     def _slot(self, held: Slot) -> Value:
         """Return what a slot of env holds: a number, a function's address or a symbolic size."""
-        if isinstance(held, int):
-            return self.f.const(lt.I64, held)
+        if isinstance(held, int | Dim):
+            return self.f.as_value(self.emitter.index(held))
         if isinstance(held, CodeSlot):
             return Value(lt.PTR, self.builder.declare(held.symbol, lt.VOID, []).text)
         return self.f.as_value(self.emitter.names[held])

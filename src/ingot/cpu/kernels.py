@@ -18,7 +18,6 @@ from ingot.cpu.emit.fft.stages import emit_fft_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.sort import emit_sort_kernel
-from ingot.cpu.emit.topk import emit_topk_kernel
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
     Shared,
@@ -39,8 +38,8 @@ from ingot.kernel.ir import (
     ContractionKernel,
     FftKernel,
     Kernel,
+    LoopKernel,
     SortKernel,
-    TopKKernel,
 )
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
@@ -324,6 +323,5 @@ def emit_kernel(
         return emit_sort_kernel(module, name, kernel, schedule_sort(kernel), target)
     if isinstance(kernel, FftKernel):
         return emit_fft_kernel(module, name, kernel, target)
-    if isinstance(kernel, TopKKernel):
-        return emit_topk_kernel(module, name, kernel, target)
+    assert isinstance(kernel, LoopKernel), "the library runs selections"
     return emit_loop_kernel(module, name, kernel, schedule_loops(kernel, vectors), target.has_fma)

@@ -30,6 +30,10 @@ BLOCK = 64
 """Elements that are compared at once."""
 
 
+PARAMETERS = ("rows", "length", "k", "room", "area", "grain", "part", "parts")
+"""Numbers of a selection, in the order of its env; see `TopKSchedule`."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopKSchedule:
     """How a selection runs.
@@ -37,7 +41,6 @@ class TopKSchedule:
     Attributes:
         room: candidates that are gathered before the best of them are chosen.
         area: elements of scratch for them.
-        rows: rows in all.
         grain: rows per chunk.
         chunks: chunks.
         part: elements of a part where rows are cut, else 0.
@@ -46,11 +49,15 @@ class TopKSchedule:
 
     room: int
     area: int
-    rows: int | Dim
     grain: int | Dim
     chunks: int | Dim
     part: int
     parts: int
+
+    def parameters(self, kernel: TopKKernel) -> tuple[int | Dim, ...]:
+        """Return the values of `PARAMETERS`."""
+        own = (self.room, self.area, self.grain, self.part, self.parts)
+        return (kernel.rows, kernel.length, kernel.k, *own)
 
 
 def build_topk_kernel(fused: Computation) -> TopKKernel:
@@ -69,8 +76,8 @@ def schedule_topk(kernel: TopKKernel) -> TopKSchedule:
     rows, length = kernel.rows, kernel.length
     is_few = isinstance(rows, int) and rows < FEW_ROWS
     if is_few and isinstance(length, int) and length >= 2 * part:
-        return TopKSchedule(room, area, rows, 1, rows, part, -(-length // part))
+        return TopKSchedule(room, area, 1, rows, part, -(-length // part))
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
     grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
     chunks = dim.floordiv(rows + grain - 1, grain)
-    return TopKSchedule(room, area, rows, grain, chunks, 0, 1)
+    return TopKSchedule(room, area, grain, chunks, 0, 1)

@@ -21,13 +21,13 @@ LANES = 16
 NAME = "ingot.keep_best"
 
 
-def keep_best(f: FunctionBuilder, area: Value, count: Value, k: int) -> Value:
+def keep_best(f: FunctionBuilder, area: Value, count: Value, k: Value) -> Value:
     """Leave the best k of `count` candidates (k or more) in `area`, as they come.
 
     Candidates are i64: a key (s32) above, what tells equal keys apart below, less for later ones.
     Returns the least key that a later candidate must have to be among the best k.
     """
-    return f.call(f.owner.helper(NAME, _define), [area, count, f.const(lt.I64, k)])
+    return f.call(f.owner.helper(NAME, _define), [area, count, k])
 
 
 def _define(module: ModuleBuilder) -> FunctionRef:

@@ -7,9 +7,9 @@ after the other; the chunks of a phase run in any order on any thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,8 +45,10 @@ class CodeSlot:
     symbol: str
 
 
-Slot = str | int | CodeSlot
-"""What a slot of env holds: the size of that name, a number, a function's address."""
+Buffer = TypeVar("Buffer")
+
+Slot = str | int | Dim | CodeSlot
+"""What a slot of env holds: the size of that name, a number or size, a function's address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ class EmittedKernel:
     def slots(self) -> int:
         """Slots of env."""
         return self.buffers + 1 + len(self.symbols)
+
+    def ordered(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Return the fusion's buffers in the order of the slots."""
+        return [buffers[number] for number in self.order] or buffers
 
 
 def open_kernel(

@@ -1,4 +1,4 @@
-"""Selection kernels as LLVM functions: the k greatest (or least) elements of each row, in order.
+"""Selection as LLVM functions of every size: the k greatest (or least) of each row, in order.
 
 An element and its index make one 64-bit *candidate*, whose signed order is that of the result: the
 element's key above, the complement of its index below, so of equal elements the first is greatest
@@ -13,13 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.best import WORST, keep_best
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import open_kernel
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.dtype import DType
-from ingot.kernel.ir import TopKKernel
-from ingot.kernel.topk import BLOCK, TopKSchedule, schedule_topk
+from ingot.kernel.topk import BLOCK, PARAMETERS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
@@ -29,62 +28,78 @@ from ingot.llvm.values import Value
 BYTES = 8
 
 
-def emit_topk_kernel(
-    module: ModuleBuilder, symbol: str, kernel: TopKKernel, target: TargetSpec
-) -> EmittedKernel:
-    """Emit the functions of a selection into `module`."""
-    schedule = schedule_topk(kernel)
-    count, area_bytes = len(kernel.buffers), schedule.area * BYTES
-    if schedule.part:
-        _emit_parts(module, f"{symbol}_part", kernel, schedule, target)
-    f, emitter, scratch, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
-    rows = RowSelector(f, emitter, kernel, schedule)
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What selections must have in common to share code: element type and direction."""
+
+    element: DType
+    largest: bool
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        return f"{self.element.name}_{'greatest' if self.largest else 'least'}"
+
+
+def emit_selection(
+    module: ModuleBuilder, symbols: tuple[str, str, str], form: Form, target: TargetSpec
+) -> None:
+    """Emit the functions of a form of selections: over whole rows, over parts, over their best."""
+    _emit_whole(module, symbols[0], form, target)
+    _emit_parts(module, symbols[1], form, target)
+    _emit_joined(module, symbols[2], form, target)
+
+
+def _emit_whole(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+    """Emit the function that selects in each row of a chunk."""
+    f, rows, scratch, chunk = _open(module, symbol, form, target)
+    area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
 
     def whole(row: Value, _: list[Value]) -> None:
-        area = f.gep(scratch, f.imul(chunk, area_bytes))
-        found = rows.gather(row, 0, emitter.index(kernel.length), area)
-        if not isinstance(kernel.length, int):
-            rows.pad(area, found)
+        found = rows.gather(row, 0, rows.length, area)
+        rows.pad(area, found)
         rows.finish(row, area)
 
-    def joined(row: Value, _: list[Value]) -> None:
-        area = f.gep(scratch, f.imul(row, schedule.parts * area_bytes))
-        for part in range(1, schedule.parts):
-            target, source = part * kernel.k * BYTES, part * area_bytes
-            f.memcpy(f.gep(area, target), f.gep(area, source), kernel.k * BYTES)
-        keep_best(f, area, f.const(lt.I64, schedule.parts * kernel.k), kernel.k)
-        rows.finish(row, area)
-
-    first = f.imul(chunk, emitter.index(schedule.grain))
-    last = f.imin(f.iadd(first, emitter.index(schedule.grain)), emitter.index(schedule.rows))
-    f.loop(first, last, 1, [], joined if schedule.part else whole)
+    grain = rows.given("grain")
+    first = f.imul(chunk, grain)
+    last = f.imin(f.iadd(first, grain), rows.given("rows"))
+    f.loop(first, last, 1, [], whole)
     f.ret()
-    phase = Phase(symbol, schedule.chunks)
-    if not schedule.part:
-        return EmittedKernel((phase,), count, kernel.symbols, schedule.chunks * area_bytes)
-    parts = schedule.rows * schedule.parts
-    phases = (Phase(f"{symbol}_part", parts), phase)
-    return EmittedKernel(phases, count, kernel.symbols, parts * area_bytes)
 
 
-def _emit_parts(
-    module: ModuleBuilder,
-    symbol: str,
-    kernel: TopKKernel,
-    schedule: TopKSchedule,
-    target: TargetSpec,
-) -> None:
+def _emit_parts(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
     """Emit the function that leaves the best k of one part of a row in the part's area."""
-    f, emitter, scratch, chunk = open_kernel(
-        module, symbol, len(kernel.buffers), kernel.symbols, target.has_fma
-    )
-    rows = RowSelector(f, emitter, kernel, schedule)
-    row, part = f.idiv(chunk, schedule.parts), f.irem(chunk, schedule.parts)
-    low = f.imul(part, schedule.part)
-    high = f.imin(f.iadd(low, schedule.part), emitter.index(kernel.length))
-    area = f.gep(scratch, f.imul(chunk, schedule.area * BYTES))
+    f, rows, scratch, chunk = _open(module, symbol, form, target)
+    parts, size = rows.given("parts"), rows.given("part")
+    row, part = f.idiv(chunk, parts), f.irem(chunk, parts)
+    low = f.imul(part, size)
+    high = f.imin(f.iadd(low, size), rows.length)
+    area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
     rows.pad(area, rows.gather(row, low, high, area))
     f.ret()
+
+
+def _emit_joined(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+    """Emit the function that selects among the best of the parts of one row."""
+    f, rows, scratch, row = _open(module, symbol, form, target)
+    parts, best_bytes = rows.given("parts"), f.imul(rows.k, BYTES)
+    area = f.gep(scratch, f.imul(row, f.imul(parts, rows.area_bytes)))
+
+    def join(part: Value, _: list[Value]) -> None:
+        target = f.gep(area, f.imul(part, best_bytes))
+        f.memcpy(target, f.gep(area, f.imul(part, rows.area_bytes)), best_bytes)
+
+    f.loop(1, parts, 1, [], join)
+    keep_best(f, area, f.as_value(f.imul(parts, rows.k)), rows.k)
+    rows.finish(row, area)
+    f.ret()
+
+
+def _open(
+    module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec
+) -> tuple[FunctionBuilder, RowSelector, Value, Value]:
+    f, emitter, scratch, chunk = open_kernel(module, symbol, 3, PARAMETERS, target.has_fma)
+    return f, RowSelector(f, emitter, form), scratch, chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +150,31 @@ class RowSelector:
 
     f: FunctionBuilder
     emitter: ValueEmitter
-    kernel: TopKKernel
-    schedule: TopKSchedule
+    form: Form
 
     @property
     def keys(self) -> Keys:
         """The keys of the elements."""
-        return Keys(self.f, self.kernel.buffers[0].dtype, self.kernel.largest)
+        return Keys(self.f, self.form.element, self.form.largest)
+
+    def given(self, name: str) -> Value:
+        """Return a parameter."""
+        return self.f.as_value(self.emitter.names[name])
+
+    @property
+    def length(self) -> Value:
+        """Elements of a row."""
+        return self.given("length")
+
+    @property
+    def k(self) -> Value:
+        """Elements that are wanted."""
+        return self.given("k")
+
+    @property
+    def area_bytes(self) -> IndexValue:
+        """Bytes of an area of candidates."""
+        return self.f.imul(self.given("area"), BYTES)
 
     # ---- candidates
 
@@ -152,7 +185,7 @@ class RowSelector:
         """
         f, keys = self.f, self.keys
         width = keys.bits_type()
-        start = f.imul(row, self.emitter.index(self.kernel.length))
+        start = f.imul(row, self.length)
         data = f.gep(self.emitter.buffers[0], start, width)
         whole = f.iadd(low, f.imul(f.idiv(f.isub(high, low), BLOCK), BLOCK))
         room = f.alloca(lt.I32, BLOCK, 64)
@@ -174,10 +207,10 @@ class RowSelector:
         count = f.if_(f.ilt(whole, high), rest, otherwise=values)[0]
 
         def cut() -> list[Value]:
-            keep_best(f, area, count, self.kernel.k)
-            return [f.const(lt.I64, self.kernel.k)]
+            keep_best(f, area, count, self.k)
+            return [self.k]
 
-        return f.if_(f.igt(count, self.kernel.k), cut, otherwise=[count])[0]
+        return f.if_(f.igt(count, self.k), cut, otherwise=[count])[0]
 
     def _join(
         self,
@@ -212,9 +245,9 @@ class RowSelector:
             _, number = f.while_([bits, count], lambda v: f.icmp("ne", v[0], nothing), one)
 
             def full() -> list[Value]:
-                return [f.const(lt.I64, self.kernel.k), keep_best(f, area, number, self.kernel.k)]
+                return [self.k, keep_best(f, area, number, self.k)]
 
-            is_full = f.igt(number, self.schedule.room)
+            is_full = f.igt(number, self.given("room"))
             return f.if_(is_full, full, otherwise=[number, limit], likely=False)
 
         return f.if_(f.ine(bits, 0), take, otherwise=values, likely=False)
@@ -226,22 +259,20 @@ class RowSelector:
         def one(number: Value, _: list[Value]) -> None:
             f.store(f.const(lt.I64, WORST), f.gep(area, number, lt.I64))
 
-        f.loop(count, self.kernel.k, 1, [], one)
+        f.loop(count, self.k, 1, [], one)
 
     # ---- the result
 
     def finish(self, row: Value, area: Value) -> None:
         """Write the k candidates in `area` to row number `row` of the results, in order."""
-        f, k, keys = self.f, self.kernel.k, self.keys
-        spare = f.gep(area, k * BYTES)
+        f, k, keys = self.f, self.k, self.keys
+        spare = f.gep(area, k, lt.I64)
         sorter = MergeSorter(f, [lt.I64], k, lambda left, right: f.icmp("sgt", left[0], right[0]))
         (done,) = sorter.sort([area], [spare])
-        numbers = self.emitter.buffers
-        count = len(numbers)
         width = keys.bits_type()
         start = f.imul(row, k)
-        values = f.gep(numbers[count - 2], start, width)
-        indices = f.gep(numbers[count - 1], start, lt.I32)
+        values = f.gep(self.emitter.buffers[1], start, width)
+        indices = f.gep(self.emitter.buffers[2], start, lt.I32)
 
         def write(place: Value, _: list[Value]) -> None:
             candidate = f.load(lt.I64, f.gep(done, place, lt.I64))

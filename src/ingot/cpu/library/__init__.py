@@ -18,7 +18,8 @@ from typing import Any
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
 from ingot.cpu.library.products import common_products, product_kernel, shared_micro_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
-from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
+from ingot.cpu.library.selections import common_selections, selection_kernel
+from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, TopKKernel
 from ingot.llvm.target import TargetSpec
 
 __all__ = [
@@ -29,11 +30,13 @@ __all__ = [
 MAKERS: Mapping[type, Callable[[TargetSpec, Any], LibraryKernel | None]] = {
     LoopKernel: reduction_kernel,
     ContractionKernel: product_kernel,
+    TopKKernel: selection_kernel,
 }
 
 COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_products,
     common_reductions,
+    common_selections,
 )
 
 

@@ -1,0 +1,50 @@
+"""Selections (top-k) in library code: of every size and every k, one form per element type.
+
+Makes kernels of `kernel.ir.TopKKernel`. Invariant: what depends on sizes is in env.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
+from ingot.cpu.emit.topk import BYTES, Form, emit_selection
+from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.hlo.dtype import F32
+from ingot.kernel.ir import TopKKernel
+from ingot.kernel.topk import schedule_topk
+from ingot.llvm.target import TargetSpec
+
+
+def selection_kernel(target: TargetSpec, kernel: TopKKernel) -> LibraryKernel:
+    """Return how the library runs a selection."""
+    code = _code(target, Form(kernel.buffers[0].dtype, kernel.largest))
+    whole, part, joined = _symbols(code.name)
+    schedule = schedule_topk(kernel)
+    areas = schedule.chunks * schedule.parts
+    phases = (Phase(whole, schedule.chunks),)
+    if schedule.part:
+        phases = (Phase(part, areas), Phase(joined, schedule.chunks))
+    emitted = EmittedKernel(
+        phases,
+        len(kernel.buffers),
+        schedule.parameters(kernel),
+        areas * schedule.area * BYTES,
+    )
+    return LibraryKernel(emitted, (code,))
+
+
+def common_selections(target: TargetSpec) -> Iterator[Shared]:
+    """Load what selections in f32 need."""
+    yield _code(target, Form(F32, largest=True))
+
+
+def _code(target: TargetSpec, form: Form) -> Shared:
+    name = f"select_{form.name}"
+    return shared_part(
+        target, name, lambda module: emit_selection(module, _symbols(name), form, target)
+    )
+
+
+def _symbols(name: str) -> tuple[str, str, str]:
+    return f"{name}_whole", f"{name}_part", f"{name}_joined"
