@@ -1,0 +1,27 @@
+"""What a profiler times: the sites of a host program, numbered.
+
+The host program (`cpu.host`, or the runtime for one of steps) tells the profiler the number of a
+site, and `client.profile` says what it is called. Invariant: kernel calls come first, in the order
+of `Artifact.kernels`.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.custom_calls import foreign_calls
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+
+
+def scheduled_fusions(module: Module) -> list[Instruction]:
+    """Return the fusions that the host program calls, computation by computation."""
+    return _scheduled(module, "fusion")
+
+
+def sites(module: Module) -> list[Instruction]:
+    """Return kernel calls, foreign calls and loops of a scheduled module: their sites' order."""
+    return [*scheduled_fusions(module), *foreign_calls(module), *_scheduled(module, "while")]
+
+
+def _scheduled(module: Module, opcode: str) -> list[Instruction]:
+    orders = module.schedule.values()
+    return [one for order in orders for one in order if one.opcode == opcode]
