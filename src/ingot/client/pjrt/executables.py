@@ -35,7 +35,7 @@ from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.module import Module
-from ingot.passes.spmd.manual import Partitioned
+from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.native import native_runtime
 from ingot.support.diagnostics import UnsupportedError
 

@@ -18,7 +18,7 @@ from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.formats.stablehlo import parse_stablehlo
-from ingot.passes.spmd.manual import partition
+from ingot.passes.spmd.partitioner import partition
 from ingot.runtime.execution import status_error
 
 _OPTIMIZED_FORMAT = b"hlo_with_config"

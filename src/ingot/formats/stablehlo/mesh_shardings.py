@@ -11,7 +11,7 @@ xla/hlo/ir/tile_assignment.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -29,16 +29,19 @@ class Mesh:
     Attributes:
         axes: sizes by name, in order.
         devices: device numbers, in the order of the grid.
+        is_maximal: it has no axes, and names the one device where values lie.
     """
 
-    __slots__ = ("axes", "devices")
+    __slots__ = ("axes", "devices", "is_maximal")
 
     def __init__(self, attribute: Any) -> None:
         mesh = shardy(attribute, "MeshAttr")
         axes = (shardy(axis, "MeshAxisAttr") for axis in mesh.axes)
         self.axes: dict[str, int] = {axis.name: axis.size for axis in axes}
         count = math.prod(self.axes.values())
-        self.devices: list[int] = list(mesh.device_ids) or list(range(count))
+        given = list(mesh.device_ids)
+        self.devices: list[int] = given or list(range(count))
+        self.is_maximal = not self.axes and bool(given)
 
     @property
     def size(self) -> int:
@@ -59,14 +62,25 @@ class Mesh:
         return found
 
 
-def sharding_text(attribute: Any, mesh: Mesh) -> str:
-    """Return XLA's text of a tensor's sharding, Shardy's TensorShardingAttr on `mesh`."""
+def sharding_text(attribute: Any, mesh: Mesh, only: Collection[str] | None = None) -> str:
+    """Return XLA's text of a tensor's sharding, Shardy's TensorShardingAttr on `mesh`.
+
+    With `only`, axes of other names divide nothing.
+    """
+    if mesh.is_maximal:
+        return _maximal(mesh)
     sharding = shardy(attribute, "TensorShardingAttr")
     dimensions = [
-        mesh.parts(shardy(dimension, "DimensionShardingAttr").axes)
-        for dimension in sharding.dimension_shardings
+        [part for part in mesh.parts(given.axes) if only is None or part[0] in only]
+        for given in (
+            shardy(dimension, "DimensionShardingAttr") for dimension in sharding.dimension_shardings
+        )
     ]
     return _tiles(dimensions, [], mesh)
+
+
+def _maximal(mesh: Mesh) -> str:
+    return "{maximal device=" + str(mesh.devices[0]) + "}"
 
 
 def manual_text(mesh: Mesh, axes: tuple[str, ...], rank: int) -> str:
@@ -81,7 +95,7 @@ def _tiles(dimensions: list[list[Part]], manual: list[Part], mesh: Mesh) -> str:
     if not used and not manual:
         return "{replicated}"
     if mesh.size == 1:
-        return "{maximal device=" + str(mesh.devices[0]) + "}"
+        return _maximal(mesh)
     grid = _grid(mesh, [*used, *manual])
     order = [grid.index(part) for part in [*used, *manual]]
     rest = [place for place in range(len(grid)) if place not in order]

@@ -2,7 +2,8 @@
 
 As XLA has it in HLO: a constraint is a custom call `Sharding` with the sharding as text. A manual
 computation, whose body is the program of one device, takes its operands through
-`SPMDFullToShardShape` and gives its results through `SPMDShardToFullShape`.
+`SPMDFullToShardShape` and gives its results through `SPMDShardToFullShape`. Axes that it leaves to
+the compiler divide nothing at its border.
 
 On a mesh of one device they say nothing: a constraint is its operand, a manual computation its
 body.
@@ -76,7 +77,7 @@ def _to_shard(
     site: Site, operand: Instruction, given: Any, axes: tuple[str, ...], shape: Shape
 ) -> Instruction:
     mesh = site.conversion.mesh(given)
-    whole = _annotated(site, "Sharding", operand, sharding_text(given, mesh), operand.shape)
+    whole = _annotated(site, "Sharding", operand, sharding_text(given, mesh, axes), operand.shape)
     inside = manual_text(mesh, axes, shape.rank)
     return _annotated(site, "SPMDFullToShardShape", whole, inside, shape)
 
@@ -87,7 +88,16 @@ def _to_full(
     mesh = site.conversion.mesh(given)
     inside = manual_text(mesh, axes, shape.rank)
     part = _annotated(site, "Sharding", result, inside, result.shape)
-    return _annotated(site, "SPMDShardToFullShape", part, sharding_text(given, mesh), shape)
+    return _annotated(site, "SPMDShardToFullShape", part, sharding_text(given, mesh, axes), shape)
+
+
+def placed_text(site: Site) -> str:
+    """Return the sharding of an op that runs on one device only; "" for any other op."""
+    if "sdy.sharding" not in site.attributes:
+        return ""
+    given = _shardings(site.attributes["sdy.sharding"])
+    mesh = site.conversion.mesh(given[0]) if given else None
+    return sharding_text(given[0], mesh) if mesh is not None and mesh.is_maximal else ""
 
 
 CONVERTERS: dict[str, Converter] = {

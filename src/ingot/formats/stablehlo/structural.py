@@ -8,6 +8,7 @@ from ingot.formats.stablehlo.attributes import integers, structure
 from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.dynamic import shape_assertion
 from ingot.formats.stablehlo.scope import Converter, Results, Site
+from ingot.formats.stablehlo.shardy import placed_text
 from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import set_config
@@ -47,6 +48,9 @@ def _custom_call(site: Site) -> Results:
     config = _config(given)
     if config:
         set_config(made, config)
+    place = placed_text(site)
+    if place:
+        made.extra["sharding"] = place
     return site.elements(made)
 
 

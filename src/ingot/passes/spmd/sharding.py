@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,11 @@ _TILES = re.compile(
     r"(?:<=\[(?P<range>[\d,]+)\](?:T\((?P<order>[\d,]+)\))?|(?P<list>[\d,]+))"
     r"(?P<rest>[^}]*(?:\{[^}]*\})?[^}]*)\}"
 )
-_NUMBER = r"\{\s*maximal device=(\d+)[^}]*\}"
+_MAXIMAL = re.compile(r"\{\s*maximal device=(\d+)[^}]*\}")
+
+Column = tuple[int, ...]
+"""Where each device stands along one dimension: the number of its part there."""
+Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,18 @@ class Sharding:
         """Whether every device has the whole value."""
         return math.prod(self.tiles) == 1
 
+    def column(self, axis: int) -> Column:
+        """Return where each device stands along dimension `axis`."""
+        if self.is_replicated:
+            return (0,) * len(self.parts)
+        return tuple(int(np.unravel_index(part, self.tiles)[axis]) for part in self.parts)
+
+    def fits(self, dims: Sequence[int]) -> bool:
+        """Whether every part of an array of `dims` has the same size."""
+        if self.is_replicated:
+            return True
+        return not any(size % count for size, count in zip(dims, self.tiles, strict=True))
+
     def text(self) -> str:
         """Return XLA's text, with the devices listed."""
         if self.is_replicated:
@@ -62,7 +79,7 @@ class Sharding:
         """Return the dimensions of one part; UnsupportedError if they do not come out even."""
         if self.is_replicated:
             return tuple(dims)
-        if any(size % count for size, count in zip(dims, self.tiles, strict=True)):
+        if not self.fits(dims):
             raise UnsupportedError(
                 f"an array of dimensions {tuple(dims)} cannot be divided evenly by {self.tiles}",
                 hint="pad it, or choose a mesh whose axes divide its dimensions",
@@ -87,6 +104,39 @@ def replicated(num_devices: int) -> Sharding:
     return Sharding((), (0,) * num_devices)
 
 
+def sharding_of(columns: Sequence[Column], num_devices: int) -> Sharding:
+    """Return the sharding whose dimensions are divided as `columns` say."""
+    tiles = tuple(count_of(column) for column in columns)
+    if math.prod(tiles) == 1:
+        return replicated(num_devices)
+    places = zip(*columns, strict=True)
+    return Sharding(tiles, tuple(int(np.ravel_multi_index(at, tiles)) for at in places))
+
+
+def count_of(column: Column) -> int:
+    """Return the number of parts along a dimension."""
+    return max(column) + 1
+
+
+def independent(columns: Sequence[Column]) -> bool:
+    """Whether one array can be divided along several dimensions so: each place is taken evenly."""
+    places = Counter(zip(*columns, strict=True))
+    full = len(places) == math.prod(map(count_of, columns))
+    return full and len(set(places.values())) == 1
+
+
+def meeting(fixed: Sequence[Column], varying: Column) -> Groups:
+    """Return groups of devices that stand alike in `fixed`, each in the order of `varying`."""
+    copies: Counter[Column] = Counter()
+    groups: dict[tuple[Column, int], list[int]] = {}
+    for device in sorted(range(len(varying)), key=lambda device: (varying[device], device)):
+        rest = tuple(column[device] for column in fixed)
+        place = (*rest, varying[device])
+        groups.setdefault((rest, copies[place]), []).append(device)
+        copies[place] += 1
+    return tuple(sorted(tuple(group) for group in groups.values()))
+
+
 def split_tuple(text: str) -> list[str]:
     """Return the shardings inside the text of a tuple's sharding, `{{replicated}, {…}}`."""
     inner, depth, start = text.strip()[1:-1], 0, 0
@@ -99,11 +149,17 @@ def split_tuple(text: str) -> list[str]:
     return [*found, inner[start:].strip()]
 
 
+def maximal_device(text: str) -> int | None:
+    """Return the only device of `{maximal device=N}`; None if the text says something else."""
+    found = _MAXIMAL.fullmatch(text.strip())
+    return int(found[1]) if found else None
+
+
 def parse_sharding(text: str, num_devices: int) -> Sharding | None:
     """Return what a text says; None if it says nothing, or that the program divides by hand.
 
     Raises:
-        UnsupportedError: the sharding is a maximal one, or of another kind that is not here.
+        UnsupportedError: INGOT0360, a value lies on one of several devices, or on strange ones.
         ParseError: the text is no sharding.
     """
     text = text.strip()
@@ -111,19 +167,27 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
         return None
     if text == "{replicated}":
         return replicated(num_devices)
-    if re.fullmatch(_NUMBER, text):
+    if maximal_device(text) is not None:
         if num_devices == 1:
             return replicated(1)
-        raise UnsupportedError(f"a value on one of {num_devices} devices only ({text})")
+        raise _unsupported(f"a value on one of {num_devices} devices only ({text})")
     found = _TILES.fullmatch(text)
     if found is None:
         raise ParseError(f"'{text}' is no sharding")
     if "manual" in found["rest"]:
-        raise UnsupportedError(
-            f"a program that divides some axes of the mesh by hand and leaves others ({text})",
-            hint="make all axes of the mesh manual: shard_map over every axis name",
+        return None
+    sharding = _tiled(found)
+    if len(sharding.parts) != num_devices:
+        raise _unsupported(
+            f"a value on {len(sharding.parts)} of {num_devices} devices ({text})",
         )
-    return _tiled(found)
+    return sharding
+
+
+def _unsupported(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        what, code="INGOT0360", hint="put the values of one program on the same devices"
+    )
 
 
 def _tiled(found: re.Match[str]) -> Sharding:

@@ -6,7 +6,7 @@ import pytest
 
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.manual import partition
+from ingot.passes.spmd.partitioner import partition
 from ingot.passes.spmd.sharding import parse_sharding, split_tuple
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
@@ -77,9 +77,12 @@ def test_elementwise_ops_work_on_parts_and_cut_whole_values():
     assert [p.is_replicated for p in division.parameters] == [False, True, True]
 
 
-def test_other_ops_on_divided_arrays_are_refused():
-    with pytest.raises(UnsupportedError, match=r"INGOT0360.*'reduce' on 4 devices"):
-        partition(parse(REDUCED), 4)
+def test_a_sum_over_a_divided_dimension_is_folded_over_the_devices():
+    module = parse(REDUCED)
+    division = partition(module, 4)
+    verify(module)
+    assert print_module(module).count(" all-reduce(") == 1
+    assert division.results[0].is_replicated
 
 
 def test_one_partition_changes_nothing():

@@ -1,0 +1,111 @@
+"""How an op is divided, given how its operands are: factors chosen one after another.
+
+The first operand that divides a factor decides how; operands that say otherwise are gathered, whole
+ones are cut. A factor is not divided if some dimension along it does not come out even, or if the
+same devices already divide another dimension.
+
+Invariant: every operand and result of a `Division` can be divided as it says.
+
+Example:
+    `ij,jk->ik` with i of the lhs and j of the rhs divided over the same devices: i is taken, so the
+    rhs is gathered and each device computes rows of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+from ingot.passes.spmd.factors import Factors, Places, factors_of
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, sharding_of
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How an op is divided.
+
+    Attributes:
+        operands: the sharding that each operand is to have.
+        results: the sharding that each result has.
+        folded: how devices stand along the factors that no result has.
+        fold: opcode that combines what those devices have.
+    """
+
+    operands: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+    folded: tuple[Column, ...]
+    fold: str
+
+
+def divide(op: Instruction, given: Sequence[Sharding]) -> Division | None:
+    """Return how `op` is divided when its operands have the shardings `given`; None for whole."""
+    wholes = [
+        whole_shape(o.shape, sharding) for o, sharding in zip(op.operands, given, strict=True)
+    ]
+    factors = factors_of(op, wholes)
+    if factors is None:
+        return None
+    count = len(given[0].parts)
+    results = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    chosen = _chosen(factors, given, [*wholes, *results])
+    if not chosen:
+        return None
+    undivided = (0,) * count
+
+    def shardings(places: Sequence[Places]) -> tuple[Sharding, ...]:
+        return tuple(
+            sharding_of([chosen.get(factor, undivided) for factor in row], count) for row in places
+        )
+
+    kept = {factor for row in factors.results for factor in row}
+    folded = tuple(column for factor, column in chosen.items() if factor not in kept)
+    return Division(shardings(factors.operands), shardings(factors.results), folded, factors.fold)
+
+
+def _chosen(
+    factors: Factors, given: Sequence[Sharding], shapes: Sequence[Shape]
+) -> dict[int | None, Column]:
+    """Return how the factors are divided that can be."""
+    chosen: dict[int | None, Column] = {}
+    for sharding, places in zip(given, factors.operands, strict=True):
+        if sharding.is_replicated:
+            continue
+        for axis, factor in enumerate(places):
+            column = sharding.column(axis)
+            if factor is None or factor in chosen or count_of(column) == 1:
+                continue
+            even = _is_even(factors, factor, count_of(column), shapes)
+            if even and independent([*chosen.values(), column]):
+                chosen[factor] = column
+    return chosen
+
+
+def _is_even(factors: Factors, factor: int, count: int, shapes: Sequence[Shape]) -> bool:
+    """Whether every dimension along a factor can be divided in `count`."""
+    rows = (*factors.operands, *factors.results)
+    sizes = [
+        shape.dims[axis]
+        for shape, row in zip(shapes, rows, strict=True)
+        for axis, place in enumerate(row)
+        if place == factor
+    ]
+    return all(isinstance(size, int) and size % count == 0 for size in sizes)
+
+
+def local_shape(shape: Shape, sharding: Sharding) -> Shape:
+    """Return the shape of one part."""
+    if not shape.is_array:
+        return shape
+    dims = tuple(size for size in shape.dims if isinstance(size, int))
+    return Shape.array(shape.dtype, sharding.local_dims(dims), shape.layout)
+
+
+def whole_shape(part: Shape, sharding: Sharding) -> Shape:
+    """Return the shape of a value from that of its part."""
+    if sharding.is_replicated:
+        return part
+    return part.with_dims(
+        tuple(size * tiles for size, tiles in zip(part.dims, sharding.tiles, strict=True))
+    )

@@ -1,0 +1,199 @@
+"""What moves values between devices: cutting parts out of whole values, gathering and folding them.
+
+Invariant: every device executes the same collectives in the same order, whatever its parts are.
+
+Source: xla/service/spmd/spmd_partitioner.cc (Reshard, Replicate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.computation import Computation
+from ingot.hlo.device_groups import CROSS_PARTITION, Grid, grid_of
+from ingot.hlo.dtype import S32, U32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.literal import Literal
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.hlo.shape import Shape
+from ingot.passes.spmd.sharding import Column, Groups, Sharding, meeting, sharding_of
+
+
+class Channels:
+    """What is shared by the computations of a module.
+
+    Attributes:
+        module: the module.
+        grid: its replicas and partitions.
+        done: bodies and branches that are rewritten.
+    """
+
+    def __init__(self, module: Module, num_partitions: int) -> None:
+        """Number collectives on from those that the module has."""
+        self.module = module
+        self.grid = Grid(grid_of(module).replicas, num_partitions)
+        self.done: set[Computation] = set()
+        used = (
+            getattr(instruction.attributes, "channel_id", None) or 0
+            for computation in module.post_order()
+            for instruction in computation.instructions
+        )
+        self._numbers = count(max(used, default=0) + 1)
+
+    def next(self) -> int:
+        """Return a number that no collective has."""
+        return next(self._numbers)
+
+    def everywhere(self, groups: Groups) -> Groups:
+        """Return groups of partitions as groups of devices, those of every replica."""
+        return self.grid.groups(CROSS_PARTITION, groups)
+
+
+class Moves:
+    """Adds what moves values to one computation."""
+
+    def __init__(self, computation: Computation, channels: Channels) -> None:
+        """Start with nothing added."""
+        self.computation = computation
+        self.channels = channels
+        self.partition_id: Instruction | None = None
+
+    def builder(self, source: Instruction) -> RuleBuilder:
+        """Return a builder on behalf of the user's place of `source`."""
+        return RuleBuilder(self.computation, source.metadata)
+
+    def number(self, build: Builder) -> Instruction:
+        """Return the number of the partition that runs."""
+        if self.partition_id is None:
+            self.partition_id = build.emit("partition-id", shape="u32[]")
+        return self.partition_id
+
+    def cut(self, value: Instruction, wanted: Sharding) -> Instruction:
+        """Return this device's part of a whole value."""
+        build = self.builder(value)
+        dims = tuple(size for size in value.shape.dims if isinstance(size, int))
+        if value.opcode == "broadcast":
+            return self._cut_broadcast(value, wanted, dims)
+        table = np.array(wanted.offsets(dims), np.int32).reshape(-1, len(dims))
+        starts: list[Instruction] = []
+        for axis in range(len(dims)):
+            column = np.ascontiguousarray(table[:, axis])
+            starts.append(self._of_device(build, column) if column.any() else _zero(build))
+        return build.emit(
+            "dynamic-slice", value, *starts, dynamic_slice_sizes=wanted.local_dims(dims)
+        )
+
+    def _of_device(self, build: Builder, column: np.ndarray) -> Instruction:
+        """Return the element of `column` that is this device's."""
+        constant = build.constant(Literal.of(column))
+        number = self.number(build)
+        one = build.emit("dynamic-slice", constant, number, dynamic_slice_sizes=(1,))
+        return build.emit("reshape", one, shape=Shape.array(S32, ()))
+
+    def _cut_broadcast(
+        self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]
+    ) -> Instruction:
+        """Broadcast a part of the operand: the whole result need not be there."""
+        (operand,), places = value.operands, value.attributes.dimensions
+        columns = [wanted.column(axis) for axis in places]
+        inner = sharding_of(columns, len(wanted.parts))
+        part = operand if inner.is_replicated else self.cut(operand, inner)
+        shape = value.shape.with_dims(wanted.local_dims(dims))
+        return self.builder(value).emit("broadcast", part, shape=shape, dimensions=places)
+
+    def gather(self, part: Instruction, given: Sharding) -> Instruction:
+        """Return the whole value whose parts the devices have."""
+        build = self.builder(part)
+        columns = [given.column(axis) for axis in range(len(given.tiles))]
+        for axis, tiles in enumerate(given.tiles):
+            if tiles == 1:
+                continue
+            others = [column for other, column in enumerate(columns) if other != axis]
+            dims = list(part.shape.dims)
+            dims[axis] = dims[axis] * tiles
+            part = build.emit(
+                "all-gather",
+                part,
+                shape=part.shape.with_dims(tuple(dims)),
+                channel_id=self.channels.next(),
+                replica_groups=self.channels.everywhere(meeting(others, columns[axis])),
+                dimensions=(axis,),
+                use_global_device_ids=True,
+            )
+        return part
+
+    def fold(
+        self, part: Instruction, given: Sharding, folded: Sequence[Column], opcode: str
+    ) -> Instruction:
+        """Return `part`, divided as `given`, combined over the devices along `folded`."""
+        fixed = [given.column(axis) for axis in range(len(given.tiles))]
+        places = sharding_of(folded, len(given.parts)).parts
+        reducer = scalar_computation(opcode, part.shape.dtype)
+        return self.builder(part).emit(
+            "all-reduce",
+            part,
+            channel_id=self.channels.next(),
+            replica_groups=self.channels.everywhere(meeting(fixed, places)),
+            use_global_device_ids=True,
+            to_apply=self.channels.module.take(reducer),
+        )
+
+    def on_device(self, op: Instruction, device: int) -> Instruction:
+        """Return what `op`, on whole values, gives on one device, known to all of them."""
+        build = self.builder(op)
+        mine = build.constant(device, U32)
+        here = build.emit("compare", self.number(build), mine, direction="EQ")
+        operands = build.emit("tuple", *op.operands)
+        take = self.channels.module.take
+        chosen = build.emit(
+            "conditional",
+            here,
+            operands,
+            operands,
+            branch_computations=(take(_alone(op)), take(_absent(op, operands.shape))),
+        )
+        if not op.shape.is_tuple:
+            return self._shared(build, chosen, device)
+        parts = [build.element_of(chosen, index) for index in range(len(op.shape.elements))]
+        return build.emit("tuple", *(self._shared(build, part, device) for part in parts))
+
+    def _shared(self, build: Builder, value: Instruction, device: int) -> Instruction:
+        if not value.shape.is_array:
+            return value
+        others = [other for other in range(self.channels.grid.partitions) if other != device]
+        return build.emit(
+            "collective-broadcast",
+            value,
+            channel_id=self.channels.next(),
+            replica_groups=((device, *others),),
+        )
+
+
+def _zero(build: Builder) -> Instruction:
+    return build.constant(0, S32)
+
+
+def _alone(op: Instruction) -> Computation:
+    """Return the computation of `op` on the elements of a tuple."""
+    build = Builder(f"{op.name}_here", op.metadata)
+    given = build.parameter(0, Shape.tuple(tuple(operand.shape for operand in op.operands)))
+    operands = [build.element_of(given, index) for index in range(len(op.operands))]
+    return build.build(build.computation.copy_of(op, operands))
+
+
+def _absent(op: Instruction, given: Shape) -> Computation:
+    """Return the computation that gives zeros in place of what `op` gives."""
+    build = Builder(f"{op.name}_elsewhere", op.metadata)
+    build.parameter(0, given)
+    if not op.shape.is_tuple:
+        return build.build(_nothing(build, op.shape))
+    return build.build(build.emit("tuple", *(_nothing(build, part) for part in op.shape.elements)))
+
+
+def _nothing(build: Builder, shape: Shape) -> Instruction:
+    return build.full(0, shape) if shape.is_array else build.emit("after-all")

@@ -1,0 +1,385 @@
+"""Partitioning: a program over global shapes becomes the program of one device.
+
+Values are followed from the parameters on. An op whose operands are divided works on the parts if
+its factors allow that (`factors`, `division`); any other op gets whole operands, gathered from all
+devices, and every device computes all of it. Annotations in the program (`Sharding`) divide whole
+values, `SPMDFullToShardShape` enters code that the user divided by hand, and results are divided as
+the program asks. A custom call on one device only (a callback) runs there; the others get its
+results.
+
+What is gathered is correct, but costs each device the memory of the whole value and the time of
+the whole op: loops, sorts, gathers, convolutions and custom calls are computed so.
+
+Invariant: afterwards every shape is that of one device's part, and no annotation is left.
+
+Source: xla/service/spmd/spmd_partitioner.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ingot.hlo.call_layouts import layout_orders
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.shape import Layout, Shape
+from ingot.passes.simplify.calls import CallInliner
+from ingot.passes.spmd.division import Division, divide, local_shape
+from ingot.passes.spmd.moves import Channels, Moves
+from ingot.passes.spmd.sharding import (
+    Sharding,
+    maximal_device,
+    parse_sharding,
+    replicated,
+    split_tuple,
+)
+from ingot.support.diagnostics import UnsupportedError
+
+_ANNOTATION = "Sharding"
+_ENTER = "SPMDFullToShardShape"
+_LEAVE = "SPMDShardToFullShape"
+_CUSTOM = "CustomSPMDPartitioning"
+_ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """How the parameters and results of the entry are divided."""
+
+    parameters: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+
+
+def partition(module: Module, num_partitions: int) -> Partitioned:
+    """Rewrite `module` into the program of one of `num_partitions` devices.
+
+    Raises:
+        UnsupportedError: INGOT0360, a value is divided in a way that cannot be.
+    """
+    if num_partitions == 1:
+        whole = replicated(1)
+        results = module.result_shape.elements if module.result_shape.is_tuple else (None,)
+        return Partitioned((whole,) * len(module.parameter_shapes), (whole,) * len(results))
+    CallInliner().run(module, PassContext())
+    channels = Channels(module, num_partitions)
+    division = _Partitioner(module.entry, channels).run_entry()
+    _drop_aliases(module)
+    return division
+
+
+def _drop_aliases(module: Module) -> None:
+    """Drop aliases of a parameter and a result that are no longer of one size."""
+    results = module.result_shape
+
+    def fits(parameter: int, index: tuple[int, ...]) -> bool:
+        result = results
+        for place in index:
+            result = result.elements[place]
+        return result.dims == module.parameter_shapes[parameter].dims
+
+    module.aliases = tuple(a for a in module.aliases if fits(a.parameter, a.output))
+
+
+def _target(instruction: Instruction) -> str:
+    """Return the target of a custom call, "" for any other op."""
+    if instruction.opcode != "custom-call":
+        return ""
+    return instruction.attributes.custom_call_target
+
+
+class _Partitioner:
+    """The walk over one computation.
+
+    `divided` holds the sharding of every instruction whose users see a global value; an instruction
+    that is not there is whole, or belongs to code divided by hand. What is `partly` divided by
+    hand is divided no further: each device has its own part of it, and computes all of that.
+    """
+
+    def __init__(self, computation: Computation, channels: Channels, partly: bool = False) -> None:
+        self.computation = computation
+        self.all_partly = partly
+        self.partly: set[Instruction] = set()
+        self.channels = channels
+        self.count = channels.grid.partitions
+        self.whole = replicated(self.count)
+        self.divided: dict[Instruction, Sharding] = {}
+        self.moves = Moves(computation, channels)
+        self.calls: dict[str, Callable[[Instruction], None]] = {
+            _ANNOTATION: self.annotation,
+            _ENTER: self.enter,
+            _LEAVE: self.leave,
+            _CUSTOM: self.custom,
+            _ON_PARTS: self.on_parts,
+        }
+
+    def run(self) -> None:
+        """Rewrite a body or branch: its parameters and its result are whole."""
+        self.walk()
+        root = self.computation.root
+        if root.opcode == "tuple":
+            self.gather_operands(root)
+        else:
+            self.computation.set_root(self.convert(root, self.whole, root))
+
+    def run_entry(self) -> Partitioned:
+        """Rewrite the entry."""
+        parameters = tuple(self.parameter(item) for item in self.computation.parameters)
+        self.open_root()
+        wanted = self.wanted_results(self.computation.root)
+        self.walk()
+        return Partitioned(parameters, self.finish(self.computation.root, wanted))
+
+    def walk(self) -> None:
+        """Rewrite every instruction, operands before users."""
+        self.forward_elements()
+        for instruction in self.computation.post_order():
+            if instruction.opcode != "parameter" and instruction.parent is not None:
+                self.visit(instruction)
+
+    def forward_elements(self) -> None:
+        """Replace elements of tuples that are made here by what they are."""
+        for instruction in self.computation.post_order():
+            if instruction.opcode == "get-tuple-element":
+                (source,) = instruction.operands
+                if source.opcode == "tuple":
+                    index: int = instruction.attributes.index
+                    self.computation.replace(instruction, source.operands[index])
+
+    def open_root(self) -> None:
+        """Make the root a tuple of values if it is one value that is a tuple."""
+        root = self.computation.root
+        if root.shape.is_tuple and root.opcode != "tuple":
+            build = self.moves.builder(root)
+            count = len(root.shape.elements)
+            made = build.emit("tuple", *(build.element_of(root, index) for index in range(count)))
+            made.extra["sharding"] = root.extra.pop("sharding", "")
+            self.computation.set_root(made)
+
+    def read(self, instruction: Instruction) -> Sharding | None:
+        """Return the sharding that an instruction is annotated with."""
+        return parse_sharding(instruction.extra.get("sharding", ""), self.count)
+
+    def parameter(self, parameter: Instruction) -> Sharding:
+        """Give a parameter the shape of its part; one without annotation takes that of its user."""
+        given = self.read(parameter)
+        if given is None:
+            wishes = {self.read(user) for user in parameter.users if _target(user) == _ANNOTATION}
+            alone = len(wishes) == 1 and all(_target(u) == _ANNOTATION for u in parameter.users)
+            given = wishes.pop() if alone else None
+        sharding = given or self.whole
+        parameter.extra.pop("sharding", None)
+        if not sharding.is_replicated:
+            self.computation.set_shape(parameter, local_shape(parameter.shape, sharding))
+            self.divided[parameter] = sharding
+        return sharding
+
+    def wanted_results(self, root: Instruction) -> list[Sharding | None]:
+        """Return the shardings that the root is annotated with, one per result."""
+        text = root.extra.get("sharding", "")
+        count = len(root.shape.elements) if root.shape.is_tuple else 1
+        if not text:
+            return [None] * count
+        texts = split_tuple(text) if root.shape.is_tuple else [text]
+        return [parse_sharding(part, self.count) for part in texts]
+
+    def visit(self, instruction: Instruction) -> None:
+        """Rewrite one instruction."""
+        target = _target(instruction)
+        if self.is_partly(instruction) and target not in (_ENTER, _LEAVE):
+            self.partly.add(instruction)
+        rewrite = self.calls.get(target)
+        if rewrite is not None:
+            rewrite(instruction)
+        elif instruction.opcode in ("while", "conditional"):
+            self.control(instruction)
+        elif instruction is self.computation.root and instruction.opcode == "tuple":
+            return
+        elif target and instruction.extra.get("sharding"):
+            self.placed(instruction)
+        elif any(operand in self.divided for operand in instruction.operands):
+            self.compute(instruction)
+
+    def is_partly(self, op: Instruction) -> bool:
+        """Whether an op works on values that are divided by hand over some axes of the mesh."""
+        return self.all_partly or any(operand in self.partly for operand in op.operands)
+
+    def control(self, op: Instruction) -> None:
+        """Rewrite the bodies or branches of control flow, once each."""
+        for called in op.called_computations:
+            if called not in self.channels.done:
+                self.channels.done.add(called)
+                _Partitioner(called, self.channels, self.is_partly(op)).run()
+        self.gather_operands(op)
+
+    def annotation(self, call: Instruction) -> None:
+        """A value is to have a sharding; one that does not come out even stays whole."""
+        wanted, value = self.read(call), call.operands[0]
+        dims = tuple(size for size in call.shape.dims if isinstance(size, int))
+        if wanted is not None and wanted.fits(dims) and not self.is_partly(call):
+            value = self.convert(value, wanted, call)
+        self.computation.replace_all_uses(call, value)
+        self.computation.remove_dead(call)
+
+    def enter(self, call: Instruction) -> None:
+        """Inside of code divided by hand a part is just a value."""
+        value = call.operands[0]
+        if value.shape.dims != call.shape.dims:
+            raise self.refuse(call, f"{value.shape} is not the part {call.shape} that it takes")
+        by_hand_alone = call.extra.get("sharding") == "{manual}"
+        if value in self.divided or not by_hand_alone:
+            # Users of a divided value see a global one.
+            value = self.computation.add("copy", [value], shape=value.shape)
+        if not by_hand_alone:
+            self.partly.add(value)
+        self.computation.replace_all_uses(call, value)
+        self.computation.remove_dead(call)
+
+    def leave(self, call: Instruction) -> None:
+        """A part made by hand is a divided value from here on."""
+        sharding, operand = self.read(call) or self.whole, call.operands[0]
+        if local_shape(call.shape, sharding).dims != operand.shape.dims:
+            raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
+        made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
+        if not sharding.is_replicated:
+            self.divided[made] = sharding
+        self.computation.replace_all_uses(call, made)
+        self.computation.remove_dead(call)
+
+    def custom(self, call: Instruction) -> None:
+        """An op with a partitioner of the user's: its own computation, on whole values."""
+        self.gather_operands(call)
+        (called,) = call.attributes.called_computations
+        call.extra.pop("sharding", None)
+        values: dict[Instruction, Instruction] = dict(
+            zip(called.parameters, call.operands, strict=True)
+        )
+        for item in called.post_order():
+            if item not in values:
+                operands = [values[operand] for operand in item.operands]
+                values[item] = self.computation.copy_of(item, operands)
+        self.computation.replace_all_uses(call, values[called.root])
+        self.computation.remove_dead(call)
+
+    def on_parts(self, call: Instruction) -> None:
+        """A call that every device makes with what it has."""
+        call.extra.pop("sharding", None)
+
+    def placed(self, call: Instruction) -> None:
+        """A custom call that says on which device it runs."""
+        device = maximal_device(call.extra["sharding"])
+        if device is None:
+            self.compute(call)
+            return
+        del call.extra["sharding"]
+        self.gather_operands(call)
+        made = self.moves.on_device(call, device)
+        self.computation.replace_all_uses(call, made)
+        self.computation.remove(call)
+
+    def compute(self, op: Instruction) -> None:
+        """An op on divided values: on the parts if it can be, else each device does all of it."""
+        given = [self.divided.get(operand, self.whole) for operand in op.operands]
+        division = None if self.is_partly(op) else divide(op, given)
+        if division is None:
+            self.gather_operands(op)
+        else:
+            self.compute_part(op, division)
+
+    def gather_operands(self, op: Instruction) -> None:
+        """Give an op whole operands."""
+        for number, operand in enumerate(op.operands):
+            self.computation.replace_operand(op, number, self.convert(operand, self.whole, op))
+
+    def compute_part(self, op: Instruction, division: Division) -> None:
+        """Replace an op by its part."""
+        operands = [
+            self.convert(operand, sharding, op)
+            for operand, sharding in zip(op.operands, division.operands, strict=True)
+        ]
+        made = self.computation.copy_of(op, operands)
+        made.extra.pop("sharding", None)
+        shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+        parts = tuple(map(local_shape, shapes, division.results))
+        self.computation.set_shape(made, Shape.tuple(parts) if op.shape.is_tuple else parts[0])
+        if op.opcode == "custom-call":
+            _set_operand_layouts(made, op)
+        if op.shape.is_tuple:
+            self.spread(op, made, division.results)
+        else:
+            (result,) = division.results
+            if division.folded:
+                made = self.moves.fold(made, result, division.folded, division.fold)
+            self.note(made, result)
+            self.computation.replace_all_uses(op, made)
+        self.computation.remove_dead(op)
+
+    def spread(self, op: Instruction, made: Instruction, results: Sequence[Sharding]) -> None:
+        """Give users of a tuple the divided elements of `made`, or a tuple of whole ones."""
+        build = self.moves.builder(op)
+        elements = [build.element_of(made, index) for index in range(len(results))]
+        for element, sharding in zip(elements, results, strict=True):
+            self.note(element, sharding)
+        for user in list(op.users):
+            if user.opcode == "get-tuple-element":
+                self.computation.replace_all_uses(user, elements[int(user.attributes.index)])
+                self.computation.remove_dead(user)
+        if op.users or op.is_root:
+            whole = [self.convert(element, self.whole, op) for element in elements]
+            self.computation.replace_all_uses(op, build.emit("tuple", *whole))
+
+    def note(self, value: Instruction, sharding: Sharding) -> None:
+        """Remember how a value is divided."""
+        if not sharding.is_replicated:
+            self.divided[value] = sharding
+
+    def convert(self, value: Instruction, wanted: Sharding, user: Instruction) -> Instruction:
+        """Return `value` with the sharding `wanted`."""
+        given = self.divided.get(value, self.whole)
+        if given == wanted or (given.is_replicated and wanted.is_replicated):
+            return value
+        if not given.is_replicated:
+            value = self.moves.gather(value, given)
+        if not wanted.is_replicated:
+            value = self.moves.cut(value, wanted)
+            self.divided[value] = wanted
+        return value
+
+    def finish(self, root: Instruction, wanted: list[Sharding | None]) -> tuple[Sharding, ...]:
+        """Give the results the shardings that are asked for, and the root its shape."""
+        root.extra.pop("sharding", None)
+        if root.opcode != "tuple":
+            if wanted[0] is not None:
+                root = self.convert(root, wanted[0], root)
+                self.computation.set_root(root)
+            return (self.divided.get(root, self.whole),)
+        for number, (value, sharding) in enumerate(zip(root.operands, wanted, strict=True)):
+            if sharding is not None and value.shape.is_array:
+                made = self.convert(value, sharding, root)
+                self.computation.replace_operand(root, number, made)
+        self.computation.set_shape(root, Shape.tuple(tuple(v.shape for v in root.operands)))
+        return tuple(self.divided.get(value, self.whole) for value in root.operands)
+
+    def refuse(self, instruction: Instruction, why: str) -> UnsupportedError:
+        """Return the error for a division that cannot be."""
+        return UnsupportedError(
+            f"'{instruction.opcode}' on {self.count} devices cannot be divided: {why}",
+            code="INGOT0360",
+            op_name=instruction.metadata.op_name,
+            location=instruction.metadata.location,
+            hint="divide the work with jax.shard_map over all axes, or keep the arrays whole (P())",
+        )
+
+
+def _set_operand_layouts(made: Instruction, op: Instruction) -> None:
+    """Write the layouts that a custom call demands with the shapes of its parts."""
+    if op.attributes.operand_layout_constraints:
+        orders, _ = layout_orders(op)
+        shapes = [
+            Shape.array(operand.shape.dtype, operand.shape.dims, Layout(order))
+            for operand, order in zip(made.operands, orders, strict=True)
+        ]
+        text = "{" + ", ".join(map(str, shapes)) + "}"
+        made.attributes = replace(made.attributes, operand_layout_constraints=text)
