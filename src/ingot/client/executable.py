@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
 from ingot.cpu.compiler import CpuProgram
 from ingot.formats.hlo_text import print_module
@@ -30,7 +31,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_before", "_compiled", "_context", "_target", "call", "program", "timer",
+        "__weakref__", "_before", "_compiled", "_context", "_target", "call", "program", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,7 @@ class Executable:
             release_gil_bytes=release,
         )
         self.call: Callable[..., Any] = self.program.call
+        remember(self)
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Run the program on flattened arguments; see `Program.__call__` for what may be passed.
@@ -80,6 +82,21 @@ class Executable:
         Returns what each device gives, by its number `replica * num_partitions + partition`.
         """
         return run_replicated(self.program, arguments, grid_of(self._compiled.module))
+
+    def profile(self, *args: Any, runs: int = 1) -> Profile:
+        """Run the program on arguments, `runs` times, and return when each kernel ran.
+
+        Raises:
+            ResourceError: INGOT0412, somebody else is profiling.
+        """
+        profiler = Profiler()
+        profiler.start()
+        try:
+            for _ in range(runs):
+                self(*args)
+        finally:
+            profile = profiler.stop()
+        return profile
 
     def __repr__(self) -> str:
         kernels = len(self.kernels)

@@ -14,6 +14,7 @@ from ingot.cpu.host import HostProgram
 from ingot.cpu.inlining import HOST_PASSES, loop_computations
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
+from ingot.cpu.sites import scheduled_fusions
 from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
 from ingot.hlo import dim
 from ingot.hlo.custom_calls import call_sites
@@ -80,16 +81,6 @@ def emit_kernels(module: Module, target: TargetSpec) -> KernelSet:
         kernels.add(fusion, in_loop=fusion.computation in repeated)
     kernels.emit()
     return kernels
-
-
-def scheduled_fusions(module: Module) -> list[Instruction]:
-    """Return the fusions that the host program calls, computation by computation."""
-    return [
-        instruction
-        for order in module.schedule.values()
-        for instruction in order
-        if instruction.opcode == "fusion"
-    ]
 
 
 def _link_up(

@@ -2,12 +2,16 @@
 
 `S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels
 in schedule order, loops for `while`, branches for `conditional`, and copies. One execution is one
-call; no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`.
+call; no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`. While
+somebody profiles, each of its sites (`ingot.cpu.sites`) says when it began and ended.
 
 Invariant: every address comes from the buffer assignment; the host program allocates nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
 from ingot.artifact.artifact import call_symbol
@@ -15,6 +19,7 @@ from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.inlining import VIEWS, held_slices, is_register_loop
 from ingot.cpu.kernels import KernelSet, emit_kernel
+from ingot.cpu.sites import sites
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import call_site, foreign_calls
@@ -30,7 +35,7 @@ from ingot.llvm.values import FunctionRef, Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 from ingot.support.diagnostics import UnsupportedError
 
-RUNTIME_POOL, RUNTIME_PARALLEL = 0, 8
+RUNTIME_POOL, RUNTIME_PARALLEL, RUNTIME_PROFILE = 0, 8, 16
 
 
 class HostProgram:
@@ -75,6 +80,9 @@ class HostProgram:
         self.emitter = ValueEmitter(f, {}, names, fma=True)
         self.pool = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_POOL), 8)
         self.parallel = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_PARALLEL), 8)
+        self.profile = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_PROFILE), 8)
+        self.is_profiled = f.icmp("ne", self.profile, f.zero(lt.PTR))
+        self._sites = {instruction: number for number, instruction in enumerate(sites(module))}
         calls = foreign_calls(module)
         self._calls = {call: number for number, call in enumerate(calls)}
         failing = [*assertions(module), *calls]
@@ -189,7 +197,8 @@ class HostProgram:
         name = self.kernels.names[instruction]
         inlined = self.kernels.inlined.get(name)
         if inlined is None:
-            self.call_kernel(self.kernels.of(instruction).emitted, addresses)
+            with self._timed(instruction):
+                self.call_kernel(self.kernels.of(instruction).emitted, addresses)
         else:
             self._call_inlined(name, inlined, addresses)
 
@@ -252,7 +261,8 @@ class HostProgram:
 
     def _while(self, instruction: Instruction) -> None:
         if self._held or not is_register_loop(instruction, self.module, self._small):
-            self._loop(instruction)
+            with self._timed(instruction):
+                self._loop(instruction)
             return
         f = self.f
         slices = held_slices(instruction, self.module, self.assignment)
@@ -265,9 +275,10 @@ class HostProgram:
         for place in slices:
             if place in state:
                 f.memcpy(held[place], self._place(place), self.emitter.index(place.size))
-        self._held = held
-        self._loop(instruction)
-        self._held = {}
+        with self._timed(instruction):
+            self._held = held
+            self._loop(instruction)
+            self._held = {}
         for place in slices:
             if place in state and not isinstance(place.allocation, Parameter):
                 f.memcpy(self._place(place), held[place], self.emitter.index(place.size))
@@ -298,6 +309,31 @@ class HostProgram:
         holds = self._predicate(instruction.operands[0])
         f.if_(f.icmp("eq", holds, f.zero(lt.I1)), lambda: f.ret(code), likely=False)
 
+    @contextmanager
+    def _timed(self, instruction: Instruction) -> Generator[None]:
+        """Tell a profiler when what is emitted meanwhile begins and ends."""
+        if self._held:
+            yield  # A loop in registers has no time for a question in each turn.
+            return
+        f = self.f
+        start = f.alloca(lt.I64)
+        zero = f.const(lt.I64, 0)
+        f.if_(self.is_profiled, lambda: self._tell(instruction, zero, start), likely=False)
+        yield
+
+        def end() -> None:
+            self._tell(instruction, f.load(lt.I64, start), start)
+
+        f.if_(self.is_profiled, end, likely=False)
+
+    def _tell(self, instruction: Instruction, start: Value, to: Value) -> None:
+        """Call the profiler; put the time that it says into `to`."""
+        f = self.f
+        site = f.const(lt.I64, self._sites[instruction])
+        arguments = [self.runtime, Value(lt.PTR, f.reference.text), self.constants, site, start]
+        types = [lt.PTR, lt.PTR, lt.PTR, lt.I64, lt.I64]
+        f.store(f.call_indirect(self.profile, lt.I64, types, arguments), to)
+
     def _foreign_call(self, instruction: Instruction) -> None:
         """Call registered code: fill a frame, call, end the execution if the call fails."""
         f = self.f
@@ -322,7 +358,8 @@ class HostProgram:
         }
         frame = self._table([fields[name] for name in FRAME_FIELDS])
         symbol = call_symbol(self._calls[instruction])
-        status = f.call(self.builder.declare(symbol, lt.I32, [lt.PTR]), [frame])
+        with self._timed(instruction):
+            status = f.call(self.builder.declare(symbol, lt.I32, [lt.PTR]), [frame])
         code = f.const(lt.I32, self._run_errors[instruction])
         f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(code), likely=False)
 

@@ -15,6 +15,7 @@ from ingot.runtime.array_memory import HANDLER_FUNCTIONS, emit_array_memory
 from ingot.runtime.execute import emit_execute
 from ingot.runtime.layout import Record
 from ingot.runtime.pool import emit_pool
+from ingot.runtime.profiler import PROFILE_FUNCTION, PROFILER, emit_profiler
 from ingot.runtime.python_call import emit_python_call
 from ingot.runtime.records import ABI_VERSION, ALLOCATOR, POOL, PYTHON, RUNTIME
 
@@ -22,6 +23,7 @@ NATIVE_FUNCTIONS = (
     *("ingot_prepare", "ingot_execute", "ingot_execute_on", "ingot_call"),
     *("ingot_allocate", "ingot_free", "ingot_trim"),
     *("ingot_parallel", "ingot_runtime", "ingot_allocator", "ingot_initialize"),
+    *(PROFILE_FUNCTION, "ingot_profiler"),
 )
 """What other native code may call; `records.c_header` has the signatures."""
 
@@ -30,6 +32,7 @@ PYTHON_FUNCTIONS = ("ingot_python_call", "ingot_python_record", *HANDLER_FUNCTIO
 LIBRARY_FUNCTIONS = (
     *("pthread_create", "pthread_detach", "pthread_sigmask", "sched_yield", "syscall"),
     *("aligned_alloc", "free", "mmap", "munmap", "madvise", "memcpy", "memset"),
+    *("clock_gettime", "pthread_self"),
 )
 """The C library functions that the module imports."""
 
@@ -45,6 +48,9 @@ def runtime_module(with_python: bool) -> ModuleBuilder:
     _emit_initialize(module, _States(runtime, pool, allocator_state), parallel, allocator)
     _emit_getter(module, "ingot_runtime", runtime)
     _emit_getter(module, "ingot_allocator", allocator_state)
+    profiler = _state(module, PROFILER)
+    emit_profiler(module, profiler)
+    _emit_getter(module, "ingot_profiler", profiler)
     if with_python:
         python = _state(module, PYTHON)
         emit_python_call(module, python, allocator, execute)

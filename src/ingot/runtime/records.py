@@ -2,7 +2,7 @@
 
 One table for everyone: the emitted pool, allocator and execution code, Python, and native code by
 others (the TensorFlow kernel, the PJRT client), who get the C declarations from `c_header`.
-Invariant: `Runtime` begins with `pool` and `parallel`, as compiled programs expect.
+Invariant: `Runtime` begins with `pool`, `parallel` and `profile`, as compiled programs expect.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ RUNTIME = Record(
     "IngotRuntime",
     Field("pool", "ptr", note="the thread pool, first argument of `parallel`"),
     Field("parallel", "ptr", note="void(ptr pool, ptr fn, ptr env, i64 nchunks)"),
+    Field("profile", "ptr", note="`ingot_profile` while somebody profiles, else null"),
     Field("num_threads", "i64", note="threads that take part, the caller included"),
     Field("allocate", "ptr", note="ptr(i64 bytes), 64-byte aligned, null if there is no memory"),
     Field("free", "ptr", note="void(ptr), null is allowed"),
@@ -146,6 +147,8 @@ void ingot_free(void* data);
 void ingot_trim(void);
 IngotRuntime* ingot_runtime(void);
 void ingot_initialize(int64_t num_threads, int64_t spin, int64_t cache_limit);
+int64_t ingot_profile(IngotRuntime* runtime, void* run, void* constants, int64_t site,
+                      int64_t start);
 void ingot_parallel(IngotPool* pool, void (*function)(void* env, int64_t chunk), void* env,
                     int64_t chunks);
 """

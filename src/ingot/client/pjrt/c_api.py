@@ -5,8 +5,8 @@ ctypes structures for Python) and the table that a host gets. Invariant: a field
 a pointer, every struct of `ARGUMENTS` begins with `struct_size` and `extension_start`, and a test
 compares names, order, kinds and sizes with the C header.
 
-Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, and the layouts extension beside it. The shardings
-extension is newer than that header. Without the FFI extension hosts do not attach data to
+Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, the layouts and profiler extensions beside it, and
+xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension is newer than that header. Without the FFI extension hosts do not attach data to
 executions; foreign calls have a registry of their own (`ingot.hlo.custom_calls`).
 """
 
@@ -48,9 +48,14 @@ PJRT_Buffer_CopyRawToHostFuture_Callback: struct_size:i64 callback_data error_co
     error_message error_message_size:i64 dst
 PJRT_Buffer_DonateWithControlDependency_Callback: struct_size:i64 callback_data error_code:i32
     error_message error_message_size:i64
+PLUGIN_Profiler_Create: struct_size:i64 options options_size:i64 profiler
+PLUGIN_Profiler_Destroy: struct_size:i64 profiler
+PLUGIN_Profiler_Start: struct_size:i64 profiler
+PLUGIN_Profiler_Stop: struct_size:i64 profiler
+PLUGIN_Profiler_CollectData: struct_size:i64 profiler buffer buffer_size_in_bytes:i64
 """
-"""Structs that are no arguments, with all their fields. In a memory layout the union of tiles
-and strides is spelled as tiles."""
+"""Structs that are no arguments, or whose second field is no extension, with all their fields. In
+a memory layout the union of tiles and strides is spelled as tiles."""
 
 ARGUMENTS = """
 PJRT_Error_Destroy: error
@@ -307,6 +312,15 @@ EXTENSIONS = {
     """),
 }
 """The functions of each extension (by PJRT_Extension_Type) in the order of its struct."""
+
+PROFILER = 1
+"""The profiler extension's PJRT_Extension_Type. It has a table of its own, with a header of 16."""
+
+PROFILER_API = _words("""
+PJRT_Error_Destroy PJRT_Error_Message PJRT_Error_GetCode PLUGIN_Profiler_Create
+PLUGIN_Profiler_Destroy PLUGIN_Profiler_Start PLUGIN_Profiler_Stop PLUGIN_Profiler_CollectData
+""")
+"""The functions in the order of struct PLUGIN_Profiler_Api; an error is laid out as PJRT's."""
 
 HEADER_BYTES = 40
 """Bytes of PJRT_Api before its first function: size, extensions, version."""

@@ -12,14 +12,24 @@ import os
 import threading
 import time
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 from ingot import __version__
 from ingot.client.pjrt import hot
-from ingot.client.pjrt.c_api import API, API_MAJOR, API_MINOR, EXTENSIONS, HEADER_BYTES
+from ingot.client.pjrt.c_api import (
+    API,
+    API_MAJOR,
+    API_MINOR,
+    EXTENSIONS,
+    HEADER_BYTES,
+    PROFILER,
+    PROFILER_API,
+)
 from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
 from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.profiler import ProfilerSlots
 from ingot.client.pjrt.records import DEVICE
 from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
@@ -29,6 +39,8 @@ from ingot.support import flags
 
 _lock = threading.Lock()
 _VERSION_BYTES = 24
+_EXTENSION_BYTES = 24
+_PROFILER_HEADER_BYTES = 16
 _POLL_SECONDS = 0.001
 
 
@@ -42,6 +54,19 @@ def _unimplemented(name: str) -> Any:
         raise PjrtError(UNIMPLEMENTED, f"Ingot does not have {name}")
 
     return slot
+
+
+class _Table:
+    """A C struct that begins with its size and ends with addresses, at an address that stays."""
+
+    def __init__(self, header_bytes: int, entries: list[int], kind: int = 0) -> None:
+        """Fill it; an extension says of which kind it is in its second word."""
+        start = header_bytes // 8
+        self.words: Any = (ctypes.c_uint64 * (start + len(entries)))()
+        self.words[0], self.words[1] = ctypes.sizeof(self.words), kind
+        self.words[start:] = entries
+        self.address = ctypes.addressof(self.words)
+        self.kept: list[_Table] = []
 
 
 class Plugin:
@@ -59,7 +84,7 @@ class Plugin:
         executables = ExecutableSlots(native, self._errors, version())
         transfers = TransferSlots(native, self._errors)
         extensions = ExtensionSlots(native)
-        tables = (self.clients, executables, transfers, extensions)
+        tables = (self.clients, executables, transfers, extensions, ProfilerSlots())
         slots = {name: slot for table in tables for name, slot in table.table().items()}
         targets = {
             name: self._errors.target(name, slots.get(name) or _unimplemented(name))
@@ -76,7 +101,7 @@ class Plugin:
         }
         fill_targets(self._library, [*hot.HELPERS, *python], {**helpers, **targets})
         self._table = self._make_table()
-        self.address = ctypes.addressof(self._table)
+        self.address = self._table.address
         os.register_at_fork(after_in_child=self._after_fork)
         atexit.register(self._wait_until_idle)
         # Hosts call until the very end of the process, after the interpreter's.
@@ -86,30 +111,25 @@ class Plugin:
         """Return the slots that are not machine code."""
         compiled = set(hot.compiled_slots())
         extensions = [name for names in EXTENSIONS.values() for name in names]
-        return [name for name in (*API, *extensions) if name not in compiled]
+        names = dict.fromkeys((*API, *extensions, *PROFILER_API))
+        return [name for name in names if name not in compiled]
 
-    def _make_table(self) -> Any:
+    def _make_table(self) -> _Table:
         """Return struct PJRT_Api, with its extensions behind it."""
-        size = HEADER_BYTES + 8 * len(API)
-        starts = [size]
-        for names in EXTENSIONS.values():
-            starts.append(starts[-1] + 24 + 8 * len(names))
-        words = (ctypes.c_uint64 * (starts[-1] // 8))()
-        base = ctypes.addressof(words)
-        words[0], words[1] = size, base + size
-        words[2], words[4] = _VERSION_BYTES, API_MAJOR | API_MINOR << 32
-        self._fill(words, HEADER_BYTES, API)
-        numbered = enumerate(EXTENSIONS.items())
-        for index, (kind, names) in numbered:
-            at, last = starts[index] // 8, index == len(EXTENSIONS) - 1
-            words[at], words[at + 1] = 24 + 8 * len(names), kind
-            words[at + 2] = 0 if last else base + starts[index + 1]
-            self._fill(words, starts[index] + 24, names)
-        return words
+        profiler = _Table(_PROFILER_HEADER_BYTES, self._addresses(PROFILER_API))
+        api = _Table(HEADER_BYTES, self._addresses(API))
+        parts = [_Table(_EXTENSION_BYTES, [profiler.address, 0], PROFILER)]
+        for kind, names in EXTENSIONS.items():
+            parts.append(_Table(_EXTENSION_BYTES, self._addresses(names), kind))
+        for before, after in pairwise(parts):
+            before.words[2] = after.address
+        api.words[1] = parts[0].address
+        api.words[2], api.words[4] = _VERSION_BYTES, API_MAJOR | API_MINOR << 32
+        api.kept.extend((profiler, *parts))
+        return api
 
-    def _fill(self, words: Any, start: int, names: list[str]) -> None:
-        for index, name in enumerate(names):
-            words[start // 8 + index] = self._library.address(name)
+    def _addresses(self, names: list[str]) -> list[int]:
+        return [self._library.address(name) for name in names]
 
     def _wait_until_idle(self) -> None:
         """Let running programs end before the interpreter takes their code apart."""

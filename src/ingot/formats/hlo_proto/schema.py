@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from ingot.formats.hlo_proto.profile_schema import PROFILE_SCHEMA
+
 _SCHEMA = """
 HloModuleProto
   1 name string
@@ -381,7 +383,7 @@ def message_types() -> dict[str, MessageType]:
     """Return the messages by name."""
     types: dict[str, MessageType] = {}
     current: dict[int, Field] = {}
-    for line in _SCHEMA.strip().splitlines():
+    for line in (_SCHEMA + PROFILE_SCHEMA.lstrip()).strip().splitlines():
         if not line.startswith(" "):
             current = {}
             types[line] = MessageType(line, current)

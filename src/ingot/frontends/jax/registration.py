@@ -61,6 +61,7 @@ def register() -> None:
     bridge, capsule = _bridge(), _capsule()
     # To jaxlib the plugin is called `cpu` in any case: lowering rules go by that name.
     client.load_pjrt_plugin_with_c_api(PLATFORM, capsule)
+    bridge._profiler.register_plugin_profiler(capsule)
     alone = PLATFORM not in _platforms()
     bridge.register_backend_factory(
         PLATFORM if alone else NAME,

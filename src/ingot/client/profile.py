@@ -1,0 +1,177 @@
+"""Profiles: which kernel ran when, by the names of the program.
+
+`Profiler` joins the runtime's recording with the executables of this process; `Executable.profile`
+and `jax.profiler.trace` (through PJRT) are made of it. Invariant: an executable that is collected
+while a recording goes on is kept until its events have their names.
+
+Example:
+    >>> import ingot
+    >>> double = ingot.compile(ingot.parse_hlo(
+    ...     "HloModule m ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] add(x, x) }"))
+    >>> profile = double.profile([1, 2, 3, 4], runs=3)
+    >>> [(row.site.name, row.site.kind, row.calls) for row in profile.rows()]
+    [('y', 'kernel', 3)]
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ingot.cpu.sites import sites
+from ingot.hlo.custom_calls import call_site
+from ingot.hlo.instruction import Instruction
+from ingot.runtime.recording import Event, Recording, recorder
+from ingot.runtime.records import PROGRAM
+from ingot.support.text import format_seconds
+
+if TYPE_CHECKING:
+    from ingot.client.executable import Executable
+
+Key = tuple[int, int]
+_KINDS = {"fusion": "kernel", "while": "loop"}
+_lock = threading.Lock()
+_executables: weakref.WeakValueDictionary[Key, Executable] = weakref.WeakValueDictionary()
+_recording: list[dict[Key, Executable]] = []
+"""The executables of the recording that goes on, if one does."""
+
+
+def remember(executable: Executable) -> None:
+    """Note an executable, so that its events find their names."""
+    record = executable.program.record_address
+    key = (PROGRAM.read(record, "run"), PROGRAM.read(record, "constants"))
+    with _lock:
+        _executables[key] = executable
+        for kept in _recording:
+            kept[key] = executable
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One thing that a program runs.
+
+    Attributes:
+        module: name of the program.
+        name: of the HLO instruction: a fusion, a custom call, a loop.
+        kind: "kernel", "call" or "loop".
+        opcodes: what is inside; of a call its target.
+        op_name: what the front end calls it.
+        source: the user's file:line, or nothing.
+        flops, bytes: work of one call, 0 if it is not known.
+    """
+
+    module: str
+    name: str
+    kind: str
+    opcodes: tuple[str, ...] = ()
+    op_name: str = ""
+    source: str = ""
+    flops: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A site's times in a profile, in seconds."""
+
+    site: Site
+    calls: int
+    total: float
+    shortest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What ran between start and stop.
+
+    Attributes:
+        recording: the events as they were recorded.
+        runs: the events whose program is known, with what they ran.
+    """
+
+    recording: Recording
+    runs: tuple[tuple[Site, Event], ...]
+
+    def rows(self) -> list[Row]:
+        """Return every site with its times, the longest first."""
+        times: defaultdict[Site, list[int]] = defaultdict(list)
+        for site, event in self.runs:
+            times[site].append(event.end - event.start)
+        rows = [
+            Row(site, len(found), sum(found) / 1e9, min(found) / 1e9)
+            for site, found in times.items()
+        ]
+        return sorted(rows, key=lambda row: -row.total)
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        # A loop's time is that of what runs in it.
+        total = sum(row.total for row in rows if row.site.kind != "loop") or 1.0
+        lines = [f"{'share':>6} {'total':>9} {'calls':>6} {'shortest':>9}  what"]
+        for row in rows:
+            share = f"{100 * row.total / total:5.1f}%" if row.site.kind != "loop" else ""
+            times = f"{format_seconds(row.total):>9} {row.calls:>6}"
+            inside = f" ({', '.join(row.site.opcodes)})" if row.site.opcodes else ""
+            name = f"{row.site.kind} {row.site.name}{inside}"
+            lines.append(f"{share:>6} {times} {format_seconds(row.shortest):>9}  {name}")
+        return "\n".join(lines)
+
+
+class Profiler:
+    """One recording: `start`, run programs, `stop`."""
+
+    def __init__(self) -> None:
+        """Do nothing yet."""
+        self._kept: dict[Key, Executable] = {}
+
+    def start(self) -> None:
+        """Begin.
+
+        Raises:
+            ResourceError: INGOT0412, somebody else is profiling.
+        """
+        recorder().start()
+        with _lock:
+            self._kept = dict(_executables)
+            _recording.append(self._kept)
+
+    def stop(self) -> Profile:
+        """End; return what ran."""
+        recording = recorder().stop()
+        with _lock:
+            _recording.remove(self._kept)
+            kept, self._kept = self._kept, {}
+        names = {
+            key: site_rows(kept[key]) for key in {e.program for e in recording.events} & kept.keys()
+        }
+        runs = tuple(
+            (names[event.program][event.site], event)
+            for event in recording.events
+            if event.program in names
+        )
+        return Profile(recording, runs)
+
+
+def site_rows(executable: Executable) -> list[Site]:
+    """Return the sites of a program, by number."""
+    kernels = executable.kernels
+    found = [_site(executable.module.name, instruction) for instruction in sites(executable.module)]
+    for number, kernel in enumerate(kernels):
+        old, traffic = found[number], (kernel.bytes_read, kernel.bytes_written)
+        found[number] = Site(
+            *(old.module, old.name, old.kind, kernel.opcodes, old.op_name, old.source),
+            kernel.flops if isinstance(kernel.flops, int) else 0,
+            sum(size for size in traffic if isinstance(size, int)),
+        )
+    return found
+
+
+def _site(module: str, instruction: Instruction) -> Site:
+    metadata = instruction.metadata
+    kind = _KINDS.get(instruction.opcode, "call")
+    opcodes = (call_site(instruction).target,) if kind == "call" else ()
+    location = "" if metadata.location is None else str(metadata.location)
+    return Site(module, instruction.name, kind, opcodes, metadata.op_name, location)
