@@ -83,3 +83,69 @@ def test_what_follows_is_a_kernel_of_its_own() -> None:
     module = Module.of("sorted", build.build(root))
     values = np.random.default_rng(2).normal(size=(4, 50)).astype(np.float32)
     np.testing.assert_array_equal(ingot.compile(module)(values), evaluate(module, [values]))
+
+
+def _library_parts(executable: ingot.Executable) -> list[str]:
+    compiled = executable._compiled.kernels.compiled.values()
+    return [part.name for kernel in compiled for part in kernel.shared]
+
+
+KEYED = ("f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("element", KEYED)
+def test_one_key_of_any_type_takes_everything_along(element: str, direction: str) -> None:
+    """Sorts by one key move keys and positions: extremes, ties, two payloads, along dimension 1."""
+    elements = (element, "u8", "f64")
+    build = Builder("main")
+    operands = [build.parameter(n, f"{name}[3,101,2]") for n, name in enumerate(elements)]
+    key = Shape.array(element, ()).dtype
+    kind = "TOTALORDER" if key.is_float else ""
+    order = _less(elements, kind, direction)
+    root = build.sort(*operands, dimensions=(1,), is_stable=True, to_apply=order)
+    module = Module.of("sorted", build.build(root))
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 256, (3, 101, 2, key.bits // 8)).astype(np.uint8)
+    bits[:, ::3] = rng.choice([0, 127, 128, 255], bits[:, ::3].shape)
+    keys = bits.reshape(3, 101, -1).view(key.numpy)
+    keys[:, 50:] = keys[:, 1:52]
+    payloads = (rng.integers(0, 9, keys.shape).astype(np.uint8), rng.normal(size=keys.shape))
+    executable = ingot.compile(module)
+    assert len(_library_parts(executable)) == 1
+    found, wanted = executable(keys, *payloads), evaluate(module, [keys, *payloads])
+    for got, expected in zip(found, wanted, strict=True):
+        got, expected = np.ascontiguousarray(got), np.ascontiguousarray(expected)
+        np.testing.assert_array_equal(got.view(np.uint8), expected.view(np.uint8))
+
+
+def test_sizes_share_the_code() -> None:
+    parts: set[str] = set()
+    for size in (*SIZES, 4097):
+        executable = ingot.compile(_sort((f"s32[2,{size}]",), 1))
+        parts.update(_library_parts(executable))
+        values = np.random.default_rng(size).integers(-9, 9, (2, size)).astype(np.int32)
+        np.testing.assert_array_equal(executable(values), np.sort(values, axis=1))
+    assert len(parts) == 1
+
+
+def test_orders_of_several_keys_have_code_of_their_own() -> None:
+    b = Builder("comes_first")
+    a, c, d, e = (b.parameter(n, "s32[]") for n in range(4))
+    order = b.build(
+        b.or_(
+            b.compare(a, c, direction="LT"),
+            b.and_(b.compare(a, c, direction="EQ"), b.compare(d, e, direction="GT")),
+        )
+    )
+    build = Builder("main")
+    operands = [build.parameter(n, "s32[500]") for n in range(2)]
+    root = build.sort(*operands, dimensions=(0,), is_stable=True, to_apply=order)
+    executable = ingot.compile(Module.of("sorted", build.build(root)))
+    assert not _library_parts(executable)
+    rng = np.random.default_rng(5)
+    first, second = (rng.integers(0, 9, 500).astype(np.int32) for _ in range(2))
+    places = np.lexsort((-second, first))
+    found = executable(first, second)
+    np.testing.assert_array_equal(found[0], first[places])
+    np.testing.assert_array_equal(found[1], second[places])

@@ -1,4 +1,8 @@
-"""From a fused `sort` to a `SortKernel`, and how its rows are shared out."""
+"""From a fused `sort` to a `SortKernel`, how its rows are shared out, and sorts by one key.
+
+A comparator that puts key(left) before key(right) is an order of one key. Such sorts differ in
+their sizes alone once their key, direction and element types are the same, so they share code.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ from dataclasses import dataclass
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import DType
 from ingot.hlo.opset.indexing import SortAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.ir import SortKernel
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loops import buffers_of
 from ingot.kernel.pull import combiner_exprs
 
@@ -58,3 +65,67 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(kernel.length, 1)), 1)
     grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
     return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain))
+
+
+KEYED_PARAMETERS = ("length", "inner", "rows", "grain", "area")
+"""Numbers of a sort by one key, in the order of its env; `area`: bytes of one word of its records.
+"""
+
+MAX_KEY_NODES = 16
+"""Longer keys are compiled with their program: they are nobody else's."""
+
+MAX_POSITION = 1 << 32
+"""Positions below this lie in the lower half of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedForm:
+    """What sorts by one key must have in common to share code.
+
+    Attributes:
+        key: what is compared, of argument 0; an integer, or a float in total order.
+        descending: whether greater keys come first.
+        elements: element types of the operands; the first holds the keys.
+        words: 64-bit words of a record: 1 where key and position share it.
+    """
+
+    key: Expr
+    descending: bool
+    elements: tuple[DType, ...]
+    words: int
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        buffers = tuple(Buffer(element, 1, False) for element in self.elements)
+        kernel = SortKernel(1, 1, 1, self.key, buffers, tuple(range(len(buffers))))
+        return f"{fingerprint(kernel)}_{'down' if self.descending else 'up'}{self.words}"
+
+
+def keyed_form(kernel: SortKernel) -> KeyedForm | None:
+    """Return the form of a sort by one key, None if the comparator is no such order."""
+    compare = kernel.comparator
+    if compare.op != "compare" or compare.payload.direction not in ("LT", "GT"):
+        return None
+    left, right = compare.args
+    element = kernel.elements[0]
+    given = [ex.argument(number, element) for number in (0, 1)]
+    descending = compare.payload.direction == "GT"
+    if given[1] in walk((left,)):
+        left, right, descending = right, left, not descending
+    if ex.substitute(left, {given[0]: given[1]}) is not right or not _is_key(left, given[0]):
+        return None
+    if left.dtype.is_float and compare.payload.type != "TOTALORDER":
+        return None
+    has_room = isinstance(kernel.length, int) and kernel.length < MAX_POSITION
+    words = 1 if left.dtype.bits <= 32 and has_room else 2
+    return KeyedForm(left, descending, kernel.elements, words)
+
+
+def _is_key(key: Expr, given: Expr) -> bool:
+    nodes = list(walk((key,)))
+    arguments = [node for node in nodes if node.op == "argument"]
+    is_number = key.dtype.is_integer or key.dtype.is_float
+    return (
+        len(nodes) <= MAX_KEY_NODES and arguments == [given] and is_number and key.dtype.bits >= 8
+    ) and (key.dtype.is_integer or key.dtype.bits > 8)

@@ -3,8 +3,13 @@
 Runs of `RUN` elements are sorted by insertion and merged pairwise to and fro between two areas. The
 merge has no branch on the comparison, so its time does not depend on the data.
 
+Where the comparison is known to be an order, runs are sorted by counting what comes before each
+element, and two runs of one length are merged from both ends at once, each end giving half: neither
+run can be used up, and the two chains of comparisons do not wait for one another.
+
 Invariant: an element moves before another only if the comparison says so, so equal ones keep
-their order.
+their order. What is no order (a float comparison with NaN) still gives a permutation.
+Source: the merge from both ends is that of I. van den Hoven's quadsort ("parity merge").
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
 
 RUN = 8
-"""Elements sorted by insertion."""
+"""Elements of the runs that are merged."""
 
 Comes = Callable[[list[Value], list[Value]], Value]
 """Emits whether the left element must come before the right one; an element is a list of parts."""
@@ -33,12 +38,14 @@ class MergeSorter:
         types: memory types of an element's parts.
         length: elements of a sequence.
         comes_before: the comparison.
+        is_order: whether it is a strict weak order of all elements.
     """
 
     f: FunctionBuilder
     types: list[lt.Type]
     length: IndexValue
     comes_before: Comes
+    is_order: bool = False
 
     def sort(self, here: list[Value], there: list[Value]) -> list[Value]:
         """Sort what lies in `here`; return the areas that it lies in then: these or `there`."""
@@ -59,6 +66,27 @@ class MergeSorter:
     # ---- short runs
 
     def _sort_runs(self, areas: list[Value]) -> None:
+        whole = 0
+        if self.is_order:
+            whole = self.f.imul(self.f.idiv(self.length, RUN), RUN)
+            self.f.loop(0, whole, RUN, [], lambda start, _: self._count_run(areas, start))
+        self._insert_runs(areas, whole)
+
+    def _count_run(self, areas: list[Value], start: Value) -> None:
+        """Sort a whole run: an element's place is the number of those that come before it."""
+        f = self.f
+        places = [f.iadd(start, number) for number in range(RUN)]
+        held = [self._load(areas, place) for place in places]
+        targets: list[IndexValue] = list(places)
+        for left in range(RUN):
+            for right in range(left + 1, RUN):
+                swaps = f.zext(self.comes_before(held[right], held[left]), lt.I64)
+                targets[left] = f.iadd(targets[left], swaps)
+                targets[right] = f.isub(targets[right], swaps)
+        for values, target in zip(held, targets, strict=True):
+            self._store(values, areas, target)
+
+    def _insert_runs(self, areas: list[Value], first: IndexValue) -> None:
         f = self.f
 
         def run(start: Value, _: list[Value]) -> None:
@@ -83,7 +111,7 @@ class MergeSorter:
 
             f.loop(f.iadd(start, 1), end, 1, [], insert)
 
-        f.loop(0, self.length, RUN, [], run)
+        f.loop(first, self.length, RUN, [], run)
 
     # ---- merging
 
@@ -99,8 +127,13 @@ class MergeSorter:
         def level(values: list[Value]) -> list[Value]:
             width, source, target = values[0], values[1 : count + 1], values[count + 1 :]
             double = f.as_value(f.imul(width, 2))
+            whole: IndexValue = 0
+            if self.is_order:
+                whole = f.imul(f.idiv(self.length, double), double)
+                both_ends = self._merge_whole
+                f.loop(0, whole, double, [], lambda low, _: both_ends(source, target, low, width))
             f.loop(
-                0,
+                whole,
                 self.length,
                 double,
                 [],
@@ -110,6 +143,33 @@ class MergeSorter:
 
         start = [f.const(lt.I64, RUN), *here, *there]
         return f.while_(start, goes_on, level)[1 : count + 1]
+
+    def _merge_whole(
+        self, source: list[Value], target: list[Value], low: Value, width: Value
+    ) -> None:
+        """Merge two runs of `width` elements, from both ends."""
+        f = self.f
+        middle = f.as_value(f.iadd(low, width))
+        last = f.as_value(f.isub(f.iadd(middle, width), 1))
+
+        def step(number: Value, values: list[Value]) -> list[Value]:
+            i, j, p, q = values
+            left, right = self._load(source, i), self._load(source, j)
+            takes_right = self.comes_before(right, left)
+            taken = [f.select(takes_right, b, a) for a, b in zip(left, right, strict=True)]
+            self._store(taken, target, f.iadd(low, number))
+            moved = f.zext(takes_right, lt.I64)
+            left, right = self._load(source, p), self._load(source, q)
+            takes_left = self.comes_before(right, left)
+            taken = [f.select(takes_left, a, b) for a, b in zip(left, right, strict=True)]
+            self._store(taken, target, f.isub(last, number))
+            back = f.zext(takes_left, lt.I64)
+            ends = (f.iadd(i, f.isub(1, moved)), f.iadd(j, moved))
+            starts = (f.isub(p, back), f.isub(q, f.isub(1, back)))
+            return [f.as_value(place) for place in (*ends, *starts)]
+
+        begin = [low, middle, f.as_value(f.isub(middle, 1)), last]
+        f.loop(0, width, 1, begin, step, at_least_once=True)
 
     def _merge(self, source: list[Value], target: list[Value], low: Value, width: Value) -> None:
         """Merge the runs [low, middle) and [middle, high) of `source` into `target`."""

@@ -1,0 +1,78 @@
+"""Sorts by one key in library code: of every size, one form per key, direction and element types.
+
+Makes kernels of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
+from ingot.cpu.emit.keyed_sort import emit_keyed_sort
+from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.hlo import dim
+from ingot.hlo.dtype import F32, PRED, S32
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.ir import SortKernel
+from ingot.kernel.sort import KeyedForm, keyed_form, schedule_sort
+from ingot.llvm.target import TargetSpec
+
+LINE, WORD_BYTES = 64, 8
+
+
+def sort_kernel(target: TargetSpec, kernel: SortKernel) -> LibraryKernel | None:
+    """Return how the library runs a sort, if it is one by one key."""
+    form = keyed_form(kernel)
+    if form is None:
+        return None
+    code = _code(target, form)
+    schedule = schedule_sort(kernel)
+    area = dim.floordiv(kernel.length * WORD_BYTES + (LINE - 1), LINE) * LINE
+    first_result = len(kernel.buffers) - len(kernel.operands)
+    emitted = EmittedKernel(
+        (Phase(code.name, schedule.chunks),),
+        2 * len(kernel.operands),
+        (kernel.length, kernel.inner, schedule.rows, schedule.grain, area),
+        schedule.chunks * area * (2 * form.words),
+        order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
+    )
+    return LibraryKernel(emitted, (code,))
+
+
+def common_sorts(target: TargetSpec) -> Iterator[Shared]:
+    """Load what sorts of f32 and s32 need, alone and with positions."""
+    number = ex.argument(0, F32)
+    keys = (ex.argument(0, S32), _total_order(number), _total_order(_one_zero_one_nan(number)))
+    for key, only_key in product(keys, (True, False)):
+        element = S32 if key.op == "argument" else F32
+        yield _code(target, KeyedForm(key, False, (element,) if only_key else (element, S32), 1))
+
+
+def _one_zero_one_nan(number: Expr) -> Expr:
+    """Return an f32 with signed zeros made one number, and all NaNs: how JAX sorts."""
+    zero, nan = (ex.constant(np.float32(value)) for value in (0, np.nan))
+    positive = ex.make("select", F32, (_compare(number, zero, "EQ"), zero, number), NO_ATTRIBUTES)
+    return ex.make("select", F32, (_compare(number, number, "NE"), nan, positive), NO_ATTRIBUTES)
+
+
+def _total_order(number: Expr) -> Expr:
+    """Return the s32 that `passes.expand` compares for an f32 in total order."""
+    bits = ex.make("bitcast-convert", S32, (number,), NO_ATTRIBUTES)
+    zero, most = (ex.constant(np.int32(value)) for value in (0, np.iinfo(np.int32).max))
+    turned = ex.make("xor", S32, (bits, most), NO_ATTRIBUTES)
+    return ex.make("select", S32, (_compare(bits, zero, "LT"), turned, bits), NO_ATTRIBUTES)
+
+
+def _compare(left: Expr, right: Expr, direction: str) -> Expr:
+    return ex.make("compare", PRED, (left, right), CompareAttributes(direction))
+
+
+def _code(target: TargetSpec, form: KeyedForm) -> Shared:
+    name = f"sort_{form.name}"
+    return shared_part(target, name, lambda module: emit_keyed_sort(module, name, form, target))
