@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.emit.contraction import emit_contraction_kernel
+from ingot.cpu.emit.convolution import convolution_call
 from ingot.cpu.emit.fft.stages import emit_fft_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
@@ -317,6 +318,9 @@ def emit_kernel(
     """Schedule a kernel for the target and emit its functions."""
     vectors = vectors_of(target)
     if isinstance(kernel, ContractionKernel):
+        call = convolution_call(kernel, vectors)
+        if call is not None:
+            return call.with_epilogue(module, name, kernel, target)
         schedule = schedule_contraction(kernel, vectors)
         return emit_contraction_kernel(module, name, kernel, schedule, target)
     if isinstance(kernel, SortKernel):

@@ -36,6 +36,7 @@ from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
 from ingot.kernel.loops import buffers_of, frames_of
 from ingot.kernel.parts import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.place import Place
+from ingot.kernel.plain_convolution import plain_convolution
 from ingot.kernel.pull import puller_of
 from ingot.kernel.puller import Puller
 from ingot.support.diagnostics import InternalError
@@ -107,6 +108,7 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
         stores,
         buffers_of(fused),
         patches,
+        plain_convolution(puller, convolution),
     )
 
 

@@ -19,6 +19,7 @@ from functools import cached_property
 
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.hlo.dtype import DType
+from ingot.hlo.window import WindowDimension
 from ingot.kernel.expr import Expr, walk
 
 
@@ -183,6 +184,34 @@ class Patches:
     along_k: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PlainConvolution:
+    """A convolution of operands that lie in memory as they are.
+
+    The image is [batch, *sizes, channels], the taps [*taps, channels / groups, features], the
+    result [batch, *results, features].
+
+    Attributes:
+        image, taps: buffer numbers of the operands.
+        batch: images.
+        sizes: spatial sizes of an image.
+        results: spatial sizes of the result.
+        channels, features: features of image and result, of all groups.
+        groups: groups of features.
+        window: how the taps slide.
+    """
+
+    image: int
+    taps: int
+    batch: int
+    sizes: tuple[int, ...]
+    results: tuple[int, ...]
+    channels: int
+    features: int
+    groups: int
+    window: tuple[WindowDimension, ...]
+
+
 @dataclass(frozen=True)
 class ContractionKernel:
     """out[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, k, n]).
@@ -195,6 +224,7 @@ class ContractionKernel:
         stores: written once per (b, m, n); values use the `accumulator` leaf.
         buffers: arguments.
         patches: if given, the lhs is over its axes instead of m and k.
+        convolution: what shared code must know, if this is a plain convolution.
     """
 
     batch: Axis
@@ -207,6 +237,7 @@ class ContractionKernel:
     stores: tuple[Store, ...]
     buffers: tuple[Buffer, ...]
     patches: Patches | None = None
+    convolution: PlainConvolution | None = None
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ingot.cpu.emit.dot_products import DotProducts
-from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.llvm import types as lt
@@ -23,8 +21,19 @@ from ingot.llvm.values import Value
 
 SLOT_BYTES = 8
 
-SharedCode = MicroKernel | DotProducts
-"""The innermost part of a product, as the library has it."""
+
+class SharedCode(Protocol):
+    """A part of the library: equal names, equal code."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    def define(self, module: ModuleBuilder, linkage: str = ...) -> object:
+        """Define its functions in a module."""
+        ...
+
 
 Numbers = np.ndarray[Any, Any]
 """An array of numbers in memory."""

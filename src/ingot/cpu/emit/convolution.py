@@ -1,0 +1,21 @@
+"""Which driver of the library runs a convolution.
+
+Invariant: the choice depends on the kernel, its sizes and the target's vectors alone.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.winograd import winograd_call
+from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.schedule import Vectors
+from ingot.kernel.winograd import winograd
+
+
+def convolution_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | None:
+    """Return how a driver runs a contraction, None if it is no plain convolution."""
+    given = kernel.convolution
+    if given is None:
+        return None
+    plan = winograd(kernel, vectors)
+    return None if plan is None else winograd_call(given, plan)
