@@ -16,7 +16,7 @@ from ingot.runtime.module import (
     runtime_module,
 )
 from ingot.runtime.native import allocator_statistics, library_imports, native_runtime
-from ingot.runtime.records import RUNTIME, c_header
+from ingot.runtime.records import ABI_VERSION, RUNTIME, c_header
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,7 +46,7 @@ def test_a_second_runtime_without_python_has_a_state_of_its_own():
     library.function("ingot_initialize", None, *[ctypes.c_int64] * 3)(1, 10, 1 << 20)
     record = library.function("ingot_runtime", ctypes.c_void_p)()
     assert RUNTIME.read(record, "num_threads") == 1
-    assert RUNTIME.read(record, "abi_version") == 1
+    assert RUNTIME.read(record, "abi_version") == ABI_VERSION
     assert RUNTIME.read(record, "pool") != RUNTIME.read(native_runtime().record, "pool")
     before = allocator_statistics()
     address = library.function("ingot_allocate", ctypes.c_void_p, ctypes.c_int64)(100)

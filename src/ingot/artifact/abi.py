@@ -6,14 +6,18 @@ compilation and the front ends read it. Invariant: with the addresses of `<symbo
 
 The two functions of a program `S`:
 
-* `i32 S_sizes(ptr in_dims, ptr sizes)`: `in_dims` is `i64*[num_params]`, one dims array per
-  flattened entry parameter (may be null for rank 0). Fills `sizes`, an `i64[num_sizes]`, laid out
-  as `SizesLayout` says. Returns 0, or 1 + index into `constraints` of the violated one.
+* `i32 S_sizes(ptr in_dims, ptr sizes, ptr constants)`: `in_dims` is `i64*[num_params]`, one dims
+  array per flattened entry parameter (may be null for rank 0). Fills `sizes`, an `i64[num_sizes]`,
+  laid out as `SizesLayout` says. `constants` is the constant block. Returns 0, or 1 + index into
+  `constraints` of the violated one.
 * `i32 S_run(ptr rt, ptr inputs, ptr outputs, ptr temp, ptr sizes, ptr constants)`: `inputs` and
   `outputs` are `ptr[n]` to dense row-major data, `temp` a 64-byte aligned arena of `sizes[0]`
   bytes (null if 0), `constants` the 64-byte aligned constant block. Returns 0, or 1 + index into
   `run_errors`. An output with `alias_param` j may be given the pointer of input j (donation);
   if it is not, the program copies first.
+
+They are the program's own machine code, or the runtime's, for a program of steps
+(`ingot.artifact.steps`), which lie in the constant block.
 
 A program reaches foreign code (`ingot.hlo.custom_calls`) by `i32 call_k(ptr frame)`, where the
 frame is five pointers: `{runtime, operands, results, operand_dims, result_dims}`.

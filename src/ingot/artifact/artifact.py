@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.artifact.abi import ProgramInfo
+from ingot.artifact.steps import Steps
 from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dim import Dim
 
@@ -46,7 +47,7 @@ class Artifact:
     Attributes:
         info: ABI description.
         target: LLVM triple and CPU that the code is for.
-        host: ELF object with `<symbol>_sizes` and `<symbol>_run`.
+        host: the host program: ELF object with `<symbol>_sizes` and `<symbol>_run`, or steps.
         objects: ELF objects with the kernels.
         constants: the constant block.
         kernels: one row per kernel call site, in schedule order.
@@ -56,7 +57,7 @@ class Artifact:
 
     info: ProgramInfo
     target: str
-    host: bytes
+    host: bytes | Steps
     objects: tuple[bytes, ...]
     constants: bytes
     kernels: tuple[KernelInfo, ...]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ingot.artifact.artifact import Artifact, KernelInfo
+from ingot.artifact.steps import Steps
 from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
 from ingot.cpu.compiler import CpuProgram
@@ -48,19 +49,7 @@ class Executable:
         self._context = context
         self._target = target
         self.timer = timer
-        calls, owners = link_calls(compiled.artifact.calls)
-        # Who has no more than `call` shall keep the code: the library owns what it calls.
-        imports = compiled.kernels.imports() | calls
-        library = link_object([compiled.artifact.host], imports, (compiled.kernels, owners))
-        # A loop or a foreign call may run long on little data: other threads must not wait for it.
-        patient = bool(calls) or self.has_loop
-        release = 0 if patient else DEFAULT_RELEASE_GIL_BYTES
-        self.program = Program.from_library(
-            compiled.artifact.info,
-            library,
-            compiled.artifact.constants,
-            release_gil_bytes=release,
-        )
+        self.program = _linked(compiled)
         self.call: Callable[..., Any] = self.program.call
         remember(self)
 
@@ -160,7 +149,7 @@ class Executable:
             "hlo_before": lambda: print_module(self._before),
             "hlo": lambda: print_module(compiled.module),
             "kernel": compiled.kernels.text,
-            "llvm": lambda: "\n".join(self._llvm_modules()),
+            "llvm": lambda: "\n".join((*self._llvm_modules(), *self._steps())),
             "llvm_optimized": lambda: "\n".join(
                 optimized_ir(text, self._target) for text in self._llvm_modules()
             ),
@@ -173,7 +162,32 @@ class Executable:
     def _llvm_modules(self) -> list[str]:
         kernels = self._compiled.kernels.compiled.values()
         texts = [text for kernel in kernels for text in kernel.texts]
-        return [*dict.fromkeys(texts), self._compiled.host_text]
+        host = self._compiled.host_text
+        return [*dict.fromkeys(texts), *([host] if host else [])]
+
+    def _steps(self) -> list[str]:
+        """Return the host program's steps, if it has no code, as comments of LLVM IR."""
+        host = self.artifact.host
+        return [f"; {line}" for line in str(host).splitlines()] if isinstance(host, Steps) else []
+
+
+def _linked(compiled: CpuProgram) -> Program:
+    """Return the program; its code lives as long as it does."""
+    artifact, kernels = compiled.artifact, compiled.kernels
+    if isinstance(artifact.host, Steps):
+        return Program.from_steps(
+            artifact.info, artifact.host, kernels.imports(), artifact.constants, keep_alive=kernels
+        )
+    calls, owners = link_calls(artifact.calls)
+    library = link_object([artifact.host], kernels.imports() | calls, (kernels, owners))
+    # A loop or a foreign call may run long on little data: other threads must not wait for it.
+    patient = bool(calls) or has_loop(compiled.module)
+    return Program.from_library(
+        artifact.info,
+        library,
+        artifact.constants,
+        release_gil_bytes=0 if patient else DEFAULT_RELEASE_GIL_BYTES,
+    )
 
 
 def has_loop(module: Module) -> bool:

@@ -16,6 +16,7 @@ from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.sites import scheduled_fusions
 from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
+from ingot.cpu.steps import host_steps
 from ingot.hlo import dim
 from ingot.hlo.custom_calls import call_sites
 from ingot.hlo.dim import Dim
@@ -44,7 +45,7 @@ class CpuProgram:
         module: the module after all passes, scheduled.
         kernels: kernels with kernel IR and LLVM IR.
         assignment: where values live.
-        host_text: LLVM IR of the host program.
+        host_text: LLVM IR of the host program; empty if that is steps.
     """
 
     artifact: Artifact
@@ -95,12 +96,14 @@ def _link_up(
     arena_bytes = assignment.arena_bytes
     info = program_info(module, "program", plan)
     with timer.phase("host program"):
-        builder = ModuleBuilder("host", vector_bits=target.vector_bits)
-        emit_sizes(builder, module, plan, info, arena_bytes)
-        HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
-        text = builder.text()
-        level, passes = (1, HOST_PASSES) if kernels.inlined else (HOST_OPT_LEVEL, ())
-        host = compile_object(text, target, opt_level=level, passes=passes)
+        text, host = "", host_steps(module, assignment, kernels, info)
+        if host is None:
+            builder = ModuleBuilder("host", vector_bits=target.vector_bits)
+            emit_sizes(builder, module, plan, info, arena_bytes)
+            HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
+            text = builder.text()
+            level, passes = (1, HOST_PASSES) if kernels.inlined else (HOST_OPT_LEVEL, ())
+            host = compile_object(text, target, opt_level=level, passes=passes)
     with timer.phase("machine code"):
         kernels.finish()
     artifact = Artifact(

@@ -2,8 +2,8 @@
 
 `S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels
 in schedule order, loops for `while`, branches for `conditional`, and copies. One execution is one
-call; no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`. While
-somebody profiles, each of its sites (`ingot.cpu.sites`) says when it began and ended.
+call; no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`.
+While somebody profiles, each of its sites (`ingot.cpu.sites`) says when it began and ended.
 
 Invariant: every address comes from the buffer assignment; the host program allocates nothing.
 """

@@ -25,6 +25,8 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
 
+_PARAMS = [("in_dims", lt.PTR), ("sizes", lt.PTR), ("constants", lt.PTR)]
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -220,6 +222,12 @@ def _takeovers(module: Module) -> dict[tuple[int, ...], int]:
     return {alias.output: numbers[alias.parameter, alias.path] for alias in module.aliases}
 
 
+def result_sizes(module: Module) -> list[int | Dim]:
+    """Return the bytes of each output, then all outputs' dimensions, as `SizesLayout` has them."""
+    shapes = [shape for _, shape in module.result_shape.leaves()]
+    return [*(shape.bytes for shape in shapes), *(size for shape in shapes for size in shape.dims)]
+
+
 def emit_sizes(
     builder: ModuleBuilder,
     module: Module,
@@ -228,15 +236,12 @@ def emit_sizes(
     arena_bytes: int | Dim,
 ) -> None:
     """Emit `S_sizes`."""
-    f = builder.function(info.sizes_symbol, lt.I32, [("in_dims", lt.PTR), ("sizes", lt.PTR)])
-    in_dims, sizes = f.params
+    f = builder.function(info.sizes_symbol, lt.I32, _PARAMS)
+    in_dims, sizes, _ = f.params
 
     def dimension(parameter: int, place: int) -> IndexValue:
         dims = f.load(lt.PTR, f.gep(in_dims, parameter * SLOT_BYTES), 8)
         return f.load(lt.I64, f.gep(dims, place * SLOT_BYTES), 8)
-
-    def put(slot: int, value: IndexValue) -> None:
-        f.store(f.as_value(value), f.gep(sizes, slot * SLOT_BYTES), 8)
 
     def check(number: int, fails: Condition) -> None:
         f.if_(fails, lambda: f.ret(f.const(lt.I32, number + 1)), likely=False)
@@ -251,12 +256,8 @@ def emit_sizes(
         check(number, f.ine(actual, emitter.index(constraint.size)))
     for number, margin in enumerate(plan.margins, len(plan.constraints)):
         check(number, f.ilt(emitter.index(margin.size), 0))
-    layout = info.sizes_layout
-    put(0, emitter.index(arena_bytes))
-    for number, binding in enumerate(plan.bindings):
-        put(layout.symbol(number), names[binding.name])
-    for number, (_, shape) in enumerate(module.result_shape.leaves()):
-        put(layout.output_bytes(number), emitter.index(shape.bytes))
-        for place, size in enumerate(shape.dims):
-            put(layout.output_dims(number) + place, emitter.index(size))
+    symbols = [names[binding.name] for binding in plan.bindings]
+    results = map(emitter.index, result_sizes(module))
+    for slot, value in enumerate((emitter.index(arena_bytes), *symbols, *results)):
+        f.store(f.as_value(value), f.gep(sizes, slot * SLOT_BYTES), 8)
     f.ret(f.const(lt.I32, 0))

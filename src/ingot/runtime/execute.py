@@ -51,7 +51,8 @@ def _emit_prepare(module: ModuleBuilder) -> FunctionRef:
     f = module.function("ingot_prepare", I32, [("program", PTR), ("in_dims", PTR), ("sizes", PTR)])
     program, in_dims, sizes = f.params
     function = PROGRAM.load(f, program, "sizes")
-    status = f.call_indirect(function, I32, [PTR, PTR], [in_dims, sizes])
+    arguments = [in_dims, sizes, PROGRAM.load(f, program, "constants")]
+    status = f.call_indirect(function, I32, [PTR] * 3, arguments)
     violated = f.sub(f.const(I32, FIRST_CONSTRAINT + 1), status)
     done = f.icmp("eq", status, f.const(I32, 0))
     f.ret(f.select(done, status, violated))

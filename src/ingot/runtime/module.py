@@ -18,10 +18,12 @@ from ingot.runtime.pool import emit_pool
 from ingot.runtime.profiler import PROFILE_FUNCTION, PROFILER, emit_profiler
 from ingot.runtime.python_call import emit_python_call
 from ingot.runtime.records import ABI_VERSION, ALLOCATOR, POOL, PYTHON, RUNTIME
+from ingot.runtime.steps import emit_steps
 
 NATIVE_FUNCTIONS = (
     *("ingot_prepare", "ingot_execute", "ingot_execute_on", "ingot_call"),
     *("ingot_allocate", "ingot_free", "ingot_trim"),
+    *("ingot_steps_sizes", "ingot_steps_run", "ingot_steps_copy"),
     *("ingot_parallel", "ingot_runtime", "ingot_allocator", "ingot_initialize"),
     *(PROFILE_FUNCTION, "ingot_profiler"),
 )
@@ -45,6 +47,7 @@ def runtime_module(with_python: bool) -> ModuleBuilder:
     parallel = emit_pool(module)
     allocator = emit_allocator(module, allocator_state)
     execute = emit_execute(module, allocator)
+    emit_steps(module)
     _emit_initialize(module, _States(runtime, pool, allocator_state), parallel, allocator)
     _emit_getter(module, "ingot_runtime", runtime)
     _emit_getter(module, "ingot_allocator", allocator_state)

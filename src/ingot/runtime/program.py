@@ -16,13 +16,14 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
+from ingot.artifact.steps import COPY, Steps
 from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import conform_all
 from ingot.runtime.execution import PythonHalf, Result, aligned_empty, python_half
@@ -113,6 +114,26 @@ class Program:
             constants,
             keep_alive=library,
             release_gil_bytes=release_gil_bytes,
+        )
+
+    @classmethod
+    def from_steps(
+        cls,
+        info: ProgramInfo,
+        steps: Steps,
+        addresses: Mapping[str, int],
+        constants: bytes,
+        *,
+        keep_alive: object,
+    ) -> Program:
+        """Return a program of steps whose functions have these addresses."""
+        runtime = native_runtime()
+        return cls(
+            info,
+            runtime.address("ingot_steps_sizes"),
+            runtime.address("ingot_steps_run"),
+            steps.block({**addresses, COPY: runtime.address(COPY)}, constants),
+            keep_alive=keep_alive,
         )
 
     @property

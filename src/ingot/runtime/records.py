@@ -120,7 +120,7 @@ PYTHON = Record(
     Field("restore_thread", "ptr", note="PyEval_RestoreThread"),
 )
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, CALL_FRAME)
 
@@ -142,6 +142,11 @@ int32_t ingot_execute_on(IngotProgram* program, IngotRuntime* runtime, void* con
                          void* const* outputs, const int64_t* sizes);
 int32_t ingot_call(IngotProgram* program, void* const* inputs, const int64_t* const* in_dims,
                    void* const* outputs);
+/* S_sizes, S_run and a kernel of programs that are steps. */
+int32_t ingot_steps_sizes(const int64_t* const* in_dims, int64_t* sizes, const void* constants);
+int32_t ingot_steps_run(IngotRuntime* runtime, void* const* inputs, void* const* outputs,
+                        void* temp, const int64_t* sizes, const void* constants);
+void ingot_steps_copy(void* env, int64_t chunk);
 void* ingot_allocate(int64_t bytes);
 void ingot_free(void* data);
 void ingot_trim(void);

@@ -1,0 +1,139 @@
+"""Host programs as data: a straight line of kernel calls whose sizes are all known.
+
+Most programs are that: no loop, no branch, no foreign call, no symbolic size. Their host program
+need not be compiled; the runtime takes the steps one by one (`ingot.runtime.steps`), as XLA:CPU
+does with its thunks. Everything else has a host program of machine code (`ingot.cpu.host`).
+
+The steps are words of 8 bytes, which lie before the constants in the constant block:
+
+    bytes up to the constants, inputs, outputs, the most slots of a step, sizes, each size,
+    for each step: slots, site, (base, offset) of each slot, phases, (function, chunks) of each,
+    and 0
+
+A slot of a kernel's env holds `bases[base] + offset`, where `bases` are zero, the temporary arena,
+the constants, the inputs and the outputs.
+
+Invariant: a word is a number, or the name of the function whose address it becomes.
+
+Example:
+    >>> steps = Steps.of(1, 1, [0, 8, 2], [Step((Slot(3, 0), Slot(4, 0)), (("k", 2),))])
+    >>> print(steps)
+    k over 2 chunks: input 0, output 0
+    >>> len(steps.block({"k": 4096}, b"constants"))
+    201
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingot.artifact.abi import DATA_ALIGNMENT
+
+NUMBER, TEMP, CONSTANTS, FIRST_INPUT = range(4)
+"""Bases: zero, the arena, the constants, the first input. Outputs follow the inputs."""
+
+HEADER = ("table_bytes", "inputs", "outputs", "slots", "sizes")
+"""The first words."""
+
+NO_SITE = -1
+"""The site of a step that no profiler times."""
+
+COPY = "ingot_steps_copy"
+"""A kernel of the runtime: copy from slot 1 to slot 0, slot 2 bytes, unless they are the same."""
+
+WORD_BYTES = 8
+
+Word = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a slot of env holds: an offset from a base, or a function's address."""
+
+    base: int
+    offset: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A kernel call.
+
+    Attributes:
+        slots: what env holds.
+        phases: the function and the chunks of each parallel loop.
+        site: its number for a profiler.
+    """
+
+    slots: tuple[Slot, ...]
+    phases: tuple[tuple[str, int], ...]
+    site: int = NO_SITE
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A host program as words."""
+
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, inputs: int, outputs: int, sizes: Sequence[int], steps: Sequence[Step]) -> Steps:
+        """Return the words of some steps; `sizes` is what `S_sizes` gives."""
+        words: list[Word] = [*sizes]
+        for step in steps:
+            words += (len(step.slots), step.site)
+            for slot in step.slots:
+                words += (slot.base, slot.offset)
+            words.append(len(step.phases))
+            for phase in step.phases:
+                words += phase
+        words.append(0)
+        size = (len(HEADER) + len(words)) * WORD_BYTES
+        table_bytes = -(-size // DATA_ALIGNMENT) * DATA_ALIGNMENT
+        most = max((len(step.slots) for step in steps), default=0)
+        return cls((table_bytes, inputs, outputs, most, len(sizes), *words))
+
+    def block(self, addresses: Mapping[str, int], constants: bytes) -> bytes:
+        """Return the constant block of the linked program."""
+        linked = [addresses[word] if isinstance(word, str) else word for word in self.words]
+        table = struct.pack(f"<{len(linked)}q", *linked)
+        return table.ljust(linked[0], b"\0") + constants
+
+    def __len__(self) -> int:
+        """Return the bytes before the constants."""
+        return _number(iter(self.words))
+
+    def __str__(self) -> str:
+        """Return the steps as lines of text."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        words = iter(self.words)
+        _, inputs, _, _, sizes = (_number(words) for _ in HEADER)
+        for _ in range(sizes):
+            next(words)
+        while count := _number(words):
+            next(words)
+            slots = [_place(_number(words), next(words), inputs) for _ in range(count)]
+            calls = [f"{next(words)} over {next(words)} chunks" for _ in range(_number(words))]
+            yield f"{', '.join(calls)}: {', '.join(slots)}"
+
+
+def _number(words: Iterator[Word]) -> int:
+    word = next(words)
+    assert isinstance(word, int), "counts and bases are numbers"
+    return word
+
+
+def _place(base: int, offset: Word, inputs: int) -> str:
+    if base == NUMBER:
+        return str(offset)
+    first_output = FIRST_INPUT + inputs
+    if base >= first_output:
+        name = f"output {base - first_output}"
+    elif base >= FIRST_INPUT:
+        name = f"input {base - FIRST_INPUT}"
+    else:
+        name = "temp" if base == TEMP else "constants"
+    return f"{name} at {offset}" if offset else name

@@ -1,0 +1,124 @@
+"""The host program as steps, for a module that is a straight line of kernel calls.
+
+Stands between buffer assignment and the artifact, in place of `host.HostProgram`, which other
+modules need: those with loops, branches, foreign calls, assertions or symbolic sizes.
+
+Invariant: like `HostProgram`'s, every address comes from the buffer assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.artifact.steps import (
+    CONSTANTS,
+    COPY,
+    FIRST_INPUT,
+    NUMBER,
+    TEMP,
+    Slot,
+    Step,
+    Steps,
+)  # fmt: skip
+from ingot.cpu.emit.kernel_abi import CodeSlot
+from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
+from ingot.cpu.inlining import VIEWS
+from ingot.cpu.kernels import KernelSet
+from ingot.cpu.sites import sites
+from ingot.cpu.sizes import result_sizes
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
+
+_STRAIGHT = VIEWS | {"fusion", "copy"}
+
+
+def host_steps(
+    module: Module, assignment: BufferAssignment, kernels: KernelSet, info: ProgramInfo
+) -> Steps | None:
+    """Return the module's steps; None if it needs a host program of machine code.
+
+    Args:
+        module: scheduled module.
+        assignment: where values live.
+        kernels: emitted kernels of its fusions.
+        info: the ABI description.
+    """
+    if info.num_symbols or info.constraints or info.run_errors:
+        return None
+    schedule = module.schedule[module.entry]
+    if any(instruction.opcode not in _STRAIGHT for instruction in schedule):
+        return None
+    maker = _Maker(assignment, kernels, len(info.params))
+    steps = [*maker.donations()]
+    numbers = {instruction: site for site, instruction in enumerate(sites(module))}
+    for instruction in schedule:
+        if instruction.opcode == "fusion":
+            steps.append(maker.kernel(instruction, numbers[instruction]))
+        elif instruction.opcode == "copy":
+            steps.extend(maker.copies(instruction))
+    sizes = [_known(size) for size in (assignment.arena_bytes, *result_sizes(module))]
+    return Steps.of(len(info.params), len(info.outputs), sizes, steps)
+
+
+def _known(size: int | Dim) -> int:
+    assert isinstance(size, int), "no size is symbolic"
+    return size
+
+
+class _Maker:
+    """Makes the steps of one module."""
+
+    def __init__(self, assignment: BufferAssignment, kernels: KernelSet, inputs: int) -> None:
+        self._assignment = assignment
+        self._kernels = kernels
+        self._first_output = FIRST_INPUT + inputs
+
+    def donations(self) -> Iterator[Step]:
+        """Fill outputs that start as a parameter's value when the caller gave another buffer."""
+        for output, parameter, size in self._assignment.donations:
+            source = Slot(FIRST_INPUT + parameter, 0)
+            yield _copy(Slot(self._first_output + output, 0), source, _known(size))
+
+    def kernel(self, instruction: Instruction, site: int) -> Step:
+        """Return the call of a fusion's kernel."""
+        kernel = self._kernels.of(instruction).emitted
+        places = [self._slot(operand) for operand in instruction.operands]
+        places += [self._slot(instruction, path) for path, _ in instruction.shape.leaves()]
+        scratch = Slot(TEMP, _known(self._assignment.scratch_offset))
+        slots = [*kernel.ordered(places), scratch, *map(_kernel_slot, kernel.symbols)]
+        phases = [(phase.symbol, _known(phase.chunks)) for phase in kernel.phases]
+        return Step(tuple(slots), tuple(phase for phase in phases if phase[1]), site)
+
+    def copies(self, instruction: Instruction) -> Iterator[Step]:
+        """Return what a copy does for each leaf."""
+        for path, shape in instruction.shape.leaves():
+            target = self._slot(instruction, path)
+            source = self._slot(instruction.operands[0], path)
+            if target != source and shape.is_array:
+                yield _copy(target, source, _known(shape.bytes))
+
+    def _slot(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Slot:
+        place = self._assignment.slice_of(instruction, path)
+        return Slot(self._base(place), _known(place.offset))
+
+    def _base(self, place: Slice) -> int:
+        allocation = place.allocation
+        if isinstance(allocation, Parameter):
+            return FIRST_INPUT + allocation.index
+        if isinstance(allocation, Output):
+            return self._first_output + allocation.index
+        return CONSTANTS if isinstance(allocation, Constant) else TEMP
+
+
+def _copy(target: Slot, source: Slot, size: int) -> Step:
+    return Step((target, source, Slot(NUMBER, size)), ((COPY, 1),))
+
+
+def _kernel_slot(held: KernelSlot) -> Slot:
+    if isinstance(held, CodeSlot):
+        return Slot(NUMBER, held.symbol)
+    assert isinstance(held, int), "no size is symbolic"
+    return Slot(NUMBER, held)
