@@ -8,6 +8,10 @@ addresses. Compiling a plain product is then nothing but choosing those numbers.
 Rows are cut into blocks of two heights that differ by one, `tall` and `low`, so that no block is
 left over that would use few registers.
 
+A large product whose lhs has *crowded* rows, which lie a multiple of 4096 bytes apart and so share
+one set of the L1 cache, runs with both operands packed: the whole rhs once, by a phase before the
+products (`Form.ahead`), and the rows of each unit beside each other where they are multiplied.
+
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
 
@@ -29,13 +33,17 @@ from ingot.kernel.contraction_schedule import (
     stride,
 )
 from ingot.kernel.ir import Axis, ContractionKernel
-from ingot.kernel.register_block import block_cycles, least_cycles, most_rows
+from ingot.kernel.product_blocks import (
+    MIN_ROWS_AHEAD,
+    Blocks,
+    blocks_ahead,
+    round_up,
+    scheduled_blocks,
+)
+from ingot.kernel.register_block import VECTORS, block_cycles, least_cycles, most_rows
 from ingot.kernel.schedule import Vectors
 
 ELEMENTS = (F32, F64)
-VECTORS = 2
-"""Vectors per row of a register block."""
-
 MIN_VECTOR_BITS = 256
 """From here on rows end in masked vectors."""
 
@@ -51,11 +59,14 @@ PARAMETERS = (
     *("lhs_row", "lhs_step", "rhs_step", "out_row"),
     *("n", "k", "n_block", "k_block", "panel_depth"),
     *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "units", "grain"),
+    *("packed_columns", "packed_lhs_row"),
 )
 """Numbers of a product, in the order of its env.
 
 `rhs_step` goes from k to k, or from n to n in a transposed rhs; a unit has `unit_row_blocks` row
-blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows.
+blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
+rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels, and rows of the
+packed lhs are `packed_lhs_row` elements apart.
 """
 
 Placement = Literal["direct", "packed", "transposed"]
@@ -70,18 +81,21 @@ class Form:
         lanes: lanes of one vector.
         rhs: how the rhs is read; see `ContractionSchedule`.
         is_dense: whether the lhs has step 1 along k.
+        ahead: whether the rhs is packed by a phase of its own, and the lhs too.
     """
 
     element: DType
     lanes: int
     rhs: Placement
     is_dense: bool
+    ahead: bool = False
 
     @property
     def name(self) -> str:
         """A name that says all of it."""
         lhs = "dense" if self.is_dense else "across"
-        return f"{self.element.name}x{self.lanes}_{lhs}_{self.rhs}"
+        when = "_ahead" if self.ahead else ""
+        return f"{self.element.name}x{self.lanes}_{lhs}_{self.rhs}{when}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +106,14 @@ class Product:
         form: what is compiled for it.
         buffers: buffer numbers of lhs, rhs and result.
         parameters: values of `PARAMETERS`.
-        chunks: number of chunks.
+        blocks: how it is cut.
         has_rest: whether columns are left over behind the whole register blocks.
     """
 
     form: Form
     buffers: tuple[int, int, int]
     parameters: tuple[int, ...]
-    chunks: int
+    blocks: Blocks
     has_rest: bool
 
     def value(self, name: str) -> int:
@@ -119,12 +133,6 @@ def heights_of(vectors: Vectors) -> range:
     return range((most - CROWDED_ROWS_LESS) // 2, most + 1)
 
 
-def _most_rows(kernel: ContractionKernel, lhs_row: int, vectors: Vectors) -> int:
-    most = most_rows(VECTORS, vectors)
-    is_crowded = lhs_row * cell_bits(kernel.accumulate) // 8 % CROWDED_ROW == 0
-    return most - CROWDED_ROWS_LESS if is_crowded else most
-
-
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
     """Return how the shared driver runs a contraction, None if that cannot or would be slow."""
     steps = _steps(kernel, vectors)
@@ -132,43 +140,58 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
         return None
     lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
     columns = VECTORS * lanes
-    rows = _most_rows(kernel, steps["lhs_row"], vectors)
+    rows = most_rows(VECTORS, vectors)
     schedule = schedule_contraction(kernel, vectors, (rows, columns))
+    is_crowded = steps["lhs_row"] * cell_bits(kernel.accumulate) // 8 % CROWDED_ROW == 0
+    m, n, k = _sizes(kernel)
+    ahead = (
+        is_crowded
+        and m >= MIN_ROWS_AHEAD
+        and steps["lhs_step"] == 1
+        and kernel.batch.extent == 1
+        and schedule.rhs in ("packed", "transposed")
+    )
+    if is_crowded and not ahead:
+        rows -= CROWDED_ROWS_LESS
+        schedule = schedule_contraction(kernel, vectors, (rows, columns))
     rhs_row, rhs_column = _strides(kernel.rhs.payload.index, kernel.k, kernel.n)
     step = _rhs_step(schedule, rhs_row, rhs_column)
     if schedule.swapped or step is None:
         return None
-    m, n, k = _sizes(kernel)
     row_blocks = -(-m // rows)
     low, tall = divmod(m, row_blocks)
     if _cycles((low, tall, row_blocks), n, lanes) > MAX_LOSS * least_cycles(m, n, lanes, vectors):
         return None
-    assert isinstance(schedule.units, int), "the extents are known"
-    assert isinstance(schedule.chunks, int), "the extents are known"
     depth = schedule.k_block or k
+    blocks = scheduled_blocks(schedule, rows)
+    if ahead:
+        cell_bytes = cell_bits(kernel.accumulate) // 8
+        blocks = blocks_ahead((m, n, k), row_blocks, lanes, depth, cell_bytes)
     values = {
         **steps,
         "rhs_step": step,
         "n": n,
         "k": k,
-        "n_block": schedule.n_block,
+        "n_block": blocks.n_block,
         "k_block": depth,
-        "panel_depth": -(-depth // lanes) * lanes,
+        "panel_depth": round_up(depth, lanes),
         "low_rows": low,
         "tall_blocks": tall,
         "row_blocks": row_blocks,
-        "unit_row_blocks": schedule.m_block // rows,
-        "units": schedule.units,
-        "grain": schedule.grain,
+        "unit_row_blocks": blocks.unit_row_blocks,
+        "units": blocks.units,
+        "grain": blocks.grain,
+        "packed_columns": blocks.packed_columns,
+        "packed_lhs_row": blocks.packed_lhs_row,
     }
     assert schedule.rhs != "dots", "dot products have no step"
     assert schedule.rhs != "packed dots", "patches are not plain"
     (store,) = kernel.stores
     return Product(
-        Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1),
+        Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1, ahead),
         (kernel.lhs.payload.buffer, kernel.rhs.payload.buffer, store.buffer),
         tuple(values[name] for name in PARAMETERS),
-        schedule.chunks,
+        blocks,
         n % columns > 0,
     )
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from ingot.kernel.schedule import Vectors
 
+VECTORS = 2
+"""Vectors per row of the register blocks of plain products."""
+
 
 def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
     """Return (rows, columns) of the register block with the fewest cycles for the extents."""

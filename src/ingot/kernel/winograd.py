@@ -25,8 +25,8 @@ from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
-from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS, heights_of
-from ingot.kernel.register_block import block_cycles
+from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
+from ingot.kernel.register_block import VECTORS, block_cycles
 from ingot.kernel.schedule import Vectors
 
 PLANES = 16

@@ -51,6 +51,9 @@ CASES = [
     (600, 700, 1100, 0, True, False),
     (530, 590, 2050, 0, True, True),
     (100, 256, 1024, 2, True, True),
+    # crowded rows: both operands are packed
+    (515, 700, 1024, 0, False, False),
+    (550, 601, 2048, 0, False, True),
 ]
 
 

@@ -52,7 +52,7 @@ class Packer:
         self.cell = cell_type(accumulate)
 
     def rows(
-        self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: int, lanes: int
+        self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: IndexValue, lanes: int
     ) -> None:
         """Pack rows of the lhs: element (i, k) to `buffer[i * row_step + k]`."""
         f, emitter = self.f, self.emitter

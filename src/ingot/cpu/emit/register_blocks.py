@@ -17,7 +17,8 @@ from ingot.cpu.emit.values import IndexValue
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS, heights_of
+from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
+from ingot.kernel.register_block import VECTORS
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value

@@ -29,7 +29,7 @@ from ingot.cpu.emit.winograd_transforms import (
 )
 from ingot.hlo.dtype import DType
 from ingot.kernel.ir import PlainConvolution
-from ingot.kernel.product import VECTORS
+from ingot.kernel.register_block import VECTORS
 from ingot.kernel.winograd import PARAMETERS, PLANES, Winograd
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder

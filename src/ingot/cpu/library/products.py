@@ -13,15 +13,18 @@ from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, SharedCode
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
 from ingot.cpu.emit.product import emit_product_driver, micro_kernel
+from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.product import VECTORS, Form, Placement, Product, heights_of, plain_product
+from ingot.kernel.product import Form, Placement, Product, heights_of, plain_product
+from ingot.kernel.register_block import VECTORS
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")
+AHEAD: tuple[Placement, ...] = ("packed", "transposed")
 DENSE = (True, False)
 
 
@@ -33,7 +36,8 @@ def shared_micro_kernel(target: TargetSpec, kernel: SharedCode) -> Shared:
 def product_driver(target: TargetSpec, form: Form) -> Shared:
     """Return the code of the driver of a form of plain products."""
     name = f"product_{form.name}"
-    return shared_part(target, name, lambda module: emit_product_driver(module, name, form, target))
+    emit = emit_driver_ahead if form.ahead else emit_product_driver
+    return shared_part(target, name, lambda module: emit(module, name, form, target))
 
 
 def product_kernel(target: TargetSpec, kernel: ContractionKernel) -> LibraryKernel | None:
@@ -44,10 +48,13 @@ def product_kernel(target: TargetSpec, kernel: ContractionKernel) -> LibraryKern
         return None
     driver = product_driver(target, plain.form)
     needed = _micro_kernels(plain)
+    packing = Phase(driver.name + PACKING, plain.blocks.pack_chunks)
+    phases = (packing,) if plain.form.ahead else ()
     emitted = EmittedKernel(
-        (Phase(driver.name, plain.chunks),),
+        (*phases, Phase(driver.name, plain.blocks.chunks)),
         len(plain.buffers),
         (*plain.parameters, *(CodeSlot(item.name) for item in needed)),
+        scratch_bytes=plain.blocks.scratch_bytes,
         order=plain.buffers,
     )
     parts = (shared_micro_kernel(target, item) for item in dict.fromkeys(needed))
@@ -69,6 +76,8 @@ def common_products(target: TargetSpec) -> Iterator[Shared]:
     lanes = vectors.lanes(cell_bits(F32), 1)
     for is_dense, placement in product(DENSE, PLACEMENTS):
         yield product_driver(target, Form(F32, lanes, placement, is_dense))
+    for placement in AHEAD:
+        yield product_driver(target, Form(F32, lanes, placement, is_dense=True, ahead=True))
     for is_dense, rows, masked in product(DENSE, heights_of(vectors), (False, True)):
         form = Form(F32, lanes, "direct", is_dense)
         yield shared_micro_kernel(target, micro_kernel(form, rows, masked=masked))

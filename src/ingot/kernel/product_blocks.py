@@ -1,0 +1,92 @@
+"""Blocks of plain products: the units that chunks are made of, and what is packed ahead.
+
+`kernel.product` asks for them. Mostly they are those of any contraction kernel
+(`contraction_schedule`). A product of packed operands has units of as many rows as stay in the L2
+cache; past them the packed rhs streams, panel by panel.
+
+Invariant: blocks change neither which products a sum has nor their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.kernel.contraction_schedule import ContractionSchedule
+from ingot.kernel.register_block import VECTORS
+
+MIN_ROWS_AHEAD = 512
+"""From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
+
+LHS_BYTES = 384 * 1024
+"""Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
+
+UNITS_AHEAD = 16
+"""Units that such a product is cut into at least, if its rows or columns suffice."""
+
+PACK_COLUMNS = 128
+"""Columns of the rhs that one chunk packs ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How a product is cut into units.
+
+    Attributes:
+        unit_row_blocks, n_block, units, grain: see `kernel.product.PARAMETERS`.
+        chunks: number of chunks.
+        packed_columns, packed_lhs_row: see there; 0 where nothing is packed ahead.
+        pack_chunks: number of chunks of the phase that packs the rhs ahead.
+        scratch_bytes: bytes of the rhs that is packed ahead.
+    """
+
+    unit_row_blocks: int
+    n_block: int
+    units: int
+    grain: int
+    chunks: int
+    packed_columns: int = 0
+    packed_lhs_row: int = 0
+    pack_chunks: int = 0
+    scratch_bytes: int = 0
+
+
+def scheduled_blocks(schedule: ContractionSchedule, rows: int) -> Blocks:
+    """Return the blocks of a product as contraction kernels have them."""
+    assert isinstance(schedule.units, int), "the extents are known"
+    assert isinstance(schedule.chunks, int), "the extents are known"
+    return Blocks(
+        schedule.m_block // rows, schedule.n_block, schedule.units, schedule.grain, schedule.chunks
+    )
+
+
+def blocks_ahead(
+    sizes: tuple[int, int, int], row_blocks: int, lanes: int, depth: int, cell_bytes: int
+) -> Blocks:
+    """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time."""
+    m, n, k = sizes
+    # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
+    lhs_row = round_up(depth, lanes) + lanes
+    block_rows = -(-m // row_blocks)
+    fitting = max(1, LHS_BYTES // (lhs_row * cell_bytes * block_rows))
+    unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
+    row_units = -(-row_blocks // unit_row_blocks)
+    panels = -(-n // (VECTORS * lanes))
+    n_block = -(-panels // min(panels, -(-UNITS_AHEAD // row_units))) * VECTORS * lanes
+    units = row_units * -(-n // n_block)
+    pieces, packed_columns = -(-k // depth), panels * VECTORS * lanes
+    return Blocks(
+        unit_row_blocks,
+        n_block,
+        units,
+        1,
+        units,
+        packed_columns,
+        lhs_row,
+        pieces * -(-n // PACK_COLUMNS),
+        pieces * packed_columns * round_up(depth, lanes) * cell_bytes,
+    )
+
+
+def round_up(value: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` from `value` on."""
+    return -(-value // unit) * unit
