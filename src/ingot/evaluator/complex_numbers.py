@@ -58,6 +58,20 @@ def sign(x: Array) -> Array:
     return np.where(x == 0, x, join(re / size, im / size, x))
 
 
+def tanh(x: Array) -> Array:
+    """Return the hyperbolic tangent; 0 + iy is NaN where tan y is, as in XLA (C17 gives 0)."""
+    re, im = parts(x)
+    found = np.tanh(x)
+    return np.where((re == 0) & ~np.isfinite(im), join(im * 0, im * 0, x) + found, found)
+
+
+def tan(x: Array) -> Array:
+    """Return -i tanh(ix)."""
+    re, im = parts(x)
+    turned_re, turned_im = parts(tanh(join(-im, re, x)))
+    return join(turned_im, -turned_re, x)
+
+
 def log_plus_one(x: Array) -> Array:
     """Return log(1 + x), accurate near 0."""
     re, im = parts(x)

@@ -82,8 +82,8 @@ _register("rsqrt", _rsqrt)
 _register("sine", np.sin)
 _register("sinh", np.sinh)
 _register("sqrt", np.sqrt)
-_register("tan", np.tan)
-_register("tanh", np.tanh)
+_register("tan", _or_complex(np.tan, complex_numbers.tan))
+_register("tanh", _or_complex(np.tanh, complex_numbers.tanh))
 
 
 @evaluates("power")

@@ -20,10 +20,11 @@ def foreign_call(
     *,
     side_effect: bool = False,
 ) -> Instruction:
-    """Add a call of `target`; `config` goes to its `backend_config` as JSON."""
+    """Add a call of `target`, named after it; `config` goes to its `backend_config` as JSON."""
     made = build.custom_call(
         *operands,
         shape=shape,
+        name=target.removeprefix("ingot.").replace("_", "-"),
         custom_call_target=target,
         custom_call_has_side_effect=side_effect,
     )

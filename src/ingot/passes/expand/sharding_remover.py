@@ -1,4 +1,6 @@
-"""Sharding annotations removed: a program on one device computes the same without them.
+"""Annotations of where values lie removed: a program computes the same without them.
+
+`annotate_device_placement` asks for host or device memory, which are one on a CPU.
 
 Source: xla/service/sharding_remover.cc.
 """
@@ -13,7 +15,14 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
-TARGETS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+TARGETS = frozenset(
+    {
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "annotate_device_placement",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,9 @@ class _Partitioner:
             self.computation.set_root(made)
 
     def read(self, instruction: Instruction) -> Sharding | None:
-        """Return the sharding that an instruction is annotated with."""
+        """Return the sharding that an instruction is annotated with; a token lies nowhere."""
+        if not instruction.shape.is_array:
+            return None
         return parse_sharding(instruction.extra.get("sharding", ""), self.count)
 
     def parameter(self, parameter: Instruction) -> Sharding:
@@ -182,8 +184,12 @@ class _Partitioner:
         count = len(root.shape.elements) if root.shape.is_tuple else 1
         if not text:
             return [None] * count
-        texts = split_tuple(text) if root.shape.is_tuple else [text]
-        return [parse_sharding(part, self.count) for part in texts]
+        if not root.shape.is_tuple:
+            return [self.read(root)]
+        return [
+            parse_sharding(part, self.count) if shape.is_array else None
+            for part, shape in zip(split_tuple(text), root.shape.elements, strict=True)
+        ]
 
     def visit(self, instruction: Instruction) -> None:
         """Rewrite one instruction."""

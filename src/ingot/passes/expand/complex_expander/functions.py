@@ -172,7 +172,7 @@ def tanh(z: Complex) -> Complex:
     flat = z.re.magnitude.compare("GT", SATURATED) & (z.re.is_infinite | t.is_nan.apply("not"))
     re = flat.choose(z.re.signed(1.0), re)
     im = z.re.is_infinite.choose(t.signed(0.0), t / below)
-    return Complex(_zero_times(z.re, re), _zero_times(z.im, im))
+    return Complex(re, _zero_times(z.im, im))
 
 
 def tan(z: Complex) -> Complex:
