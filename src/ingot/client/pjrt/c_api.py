@@ -6,8 +6,9 @@ a pointer, every struct of `ARGUMENTS` begins with `struct_size` and `extension_
 compares names, order, kinds and sizes with the C header.
 
 Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, the layouts and profiler extensions beside it, and
-xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension is newer than that header. Without the FFI extension hosts do not attach data to
-executions; foreign calls have a registry of their own (`ingot.hlo.custom_calls`).
+xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension is newer than that header.
+Without the FFI extension hosts do not attach data to executions; foreign calls have a registry of
+their own (`ingot.hlo.custom_calls`).
 """
 
 from __future__ import annotations
