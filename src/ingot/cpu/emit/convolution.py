@@ -5,8 +5,10 @@ Invariant: the choice depends on the kernel, its sizes and the target's vectors 
 
 from __future__ import annotations
 
+from ingot.cpu.emit.direct_convolution import direct_call
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.winograd import winograd_call
+from ingot.kernel.direct_convolution import direct_convolution
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.schedule import Vectors
 from ingot.kernel.winograd import winograd
@@ -15,7 +17,10 @@ from ingot.kernel.winograd import winograd
 def convolution_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | None:
     """Return how a driver runs a contraction, None if it is no plain convolution."""
     given = kernel.convolution
-    if given is None:
+    if given is None or kernel.patches is None:
         return None
-    plan = winograd(kernel, vectors)
-    return None if plan is None else winograd_call(given, plan)
+    transformed = winograd(kernel, vectors)
+    if transformed is not None:
+        return winograd_call(given, transformed)
+    direct = direct_convolution(kernel, vectors)
+    return None if direct is None else direct_call(given, direct)

@@ -39,6 +39,8 @@ class MicroKernel:
         mask_loads: whether masked vectors of B are loaded under the mask.
         mask_stores: whether masked vectors of C are loaded and stored under the mask.
         is_shared: whether its code lies in the library, not in the module that calls it.
+        is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
+            begins, counted in elements from `a`; B goes on from segment to segment.
     """
 
     element: Type
@@ -56,6 +58,7 @@ class MicroKernel:
     mask_loads: bool
     mask_stores: bool
     is_shared: bool = False
+    is_segmented: bool = False
 
     @property
     def name(self) -> str:
@@ -64,6 +67,7 @@ class MicroKernel:
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
         place = "shared_micro" if self.is_shared else "micro"
+        place += "_segments" * self.is_segmented
         return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
     def _strides(self) -> tuple[int | None, ...]:
@@ -98,7 +102,8 @@ class MicroKernel:
         unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
-        return params + [(name, lt.I64) for name in unknown]
+        params += [(name, lt.I64) for name in unknown]
+        return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
         """Define the function in a module."""
@@ -119,6 +124,7 @@ def shared(
     masked: bool,
     a_step: int | None,
     a_row: int | None = None,
+    is_segmented: bool = False,
 ) -> MicroKernel:
     """Return a micro-kernel that fits every product with these steps of A; see `MicroKernel`."""
     return MicroKernel(
@@ -137,6 +143,7 @@ def shared(
         mask_loads=masked,
         mask_stores=masked,
         is_shared=True,
+        is_segmented=is_segmented,
     )
 
 
@@ -157,6 +164,7 @@ class _Body:
         self.strides: dict[str, Index] = {
             name: given[name] if step is None else step for name, step in known.items()
         }
+        self.given = given
         self.masks: list[Value | None] = []
 
     def emit(self) -> None:
@@ -165,10 +173,11 @@ class _Body:
         zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
         may_go_on = self.accumulate if spec.accumulates else False
         sums = f.if_(may_go_on, self._old_sums, otherwise=zeros)
-        starts = [self._row(self.a, row) for row in range(0, spec.rows, GROUP)]
-        pointers = [self.b, *starts]
-        found = f.loop(0, self.depth, 1, [*pointers, *sums], self._step)
-        sums = found[len(pointers) :]
+        if spec.is_segmented:
+            found = f.loop(0, self.given["segments"], 1, [self.b, *sums], self._segment)
+        else:
+            found = self._products(self.a, [self.b, *sums])
+        sums = found[1:]
         for number, value in enumerate(sums):
             row, column = divmod(number, spec.vectors)
             mask = self.masks[column] if spec.mask_stores else None
@@ -177,6 +186,19 @@ class _Body:
             else:
                 f.masked_store(value, self._c(row, column), mask)
         f.ret()
+
+    def _segment(self, number: Value, carried: list[Value]) -> list[Value]:
+        """Emit the products of a segment of k."""
+        f = self.f
+        offset = f.load(lt.I64, f.gep(self.given["table"], number, lt.I64), 8)
+        return self._products(f.gep(self.a, offset, self.spec.element), carried)
+
+    def _products(self, a: Value, carried: list[Value]) -> list[Value]:
+        """Emit `depth` products from an address of A on; return where B goes on, and the sums."""
+        b, *sums = carried
+        starts = [self._row(a, row) for row in range(0, self.spec.rows, GROUP)]
+        found = self.f.loop(0, self.depth, 1, [b, *starts, *sums], self._step)
+        return [found[0], *found[1 + len(starts) :]]
 
     def _mask(self, number: int) -> Value | None:
         f, spec = self.f, self.spec

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ingot.cpu.library.convolutions import common_convolutions, contraction_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
-from ingot.cpu.library.products import common_products, product_kernel, shared_micro_kernel
+from ingot.cpu.library.products import common_products, shared_micro_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
 from ingot.cpu.library.selections import common_selections, selection_kernel
-from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, TopKKernel
+from ingot.cpu.library.sorts import common_sorts, sort_kernel
+from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, SortKernel, TopKKernel
 from ingot.llvm.target import TargetSpec
 
 __all__ = [
@@ -29,14 +31,17 @@ __all__ = [
 
 MAKERS: Mapping[type, Callable[[TargetSpec, Any], LibraryKernel | None]] = {
     LoopKernel: reduction_kernel,
-    ContractionKernel: product_kernel,
+    ContractionKernel: contraction_kernel,
+    SortKernel: sort_kernel,
     TopKKernel: selection_kernel,
 }
 
 COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_products,
+    common_convolutions,
     common_reductions,
     common_selections,
+    common_sorts,
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.convolution import convolution_call
+from ingot.cpu.emit.direct_convolution import DirectCode, micro_kernel
 from ingot.cpu.emit.winograd import WinogradCode
 from ingot.cpu.library.parts import LibraryKernel, Shared
 from ingot.cpu.library.products import product_kernel, shared_micro_kernel
@@ -16,6 +17,7 @@ from ingot.hlo.dtype import F32
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.plain_convolution import stores_plain_sums
+from ingot.kernel.product import heights_of
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
@@ -34,4 +36,8 @@ def contraction_kernel(target: TargetSpec, kernel: ContractionKernel) -> Library
 def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
     """Load what f32 convolutions need."""
     vectors = Vectors(target.vector_bits, target.num_vector_registers)
-    yield shared_micro_kernel(target, WinogradCode(F32, vectors.lanes(cell_bits(F32), 1)))
+    lanes = vectors.lanes(cell_bits(F32), 1)
+    yield shared_micro_kernel(target, WinogradCode(F32, lanes))
+    yield shared_micro_kernel(target, DirectCode(F32, lanes))
+    for rows in heights_of(vectors):
+        yield shared_micro_kernel(target, micro_kernel(F32, lanes, rows, masked=False))

@@ -1,0 +1,128 @@
+"""Direct convolutions in shared code: dimensions, windows, groups, borders, epilogues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.cpu.kernels import lower_fusion
+from ingot.evaluator import evaluate
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
+from ingot.kernel.direct_convolution import Direct, direct_convolution
+from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.schedule import Vectors
+
+W = WindowDimension
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of a convolution; `groups` of features."""
+
+    image: tuple[int, ...]
+    window: tuple[WindowDimension, ...]
+    features: int
+    groups: int = 1
+    element: str = "f32"
+
+    def module(self, *, epilogue: bool = False) -> Module:
+        build = Builder("main")
+        channels = self.image[-1] // self.groups
+        taps: tuple[int, ...] = (*(one.size for one in self.window), channels, self.features)
+        x = build.parameter(0, Shape.array(self.element, self.image))
+        k = build.parameter(1, Shape.array(self.element, taps))
+        digits = "".join(map(str, range(len(self.window))))
+        root = build.convolution(
+            x,
+            k,
+            window=self.window,
+            dim_labels=f"b{digits}f_{digits}io->b{digits}f",
+            feature_group_count=self.groups,
+        )
+        if epilogue:
+            bias = build.parameter(2, Shape.array(self.element, (self.features,)))
+            last = root.shape.rank - 1
+            wide = build.broadcast(bias, shape=root.shape, dimensions=(last,))
+            root = build.maximum(build.add(root, wide), build.full(0, root.shape))
+        return Module.of("direct", build.build(root))
+
+
+def _plan(module: Module) -> Direct | None:
+    kernel = lower_fusion(module.entry)
+    assert isinstance(kernel, ContractionKernel)
+    return direct_convolution(kernel, Vectors(512, 32))
+
+
+def _check(module: Module, tolerance: float) -> None:
+    generator = np.random.default_rng(0)
+    inputs = [
+        generator.standard_normal(item.shape.dims).astype(item.shape.dtype.numpy)
+        for item in module.entry.parameters
+    ]
+    wanted: Any = evaluate(module, inputs)
+    found = ingot.compile(module)(*inputs)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+
+
+CASES = (
+    Case((2, 15, 13, 24), (W(3, 2, 1, 1), W(3, 2, 1, 1)), 52),
+    Case((1, 30, 30, 3), (W(7, 2, 3, 3), W(7, 2, 3, 3)), 64),
+    Case((2, 9, 12, 16), (W(3, 1, 2, 2, 1, 2), W(3, 1, 2, 2, 1, 2)), 32),
+    Case((1, 10, 11, 64), (W(3, 1, -1, 1), W(2, 1, 2, -1)), 96, 2),
+    Case((3, 40, 20), (W(5, 1, 4, 0),), 49),
+    Case((1, 6, 7, 8, 5), (W(2, 2, 1, 0), W(3, 1, 1, 1), W(3, 1, 1, 1)), 64),
+    Case((2, 5, 10, 512), (W(1, 1), W(1, 2)), 32),
+    Case((1, 8, 9, 40), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 160),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("epilogue", [False, True])
+def test_windows(case: Case, epilogue: bool) -> None:
+    module = case.module(epilogue=epilogue)
+    assert _plan(module) is not None
+    _check(module, 3e-6)
+
+
+def test_a_strided_one() -> None:
+    _check(CASES[0].module(), 3e-6)
+
+
+@pytest.mark.slow
+def test_f64() -> None:
+    case = Case((2, 15, 13, 24), (W(3, 2, 1, 1), W(3, 2, 1, 1)), 52, element="f64")
+    _check(case.module(), 1e-14)
+
+
+def test_results_a_page_apart_are_copied_with_gaps() -> None:
+    plan = _plan(Case((2, 5, 10, 512), (W(1, 1), W(1, 2)), 32).module())
+    assert plan is not None
+    assert plan.value("copies") == 1
+    assert plan.value("pixel") > 512
+
+
+def test_without_padding_the_image_is_read_in_place() -> None:
+    plan = _plan(Case((2, 10, 10, 64), (W(1, 2), W(1, 2)), 32).module())
+    assert plan is not None
+    assert plan.value("copies") == 0
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((1, 16, 16, 8), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 8),
+        Case((1, 16, 16, 64), (W(3, 1, 1, 1), W(3, 1, 1, 1, 2)), 64),
+        Case((1, 16, 5, 64), (W(3, 1, 1, 1), W(3)), 64),
+        Case((1, 16, 16, 64), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 64, element="bf16"),
+    ],
+)
+def test_what_has_code_of_its_own(case: Case) -> None:
+    assert _plan(case.module()) is None
