@@ -230,3 +230,42 @@ def test_large_products_are_one_real_product(left, right, result, numbers):
     np.testing.assert_allclose(program(a, b), evaluate(module, [a, b]), rtol=1e-4, atol=1e-4)
     if result != "200":
         assert program.as_text("hlo").count(" dot(") == 1
+
+
+def test_large_product_of_computed_values_used_by_others():
+    module = ingot.parse_hlo("""HloModule m
+    ENTRY e {
+      a = c128[40,50] parameter(0)
+      b = c128[50,60] parameter(1)
+      twice = c128[40,50] add(a, a)
+      root = c128[50,60] tanh(b)
+      c = c128[40,60] dot(twice, root), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      d = c128[40,60] multiply(c, c)
+      size = f64[40,60] abs(c)
+      ROOT all = (c128[40,60], f64[40,60], c128[40,60]) tuple(c, size, d)
+    }""")
+    random = np.random.default_rng(0)
+    a, b = (
+        random.standard_normal(d) + 1j * random.standard_normal(d) for d in ((40, 50), (50, 60))
+    )
+    program = ingot.compile(module)
+    for got, want in zip(program(a, b), evaluate(module, [a, b]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
+    assert program.as_text("hlo").count(" dot(") == 1
+
+
+def test_products_of_symbolic_size():
+    module = ingot.parse_hlo("""HloModule m
+    ENTRY e {
+      a = c64[?m,?k] parameter(0)
+      b = c64[?k,?n] parameter(1)
+      ROOT c = c64[?m,?n] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }""")
+    program = ingot.compile(module)
+    random = np.random.default_rng(0)
+    for m, k, n in ((1, 1, 1), (3, 5, 2), (40, 33, 20)):
+        a, b = (
+            (random.standard_normal(d) + 1j * random.standard_normal(d)).astype(np.complex64)
+            for d in ((m, k), (k, n))
+        )
+        np.testing.assert_allclose(program(a, b), a @ b, rtol=1e-4, atol=1e-4)

@@ -70,6 +70,9 @@ def is_fusible(instruction: Instruction) -> bool:
     if opcode == "constant":
         given: ConstantAttributes = instruction.attributes
         return given.literal.is_splat
+    if opcode == "bitcast":
+        # Complex numbers seen as real ones are what lies in memory.
+        return instruction.operands[0].shape.dtype.is_complex == instruction.shape.dtype.is_complex
     return (
         opcode in _SHAPING
         or opcode in IN_PLACE

@@ -1,82 +1,114 @@
-"""Products of complex matrices as one product of real ones.
+"""Products of complex matrices as products of real ones.
 
-With the parts of `a` side by side, `[ar ai]`, and those of `b` as the matrix `[[br bi] [-bi br]]`,
-one real product gives the parts of `a b` side by side. It does the work of four products of parts,
-but it is one: compiled once, of plain matrices. The smaller operand is the one written twice.
+A complex matrix `c64[m,k]` lies in memory as a real one, `f32[m,2k]`, both parts of a number beside
+each other. So does the product, where the right operand is written with each row twice: as it is,
+and times i.
+
+    [ar ai] [[br bi] [-bi br]]  =  [ar br - ai bi,  ar bi + ai br]
+
+Left operand and result are no more than `bitcast`s, and the product is a plain one, whose code the
+library has. It does the work of four products of parts.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import DotAttributes
-from ingot.passes.expand.complex_expander.forms import Pair
+from ingot.passes.expand.complex_expander.forms import Pair, part_type
+
+Dims = tuple[int | Dim, ...]
 
 SMALLEST = 1 << 15
-"""Multiplications of complex numbers from which writing the operands anew pays."""
+"""Multiplications of complex numbers from which writing the right operand anew pays."""
+
+FEWEST_ROWS, FEWEST_COLUMNS = 8, 4
+"""Rows and columns of the product, likewise."""
 
 
 def is_large(dot: Instruction) -> bool:
     """Whether a dot of two complex operands is better computed as one real product."""
     given: DotAttributes = dot.attributes
     left, right = (operand.shape for operand in dot.operands)
+    rows = product(left.dims[place] for place in given.lhs_free_dims(left.rank))
+    columns = product(right.dims[place] for place in given.rhs_free_dims(right.rank))
     steps = product(left.dims[place] for place in given.lhs_contracting_dims)
-    total = product(dot.shape.dims) * steps
-    has_dims = given.lhs_contracting_dims and (
-        given.rhs_free_dims(right.rank)
-        if _is_smaller(right.size, left.size)
-        else given.lhs_free_dims(left.rank)
+    return (
+        bool(given.lhs_contracting_dims)
+        and _is_at_least(rows, FEWEST_ROWS)
+        and _is_at_least(columns, FEWEST_COLUMNS)
+        and _is_at_least(product(dot.shape.dims) * steps, SMALLEST)
     )
-    return bool(has_dims) and (isinstance(total, Dim) or total >= SMALLEST)
 
 
-def product_of_parts(build: Builder, dot: Instruction, a: Pair, b: Pair) -> Pair:
-    """Return both parts of `dot(a, b)`, which `is_large`, computed by one real dot."""
+def _is_at_least(size: int | Dim, least: int) -> bool:
+    """Whether a size is large, or nothing is known."""
+    return isinstance(size, Dim) or size >= least
+
+
+def one_product(build: Builder, dot: Instruction, left: Instruction, right: Pair) -> Instruction:
+    """Return `dot(left, right)`, which `is_large`, computed by one real dot."""
     given: DotAttributes = dot.attributes
-    left, right = (operand.shape for operand in dot.operands)
-    lhs_free, rhs_free = given.lhs_free_dims(left.rank), given.rhs_free_dims(right.rank)
-    lhs_sum, rhs_sum = given.lhs_contracting_dims[-1], given.rhs_contracting_dims[-1]
-    if _is_smaller(right.size, left.size):
-        operands = _row(build, a, lhs_sum), _matrix(build, b, rhs_sum, rhs_free[-1])
-        place = dot.shape.rank - 1
-    else:
-        operands = _matrix(build, a, lhs_sum, lhs_free[-1]), _row(build, b, rhs_sum)
-        place = len(given.lhs_batch_dims) + len(lhs_free) - 1
-    dims = dot.shape.dims
-    size = dims[place]
-    shape = a.re.shape.with_dims((*dims[:place], size + size, *dims[place + 1 :]))
-    joined = build.emit("dot", *operands, shape=shape, **_attributes(given))
-    return Pair(_part(build, joined, place, 0, size), _part(build, joined, place, size, size))
-
-
-def _is_smaller(one: int | Dim, other: int | Dim) -> bool:
-    """Whether `one` is known to be no larger, or nothing is known."""
-    return not (isinstance(one, int) and isinstance(other, int)) or one <= other
-
-
-def _attributes(given: DotAttributes) -> dict[str, Any]:
-    return {field.name: getattr(given, field.name) for field in fields(given)}
-
-
-def _row(build: Builder, value: Pair, contracted: int) -> Instruction:
-    return build.concatenate(value.re, value.im, dimensions=(contracted,))
-
-
-def _matrix(build: Builder, value: Pair, contracted: int, free: int) -> Instruction:
-    columns = _row(build, Pair(value.re, build.negate(value.im)), contracted)
-    others = _row(build, Pair(value.im, value.re), contracted)
-    return build.concatenate(columns, others, dimensions=(free,))
-
-
-def _part(
-    build: Builder, joined: Instruction, place: int, start: int | Dim, size: int | Dim
-) -> Instruction:
-    box = tuple(
-        (start, start + size, 1) if n == place else (0, extent, 1)
-        for n, extent in enumerate(joined.shape.dims)
+    left_free = given.lhs_free_dims(left.shape.rank)
+    left = _transposed(
+        build, left, (*given.lhs_batch_dims, *left_free, *given.lhs_contracting_dims)
     )
-    return build.slice(joined, slice=box)
+    order = (
+        *given.rhs_batch_dims,
+        *given.rhs_contracting_dims,
+        *given.rhs_free_dims(right.re.shape.rank),
+    )
+    right = Pair(*(_transposed(build, part, order) for part in right))
+    batch, sums = len(given.lhs_batch_dims), len(given.lhs_contracting_dims)
+    rows, dims = batch + len(left_free), right.re.shape.dims
+    written = _rows_twice(build, right, batch + sums)
+    attributes = replace(
+        given,
+        lhs_batch_dims=tuple(range(batch)),
+        rhs_batch_dims=tuple(range(batch)),
+        lhs_contracting_dims=tuple(range(rows, rows + sums)),
+        rhs_contracting_dims=tuple(range(batch, batch + sums)),
+    )
+    first = _pairs_last(dims[batch : batch + sums])
+    joined = build.emit(
+        "dot",
+        _as_real(build, left, (*left.shape.dims[:rows], *first)),
+        _as_real(build, written, (*dims[:batch], *first, *_pairs_last(dims[batch + sums :]))),
+        **{field.name: getattr(attributes, field.name) for field in fields(attributes)},
+    )
+    return build.emit("bitcast", joined, shape=dot.shape)
+
+
+def _transposed(build: Builder, value: Instruction, order: tuple[int, ...]) -> Instruction:
+    if order == tuple(range(len(order))):
+        return value
+    return build.transpose(value, dimensions=order)
+
+
+def _rows_twice(build: Builder, value: Pair, place: int) -> Instruction:
+    """Return `value`, and `i value`, along a new dimension `place`."""
+    dims = value.re.shape.dims
+    spread = (*dims[:place], 2, *dims[place:])
+    places = tuple(number + (number >= place) for number in range(len(dims)))
+    re, im = (build.broadcast_to(part, spread, places) for part in value)
+    number = build.iota(
+        shape=value.re.shape.with_dims(spread).with_dtype(S32), iota_dimension=place
+    )
+    is_first = build.compare(number, build.full(0, number.shape), direction="EQ")
+    return build.complex(
+        build.select(is_first, re, build.negate(im)), build.select(is_first, im, re)
+    )
+
+
+def _pairs_last(dims: Dims) -> Dims:
+    """Return the dimensions with both parts of each number beside each other."""
+    return (*dims[:-1], dims[-1] * 2)
+
+
+def _as_real(build: Builder, value: Instruction, dims: Dims) -> Instruction:
+    element = part_type(value.shape.dtype)
+    return build.emit("bitcast", value, shape=value.shape.with_dims(dims).with_dtype(element))

@@ -31,7 +31,7 @@ from ingot.passes.expand.complex_expander.functions import (
     clamp,
 )
 from ingot.passes.expand.complex_expander.numbers import Complex, Real
-from ingot.passes.expand.complex_expander.products import is_large, product_of_parts
+from ingot.passes.expand.complex_expander.products import is_large, one_product
 
 MOVES = frozenset({
     "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
@@ -179,7 +179,7 @@ def _contraction(site: Site) -> Form:
         return Pair(*(product(part, right) for part in a))
     b, build = site.forms.parts(site.form(1)), site.build
     if site.instruction.opcode == "dot" and is_large(site.instruction):
-        return product_of_parts(build, site.instruction, a, b)
+        return one_product(build, site.instruction, site.forms.whole(site.form(0)), b)
     return Pair(
         build.subtract(product(a.re, b.re), product(a.im, b.im)),
         build.add(product(a.re, b.im), product(a.im, b.re)),
