@@ -218,8 +218,12 @@ class Arithmetic(FunctionWriter):
         if lanes == 1:
             return scalar
         type = vector(scalar.type, lanes)
+        if scalar.text[0] != "%":
+            return Value(type, f"splat ({scalar.type.text} {scalar.text})")
         first = self.insert(undef(type), scalar, 0)
-        return self.shuffle(first, undef(type), [0] * lanes)
+        unused, places = undef(type), f"<{lanes} x i32> zeroinitializer"
+        held = f"{type.text} {first.text}, {type.text} {unused.text}"
+        return self.define(type, f"shufflevector {held}, {places}")
 
     def extract(self, a: Value, lane: int | Value) -> Value:
         """Return one lane; of a scalar, lane 0 is the scalar."""

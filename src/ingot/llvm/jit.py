@@ -47,6 +47,10 @@ PASSES: dict[str, str] = {
 SHORT_PASSES = ("inline", "sroa", "instcombine", "simplifycfg")
 """Enough for code that is written with helper functions: 0.25 ms where O3 takes 1.9."""
 
+OPTIONS = ("-disable-lsr", "-post-RA-scheduler=false")
+"""LLVM's own options, for the whole process. Loops here carry few addresses and processors order
+instructions themselves: both passes took a fifth of code generation and made nothing faster."""
+
 LIBRARY_SYMBOLS = (
     *("memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "aligned_alloc"),
     *("fma", "fmaf", "fmod", "fmodf", "sched_yield", "syscall", "clock_gettime"),
@@ -70,6 +74,8 @@ def _initialize() -> None:
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
             llvm.initialize_native_asmparser()
+            for option in OPTIONS:
+                llvm.set_option("ingot", option)
             _initialized = True
 
 
@@ -162,7 +168,8 @@ def compile_object(
     """
     store = default_cache() if cache is None else cache
     version = ".".join(map(str, llvm.llvm_version_info))
-    settings = f"{target.triple}|{target.cpu}|{target.features}|{opt_level}|{version}"
+    chosen = f"{opt_level}|{' '.join(OPTIONS)}|{version}"
+    settings = f"{target.triple}|{target.cpu}|{target.features}|{chosen}"
     key = store.key(settings, ",".join(passes), ir_text)
     found = store.get(key)
     if found is None:

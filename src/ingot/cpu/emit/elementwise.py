@@ -169,8 +169,8 @@ def _shift(name: str) -> Row:
         inside = f.icmp("ult", op.y, bits)
         if name == "ashr":
             return f.ashr(op.x, f.select(inside, op.y, op.const(op.dtype.bits - 1)))
-        shifted = getattr(f, name)(op.x, f.select(inside, op.y, op.const(0)))
-        return f.select(inside, shifted, op.const(0))
+        # Poison where the amount is out of range, which is not chosen there.
+        return f.select(inside, getattr(f, name)(op.x, op.y), op.const(0))
 
     return row
 

@@ -53,12 +53,13 @@ class LoopEmitter:
         """Bind the grid axes of unit number `unit` and run `body` there."""
         vector_axis = self.schedule.vector_axis
         rest: IndexValue = unit
-        for axis in reversed(self._unit_axes()):
+        for number, axis in reversed(list(enumerate(self._unit_axes()))):
+            if number == 0:
+                self.emitter.names[axis.name] = rest
+                break
             extent = self.emitter.index(axis.extent)
-            is_outermost = axis is self._unit_axes()[0]
-            position = rest if is_outermost else self.f.irem(rest, extent)
-            rest = rest if is_outermost else self.f.idiv(rest, extent)
-            self.emitter.names[axis.name] = position
+            self.emitter.names[axis.name] = self.f.irem(rest, extent)
+            rest = self.f.idiv(rest, extent)
         self.emitter.open_scope()
         if vector_axis is None:
             body()
