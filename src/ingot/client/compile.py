@@ -18,7 +18,11 @@ from ingot.support.tracing import Level, enabled, log
 
 
 def compile(
-    module: Module, *, context: PassContext | None = None, target: TargetSpec | None = None
+    module: Module,
+    *,
+    context: PassContext | None = None,
+    target: TargetSpec | None = None,
+    switches: xla_flags.XlaFlags | None = None,
 ) -> Executable:
     """Compile a module for this machine's CPU. The module itself is not changed.
 
@@ -26,6 +30,7 @@ def compile(
         module: the program; its shapes may have symbolic sizes.
         context: options of the passes; default: from `INGOT_*` variables.
         target: CPU to generate code for; default: this one.
+        switches: dumps, and passes to leave out; default: what `XLA_FLAGS` says.
 
     Raises:
         VerifyError: the module is not valid HLO.
@@ -33,7 +38,7 @@ def compile(
     """
     verify(module)
     timer = PhaseTimer()
-    switches = xla_flags.current()
+    switches = switches if switches is not None else xla_flags.current()
     dump = Dump(module.name, switches)
     options = context if context is not None else default_context(switches)
     if dump.active and options.dump is None:

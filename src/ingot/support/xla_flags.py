@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,12 +146,21 @@ def parse(text: str) -> XlaFlags:
                 notes=("Ingot knows " + ", ".join(f"--{flag}" for flag in sorted(known)),),
                 hint=did_you_mean(name, known) or f"leave --{name} out",
             )
-    settings = {
+    return override(XlaFlags(), values)
+
+
+def override(settings: XlaFlags, values: Mapping[str, str]) -> XlaFlags:
+    """Return settings with other values for flags by their whole name; unknown ones are left out.
+
+    Raises:
+        FlagError: INGOT0600, a value is wrong.
+    """
+    known = {
         name.removeprefix("xla_"): _read_value(name, value)
         for name, value in values.items()
         if name in _SETTINGS
     }
-    return XlaFlags(**settings)
+    return replace(settings, **known)
 
 
 def _read_file(name: str) -> str:

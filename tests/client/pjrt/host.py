@@ -62,9 +62,11 @@ class Host:
         """Return the first device."""
         return self.call("Client_LookupDevice", client=client, id=0).device
 
-    def compile(self, client: int, text: str) -> int:
-        """Compile StableHLO text."""
-        return self._compile("Client_Compile", text, client=client)
+    def compile(self, client: int, text: str, options: bytes = b"") -> int:
+        """Compile StableHLO text; `options` is a serialized CompileOptionsProto."""
+        data = ctypes.create_string_buffer(options, len(options) + 1)
+        at = {"compile_options": ctypes.addressof(data), "compile_options_size": len(options)}
+        return self._compile("Client_Compile", text, client=client, **at)
 
     def compile_for(self, topology: int, text: str) -> int:
         """Compile StableHLO text for a topology."""

@@ -1,7 +1,8 @@
 """What a host wants of a compilation: the fields of CompileOptionsProto that Ingot reads.
 
-Options by name are XLA's debug options. Those of other backends have no effect here, but a name
-that is no option of XLA's at all is an error, as it is there.
+Options by name are XLA's debug options. Those that `XLA_FLAGS` may hold too (dumps, passes to leave
+out) do the same here, for one compilation; the others have no effect. A name that is no option of
+XLA's at all, or a value of another type, is an error, as it is there.
 
 Source: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
 """
@@ -11,16 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ingot.client.pjrt.debug_options import DEBUG_OPTIONS
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
 from ingot.formats.hlo_proto.wire import Message, decode, encode
+from ingot.support.text import did_you_mean
 
-_BOOLEANS = frozenset(
-    ("xla_embed_ir_in_executable", "xla_cpu_enable_fast_math", "xla_gpu_deterministic_ops")
-)
 _EFFORTS = frozenset(
     ("exec_time_optimization_effort", "memory_fitting_effort", "optimization_level")
 )
 _WORDS = ("true", "false", "1", "0")
+_FIELDS = ("string_field", "bool_field", "int_field", "double_field")
+_TYPES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,), "int32": (int,), "int64": (int,), "float": (int, float), "string": (),
+}  # fmt: skip
+"""What a value may be of that is no text; a text is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +35,14 @@ class CompileOptions:
     Attributes:
         devices: device ids, replica after replica: `devices[replica * num_partitions + partition]`.
         source: the serialized CompileOptionsProto.
+        overrides: options by name, as text.
     """
 
     num_replicas: int
     num_partitions: int
     devices: tuple[int, ...]
     source: bytes
+    overrides: tuple[tuple[str, str], ...] = ()
 
     @property
     def count(self) -> int:
@@ -50,8 +57,11 @@ def read_compile_options(data: bytes) -> CompileOptions:
         PjrtError: an option is unknown, or its value is not one of its type.
     """
     options = decode(data, "CompileOptionsProto")
-    for entry in options.get("env_option_overrides", []):
-        _check_option(entry.get("key", ""), entry.get("value", {}))
+    overrides = tuple(
+        (name, _option(name, entry.get("value", {})))
+        for entry in options.get("env_option_overrides", [])
+        for name in [entry.get("key", "")]
+    )
     build = options.get("executable_build_options", {})
     replicas, partitions = (max(1, build.get(f"num_{part}", 1)) for part in _PARTS)
     columns = [
@@ -63,20 +73,47 @@ def read_compile_options(data: bytes) -> CompileOptions:
     else:
         first = max(0, build.get("device_ordinal", -1))
         devices = tuple(range(first, first + replicas * partitions))
-    return CompileOptions(replicas, partitions, devices, data)
+    return CompileOptions(replicas, partitions, devices, data, overrides)
 
 
 _PARTS = ("replicas", "partitions")
 
 
-def _check_option(name: str, value: Message) -> None:
-    if not name.startswith("xla_") and name not in _EFFORTS:
-        raise PjrtError(INVALID_ARGUMENT, f"No such compile option: '{name}'")
-    given: Any = value.get("string_field", "true")
-    if name in _BOOLEANS and given.lower() not in _WORDS:
+def _option(name: str, value: Message) -> str:
+    """Return the value of an option as text.
+
+    Raises:
+        PjrtError: there is no such option, or the value is of another type.
+    """
+    kind = "other" if name in _EFFORTS else DEBUG_OPTIONS.get(name)
+    if kind is None:
+        hint = did_you_mean(name, DEBUG_OPTIONS)
+        more = f"; {hint}" if hint else ""
+        raise PjrtError(INVALID_ARGUMENT, f"No such compile option: '{name}'{more}")
+    given: Any = next((value[field] for field in _FIELDS if field in value), "")
+    text = str(given).lower() if isinstance(given, bool) else str(given)
+    if not _fits(kind, given):
         raise PjrtError(
-            INVALID_ARGUMENT, f"While setting option {name}, '{given}' is not a valid bool value."
+            INVALID_ARGUMENT, f"While setting option {name}, '{text}' is not a valid {kind} value."
         )
+    return text
+
+
+def _fits(kind: str, given: Any) -> bool:
+    if kind == "other":
+        return True
+    if not isinstance(given, str):
+        is_bool = isinstance(given, bool)
+        return isinstance(given, _TYPES[kind]) and is_bool == (kind == "bool")
+    if kind == "bool":
+        return given.lower() in _WORDS
+    if kind == "string":
+        return True
+    try:
+        (float if kind == "float" else int)(given)
+    except ValueError:
+        return False
+    return True
 
 
 def write_device_assignment(options: CompileOptions) -> bytes:

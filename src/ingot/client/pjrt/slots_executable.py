@@ -20,6 +20,7 @@ from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.spmd.partitioner import partition
 from ingot.runtime.execution import status_error
+from ingot.support import xla_flags
 
 _OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
@@ -65,7 +66,9 @@ class ExecutableSlots:
         def load() -> LoadedExecutable:
             module = parse_stablehlo(source.code)
             division = partition(module, source.options.num_partitions)
-            return LoadedExecutable(client, source, module, division, compile(module))
+            switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
+            executable = compile(module, switches=switches)
+            return LoadedExecutable(client, source, module, division, executable)
 
         return on_big_stack(load)
 
