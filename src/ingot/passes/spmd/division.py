@@ -1,8 +1,8 @@
 """How an op is divided, given how its operands are: factors chosen one after another.
 
-The first operand that divides a factor decides how; operands that say otherwise are gathered, whole
-ones are cut. A factor is not divided if some dimension along it does not come out even, or if the
-same devices already divide another dimension.
+The largest operand that divides a factor decides how; operands that say otherwise are gathered,
+whole ones are cut. A factor is not divided if some dimension along it does not come out even, or if
+the same devices already divide another dimension.
 
 Invariant: every operand and result of a `Division` can be divided as it says.
 
@@ -13,11 +13,14 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from ingot.hlo.call_layouts import layout_orders
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Shape
+from ingot.hlo.shape import Layout, Shape
 from ingot.passes.spmd.factors import Factors, Places, factors_of
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, sharding_of
 
@@ -67,12 +70,12 @@ def divide(op: Instruction, given: Sequence[Sharding]) -> Division | None:
 def _chosen(
     factors: Factors, given: Sequence[Sharding], shapes: Sequence[Shape]
 ) -> dict[int | None, Column]:
-    """Return how the factors are divided that can be."""
+    """Return how the factors are divided that can be; large operands choose first."""
     chosen: dict[int | None, Column] = {}
-    for sharding, places in zip(given, factors.operands, strict=True):
-        if sharding.is_replicated:
-            continue
-        for axis, factor in enumerate(places):
+    divided = [number for number, sharding in enumerate(given) if not sharding.is_replicated]
+    for number in sorted(divided, key=lambda number: -_elements(shapes[number])):
+        sharding = given[number]
+        for axis, factor in enumerate(factors.operands[number]):
             column = sharding.column(axis)
             if factor is None or factor in chosen or count_of(column) == 1:
                 continue
@@ -80,6 +83,10 @@ def _chosen(
             if even and independent([*chosen.values(), column]):
                 chosen[factor] = column
     return chosen
+
+
+def _elements(shape: Shape) -> int:
+    return math.prod(size for size in shape.dims if isinstance(size, int))
 
 
 def _is_even(factors: Factors, factor: int, count: int, shapes: Sequence[Shape]) -> bool:
@@ -109,3 +116,29 @@ def whole_shape(part: Shape, sharding: Sharding) -> Shape:
     return part.with_dims(
         tuple(size * tiles for size, tiles in zip(part.dims, sharding.tiles, strict=True))
     )
+
+
+def local_shapes(shape: Shape, shardings: Sequence[Sharding]) -> Shape:
+    """Return the shape of the part of a value, or of a tuple of values."""
+    if not shape.is_tuple:
+        return local_shape(shape, shardings[0])
+    return Shape.tuple(tuple(map(local_shape, shape.elements, shardings)))
+
+
+def local_attributes(op: Instruction, part: Instruction, division: Division) -> Any:
+    """Return the attributes of `part`, the part of `op`: sizes in them are those of parts."""
+    given = op.attributes
+    if op.opcode == "dynamic-slice":
+        return replace(given, dynamic_slice_sizes=part.shape.dims)
+    if op.opcode == "slice":
+        tiles = division.operands[0].tiles or (1,) * part.shape.rank
+        rows = zip(given.slice, tiles, strict=True)
+        return replace(given, slice=tuple((low, high // n, step) for (low, high, step), n in rows))
+    if op.opcode == "custom-call" and given.operand_layout_constraints:
+        orders, _ = layout_orders(op)
+        shapes = (
+            Shape.array(operand.shape.dtype, operand.shape.dims, Layout(order))
+            for operand, order in zip(part.operands, orders, strict=True)
+        )
+        return replace(given, operand_layout_constraints=f"{{{', '.join(map(str, shapes))}}}")
+    return given

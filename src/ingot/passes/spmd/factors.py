@@ -20,7 +20,8 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ingot.hlo.instruction import Instruction
@@ -57,6 +58,19 @@ def factors_of(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
 
 def _counted(rank: int) -> Places:
     return tuple(range(rank))
+
+
+def _where(free: Iterable[bool]) -> Places:
+    """Return a factor for each dimension that is free."""
+    return tuple(axis if found else None for axis, found in enumerate(free))
+
+
+def _whole(shape: Shape) -> Places:
+    return (None,) * shape.rank
+
+
+def _all_whole(shapes: Sequence[Shape]) -> tuple[Places, ...]:
+    return tuple(map(_whole, shapes))
 
 
 def _elementwise(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -110,34 +124,95 @@ def _dot(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((tuple(places[0]), tuple(places[1])), (_counted(op.shape.rank),), "add")
 
 
-def _reduce(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
+def _reduce(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """A fold over divided dimensions starts from its initial value on each device."""
-    if len(op.operands) != 2:
-        return None
-    value, start = shapes[0], op.operands[1]
-    fold = reducer_opcode(op.attributes.to_apply)
-    known = fold in ("add", "multiply", "maximum", "minimum", "and", "or")
-    fold = fold if known and is_identity(start, fold) else ""
-    kept = [axis for axis in range(value.rank) if axis not in op.attributes.dimensions]
-    places: list[int | None] = [None] * value.rank
-    for number, axis in enumerate(kept):
-        places[axis] = number
-    if fold:
-        for number, axis in enumerate(op.attributes.dimensions, len(kept)):
-            places[axis] = number
-    return Factors((tuple(places), ()), (_counted(len(kept)),), fold)
+    count = len(shapes) // 2
+    rank, start = shapes[0].rank, op.operands[count]
+    fold = reducer_opcode(op.attributes.to_apply) if count == 1 else ""
+    fold = fold if fold in _FOLDS and is_identity(start, fold) else ""
+    kept = [axis for axis in range(rank) if axis not in op.attributes.dimensions]
+    order = {axis: number for number, axis in enumerate([*kept, *op.attributes.dimensions])}
+    places = tuple(order[axis] if fold or axis in kept else None for axis in range(rank))
+    results = (_counted(len(kept)),) * count
+    return Factors((*(places,) * count, *((),) * count), results, fold)
 
 
 def _concatenate(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     (along,) = op.attributes.dimensions
-    places = tuple(None if axis == along else axis for axis in range(op.shape.rank))
+    places = _where(axis != along for axis in range(op.shape.rank))
     return Factors((places,) * len(shapes), (places,))
 
 
 def _pad(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     rows = op.attributes.padding
-    places = tuple(axis if row == (0, 0, 0) else None for axis, row in enumerate(rows))
+    places = _where(row == (0, 0, 0) for row in rows)
     return Factors((places, ()), (places,))
+
+
+def _slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    (source,) = shapes
+    rows = zip(op.attributes.slice, source.dims, strict=True)
+    places = _where(row == (0, size, 1) for row, size in rows)
+    return Factors((places,), (places,))
+
+
+def _dynamic_slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """A dimension that is taken whole begins at 0 whatever the index is."""
+    places = _where(map(operator.eq, shapes[0].dims, op.shape.dims))
+    return Factors((places, *_all_whole(shapes[1:])), (places,))
+
+
+def _dynamic_update_slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    places = _where(map(operator.eq, shapes[0].dims, shapes[1].dims))
+    return Factors((places, places, *_all_whole(shapes[2:])), (places,))
+
+
+def _reverse(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    places = _where(axis not in op.attributes.dimensions for axis in range(op.shape.rank))
+    return Factors((places,), (places,))
+
+
+def _sort(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    places = _where(axis not in op.attributes.dimensions for axis in range(shapes[0].rank))
+    return Factors((places,) * len(shapes), (places,) * len(shapes))
+
+
+def _gather(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """Each index on its own; the operand is whole."""
+    given = op.attributes
+    batch = [axis for axis in range(op.shape.rank) if axis not in given.offset_dims]
+    if given.operand_batching_dims:
+        return Factors(_all_whole(shapes), (_whole(op.shape),))
+    indices = iter(batch)
+    places = tuple(
+        None if axis == given.index_vector_dim else next(indices) for axis in range(shapes[1].rank)
+    )
+    result = _where(axis in batch for axis in range(op.shape.rank))
+    return Factors((_whole(shapes[0]), places), (result,))
+
+
+def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """The batch, the features of the result, and the sum over the operand's features."""
+    given, labels = op.attributes, op.attributes.labels
+    empty: list[int | None] = [None] * op.shape.rank
+    lhs, rhs, result = list(empty), list(empty), list(empty)
+    if given.batch_group_count == 1:
+        lhs[labels.lhs.index("b")] = result[labels.output.index("b")] = 0
+    if given.feature_group_count == given.batch_group_count == 1:
+        rhs[labels.rhs.index("o")] = result[labels.output.index("f")] = 1
+        lhs[labels.lhs.index("f")] = rhs[labels.rhs.index("i")] = 2
+    return Factors((tuple(lhs), tuple(rhs)), (tuple(result),), "add")
+
+
+def _fft(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    batch = op.shape.rank - len(op.attributes.fft_length)
+    places = _where(axis < batch for axis in range(op.shape.rank))
+    return Factors((places,), (places,))
+
+
+def _matrices(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    places = _where(axis < op.shape.rank - 2 for axis in range(op.shape.rank))
+    return Factors((places,) * len(shapes), (places,))
 
 
 def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -159,13 +234,24 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
     )
 
 
+_FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or")
 _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "broadcast": _broadcast,
+    "cholesky": _matrices,
     "concatenate": _concatenate,
+    "convolution": _convolution,
     "custom-call": _custom_call,
     "dot": _dot,
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "fft": _fft,
+    "gather": _gather,
     "pad": _pad,
     "reduce": _reduce,
     "reshape": _reshape,
+    "reverse": _reverse,
+    "slice": _slice,
+    "sort": _sort,
     "transpose": _transpose,
+    "triangular-solve": _matrices,
 }

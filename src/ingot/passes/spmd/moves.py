@@ -30,20 +30,21 @@ class Channels:
     Attributes:
         module: the module.
         grid: its replicas and partitions.
-        done: bodies and branches that are rewritten.
+        done: bodies and branches that are rewritten in place.
+        is_rehearsal: whether what is rewritten is thrown away.
     """
 
-    def __init__(self, module: Module, num_partitions: int) -> None:
-        """Number collectives on from those that the module has."""
+    def __init__(self, module: Module, grid: Grid, first: int, is_rehearsal: bool = False) -> None:
+        """Number collectives from `first` on."""
         self.module = module
-        self.grid = Grid(grid_of(module).replicas, num_partitions)
+        self.grid = grid
         self.done: set[Computation] = set()
-        used = (
-            getattr(instruction.attributes, "channel_id", None) or 0
-            for computation in module.post_order()
-            for instruction in computation.instructions
-        )
-        self._numbers = count(max(used, default=0) + 1)
+        self.is_rehearsal = is_rehearsal
+        self._numbers = count(first)
+
+    def rehearsal(self) -> Channels:
+        """Return channels for what is thrown away."""
+        return Channels(Module("rehearsal"), self.grid, 1, True)
 
     def next(self) -> int:
         """Return a number that no collective has."""
@@ -52,6 +53,17 @@ class Channels:
     def everywhere(self, groups: Groups) -> Groups:
         """Return groups of partitions as groups of devices, those of every replica."""
         return self.grid.groups(CROSS_PARTITION, groups)
+
+
+def channels_of(module: Module, num_partitions: int) -> Channels:
+    """Return the channels of a module, numbered on from those that it has."""
+    used = (
+        getattr(instruction.attributes, "channel_id", None) or 0
+        for computation in module.post_order()
+        for instruction in computation.instructions
+    )
+    grid = Grid(grid_of(module).replicas, num_partitions)
+    return Channels(module, grid, max(used, default=0) + 1)
 
 
 class Moves:

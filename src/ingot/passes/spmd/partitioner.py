@@ -8,7 +8,7 @@ the program asks. A custom call on one device only (a callback) runs there; the 
 results.
 
 What is gathered is correct, but costs each device the memory of the whole value and the time of
-the whole op: loops, sorts, gathers, convolutions and custom calls are computed so.
+the whole op.
 
 Invariant: afterwards every shape is that of one device's part, and no annotation is left.
 
@@ -18,17 +18,18 @@ Source: xla/service/spmd/spmd_partitioner.cc.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
-from ingot.hlo.call_layouts import layout_orders
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.shape import Layout, Shape
+from ingot.hlo.shape import Shape
 from ingot.passes.simplify.calls import CallInliner
-from ingot.passes.spmd.division import Division, divide, local_shape
-from ingot.passes.spmd.moves import Channels, Moves
+from ingot.passes.spmd.control import Control
+from ingot.passes.spmd.division import local_shape, local_shapes
+from ingot.passes.spmd.moves import Channels, channels_of
 from ingot.passes.spmd.sharding import (
     Sharding,
     maximal_device,
@@ -36,6 +37,7 @@ from ingot.passes.spmd.sharding import (
     replicated,
     split_tuple,
 )
+from ingot.passes.spmd.values import Values
 from ingot.support.diagnostics import UnsupportedError
 
 _ANNOTATION = "Sharding"
@@ -64,7 +66,7 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
         results = module.result_shape.elements if module.result_shape.is_tuple else (None,)
         return Partitioned((whole,) * len(module.parameter_shapes), (whole,) * len(results))
     CallInliner().run(module, PassContext())
-    channels = Channels(module, num_partitions)
+    channels = channels_of(module, num_partitions)
     division = _Partitioner(module.entry, channels).run_entry()
     _drop_aliases(module)
     return division
@@ -90,23 +92,29 @@ def _target(instruction: Instruction) -> str:
     return instruction.attributes.custom_call_target
 
 
-class _Partitioner:
+def _rewrite(
+    computation: Computation,
+    channels: Channels,
+    given: Sequence[Sharding],
+    wanted: Sequence[Sharding | None],
+    *,
+    partly: bool,
+) -> tuple[Sharding, ...]:
+    """Rewrite a body or branch; how its results are divided."""
+    return _Partitioner(computation, channels, partly).run(given, wanted)
+
+
+class _Partitioner(Values):
     """The walk over one computation.
 
-    `divided` holds the sharding of every instruction whose users see a global value; an instruction
-    that is not there is whole, or belongs to code divided by hand. What is `partly` divided by
-    hand is divided no further: each device has its own part of it, and computes all of that.
+    What is `partly` divided by hand is divided no further: each device has its own part of it, and
+    computes all of that.
     """
 
     def __init__(self, computation: Computation, channels: Channels, partly: bool = False) -> None:
-        self.computation = computation
+        super().__init__(computation, channels)
         self.all_partly = partly
         self.partly: set[Instruction] = set()
-        self.channels = channels
-        self.count = channels.grid.partitions
-        self.whole = replicated(self.count)
-        self.divided: dict[Instruction, Sharding] = {}
-        self.moves = Moves(computation, channels)
         self.calls: dict[str, Callable[[Instruction], None]] = {
             _ANNOTATION: self.annotation,
             _ENTER: self.enter,
@@ -115,14 +123,40 @@ class _Partitioner:
             _ON_PARTS: self.on_parts,
         }
 
-    def run(self) -> None:
-        """Rewrite a body or branch: its parameters and its result are whole."""
+    def run(
+        self, given: Sequence[Sharding], wanted: Sequence[Sharding | None]
+    ) -> tuple[Sharding, ...]:
+        """Rewrite a body or branch: its state is divided as `given`, its results as `wanted`."""
+        (parameter,) = self.computation.parameters
+        for element, sharding in zip(self.state(parameter), given, strict=True):
+            self.divide_element(element, sharding)
+        self.computation.set_shape(parameter, local_shapes(parameter.shape, given))
+        self.open_root()
         self.walk()
-        root = self.computation.root
-        if root.opcode == "tuple":
-            self.gather_operands(root)
-        else:
-            self.computation.set_root(self.convert(root, self.whole, root))
+        return self.finish(self.computation.root, wanted)
+
+    def state(self, parameter: Instruction) -> list[Instruction]:
+        """Return the elements of a parameter, each once, and let all users have those."""
+        if not parameter.shape.is_tuple:
+            return [parameter]
+        users = list(parameter.users)
+        found = self.elements(parameter)
+        packed = self.moves.builder(parameter).emit("tuple", *found)
+        for user in users:
+            if user.opcode == "get-tuple-element":
+                self.computation.replace(user, found[int(user.attributes.index)])
+            else:
+                for number, operand in enumerate(user.operands):
+                    if operand is parameter:
+                        self.computation.replace_operand(user, number, packed)
+        if parameter.is_root:
+            self.computation.set_root(packed)
+        return found
+
+    def divide_element(self, element: Instruction, sharding: Sharding) -> None:
+        """Let an element of the state be a part."""
+        self.computation.set_shape(element, local_shape(element.shape, sharding))
+        self.note(element, sharding)
 
     def run_entry(self) -> Partitioned:
         """Rewrite the entry."""
@@ -152,10 +186,8 @@ class _Partitioner:
         """Make the root a tuple of values if it is one value that is a tuple."""
         root = self.computation.root
         if root.shape.is_tuple and root.opcode != "tuple":
-            build = self.moves.builder(root)
-            count = len(root.shape.elements)
-            made = build.emit("tuple", *(build.element_of(root, index) for index in range(count)))
-            made.extra["sharding"] = root.extra.pop("sharding", "")
+            made = self.moves.builder(root).emit("tuple", *self.elements(root))
+            made.extra |= {"sharding": root.extra.pop("sharding", "")}
             self.computation.set_root(made)
 
     def read(self, instruction: Instruction) -> Sharding | None:
@@ -174,8 +206,7 @@ class _Partitioner:
         sharding = given or self.whole
         parameter.extra.pop("sharding", None)
         if not sharding.is_replicated:
-            self.computation.set_shape(parameter, local_shape(parameter.shape, sharding))
-            self.divided[parameter] = sharding
+            self.divide_element(parameter, sharding)
         return sharding
 
     def wanted_results(self, root: Instruction) -> list[Sharding | None]:
@@ -208,24 +239,44 @@ class _Partitioner:
         elif any(operand in self.divided for operand in instruction.operands):
             self.compute(instruction)
 
+    def compute(self, op: Instruction) -> None:
+        """An op on divided values."""
+        if self.is_partly(op):
+            self.gather_operands(op)
+        else:
+            super().compute(op)
+
     def is_partly(self, op: Instruction) -> bool:
         """Whether an op works on values that are divided by hand over some axes of the mesh."""
         return self.all_partly or any(operand in self.partly for operand in op.operands)
 
     def control(self, op: Instruction) -> None:
-        """Rewrite the bodies or branches of control flow, once each."""
-        for called in op.called_computations:
-            if called not in self.channels.done:
-                self.channels.done.add(called)
-                _Partitioner(called, self.channels, self.is_partly(op)).run()
-        self.gather_operands(op)
+        """Divide what goes through control flow as its bodies or branches divide it."""
+        first = 0 if op.opcode == "while" else 1
+        states = [self.elements(operand) for operand in op.operands[first:]]
+        given = [[self.sharding(value) for value in state] for state in states]
+        partly = self.is_partly(op)
+        control = Control(op, given, self.channels, partial(_rewrite, partly=partly))
+        whole = all(row.is_replicated for state in given for row in state)
+        if whole and (partly or not control.divides_inside()):
+            control.rewrite_in_place()
+            return
+        division = control.divide()
+        operands = list(op.operands[:first])
+        for number, (state, wanted) in enumerate(zip(states, division.states, strict=True), first):
+            values = [self.convert(*pair) for pair in zip(state, wanted, strict=True)]
+            is_tuple = op.operands[number].shape.is_tuple
+            operands.append(self.moves.builder(op).tuple(*values) if is_tuple else values[0])
+        made = self.computation.copy_of(op, operands)
+        self.computation.set_attributes(made, division.attributes)
+        self.replace_part(op, made, division.results)
 
     def annotation(self, call: Instruction) -> None:
         """A value is to have a sharding; one that does not come out even stays whole."""
         wanted, value = self.read(call), call.operands[0]
         dims = tuple(size for size in call.shape.dims if isinstance(size, int))
         if wanted is not None and wanted.fits(dims) and not self.is_partly(call):
-            value = self.convert(value, wanted, call)
+            value = self.convert(value, wanted)
         self.computation.replace_all_uses(call, value)
         self.computation.remove_dead(call)
 
@@ -285,88 +336,20 @@ class _Partitioner:
         self.computation.replace_all_uses(call, made)
         self.computation.remove(call)
 
-    def compute(self, op: Instruction) -> None:
-        """An op on divided values: on the parts if it can be, else each device does all of it."""
-        given = [self.divided.get(operand, self.whole) for operand in op.operands]
-        division = None if self.is_partly(op) else divide(op, given)
-        if division is None:
-            self.gather_operands(op)
-        else:
-            self.compute_part(op, division)
-
-    def gather_operands(self, op: Instruction) -> None:
-        """Give an op whole operands."""
-        for number, operand in enumerate(op.operands):
-            self.computation.replace_operand(op, number, self.convert(operand, self.whole, op))
-
-    def compute_part(self, op: Instruction, division: Division) -> None:
-        """Replace an op by its part."""
-        operands = [
-            self.convert(operand, sharding, op)
-            for operand, sharding in zip(op.operands, division.operands, strict=True)
-        ]
-        made = self.computation.copy_of(op, operands)
-        made.extra.pop("sharding", None)
-        shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
-        parts = tuple(map(local_shape, shapes, division.results))
-        self.computation.set_shape(made, Shape.tuple(parts) if op.shape.is_tuple else parts[0])
-        if op.opcode == "custom-call":
-            _set_operand_layouts(made, op)
-        if op.shape.is_tuple:
-            self.spread(op, made, division.results)
-        else:
-            (result,) = division.results
-            if division.folded:
-                made = self.moves.fold(made, result, division.folded, division.fold)
-            self.note(made, result)
-            self.computation.replace_all_uses(op, made)
-        self.computation.remove_dead(op)
-
-    def spread(self, op: Instruction, made: Instruction, results: Sequence[Sharding]) -> None:
-        """Give users of a tuple the divided elements of `made`, or a tuple of whole ones."""
-        build = self.moves.builder(op)
-        elements = [build.element_of(made, index) for index in range(len(results))]
-        for element, sharding in zip(elements, results, strict=True):
-            self.note(element, sharding)
-        for user in list(op.users):
-            if user.opcode == "get-tuple-element":
-                self.computation.replace_all_uses(user, elements[int(user.attributes.index)])
-                self.computation.remove_dead(user)
-        if op.users or op.is_root:
-            whole = [self.convert(element, self.whole, op) for element in elements]
-            self.computation.replace_all_uses(op, build.emit("tuple", *whole))
-
-    def note(self, value: Instruction, sharding: Sharding) -> None:
-        """Remember how a value is divided."""
-        if not sharding.is_replicated:
-            self.divided[value] = sharding
-
-    def convert(self, value: Instruction, wanted: Sharding, user: Instruction) -> Instruction:
-        """Return `value` with the sharding `wanted`."""
-        given = self.divided.get(value, self.whole)
-        if given == wanted or (given.is_replicated and wanted.is_replicated):
-            return value
-        if not given.is_replicated:
-            value = self.moves.gather(value, given)
-        if not wanted.is_replicated:
-            value = self.moves.cut(value, wanted)
-            self.divided[value] = wanted
-        return value
-
-    def finish(self, root: Instruction, wanted: list[Sharding | None]) -> tuple[Sharding, ...]:
+    def finish(self, root: Instruction, wanted: Sequence[Sharding | None]) -> tuple[Sharding, ...]:
         """Give the results the shardings that are asked for, and the root its shape."""
         root.extra.pop("sharding", None)
         if root.opcode != "tuple":
             if wanted[0] is not None:
-                root = self.convert(root, wanted[0], root)
+                root = self.convert(root, wanted[0])
                 self.computation.set_root(root)
-            return (self.divided.get(root, self.whole),)
+            return (self.sharding(root),)
         for number, (value, sharding) in enumerate(zip(root.operands, wanted, strict=True)):
             if sharding is not None and value.shape.is_array:
-                made = self.convert(value, sharding, root)
+                made = self.convert(value, sharding)
                 self.computation.replace_operand(root, number, made)
         self.computation.set_shape(root, Shape.tuple(tuple(v.shape for v in root.operands)))
-        return tuple(self.divided.get(value, self.whole) for value in root.operands)
+        return tuple(self.sharding(value) for value in root.operands)
 
     def refuse(self, instruction: Instruction, why: str) -> UnsupportedError:
         """Return the error for a division that cannot be."""
@@ -377,15 +360,3 @@ class _Partitioner:
             location=instruction.metadata.location,
             hint="divide the work with jax.shard_map over all axes, or keep the arrays whole (P())",
         )
-
-
-def _set_operand_layouts(made: Instruction, op: Instruction) -> None:
-    """Write the layouts that a custom call demands with the shapes of its parts."""
-    if op.attributes.operand_layout_constraints:
-        orders, _ = layout_orders(op)
-        shapes = [
-            Shape.array(operand.shape.dtype, operand.shape.dims, Layout(order))
-            for operand, order in zip(made.operands, orders, strict=True)
-        ]
-        text = "{" + ", ".join(map(str, shapes)) + "}"
-        made.attributes = replace(made.attributes, operand_layout_constraints=text)
