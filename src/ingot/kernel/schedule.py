@@ -21,7 +21,7 @@ from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.pieces import Cut, cut_axes
-from ingot.kernel.tiles import SIDE_TILES, tile_axis
+from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
 
 CHUNK_WORK = 400_000
 """Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
@@ -126,7 +126,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         per_element = _unit_work(kernel)
         if not has_inner and isinstance(per_element, int):
             block = max(lanes, CHUNK_WORK // max(per_element, 1) // lanes * lanes)
-        side = vectors.lanes(32, 1)
+        side = vectors.lanes(LANE_BITS, 1)
         tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 else None
         if tile is not None:
             per_pass, block = (side,) * len(kernel.passes), SIDE_TILES * side

@@ -17,6 +17,9 @@ from ingot.kernel.ir import Axis, LoopKernel
 SIDE_TILES = 4
 """Tiles along each side of a block: whole cache lines and their neighbours at both ends."""
 
+LANE_BITS = 32
+"""A tile's side is the lanes of a register of elements this wide, whatever the elements are."""
+
 MAX_TILED_LOADS = 4
 """Loads that are turned around in one kernel; each has a tile on the stack."""
 

@@ -41,4 +41,6 @@ def emit_loop_kernel(
     f.loop(first, last, 1, [], lambda unit, _: body.unit(unit, body.passes))
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)
-    return EmittedKernel(phases, count, kernel.symbols, is_quick=schedule.waits)
+    return EmittedKernel(
+        phases, count, kernel.symbols, micro_kernels=body.shared, is_quick=schedule.waits
+    )

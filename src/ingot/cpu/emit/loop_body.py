@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter, combine
 from ingot.hlo import dim
@@ -43,6 +44,7 @@ class LoopEmitter:
         self.schedule = schedule
         self.bounds: tuple[IndexValue, IndexValue] | None = None
         self.part_length: int | Dim = 0
+        self.shared: tuple[SquareTranspose, ...] = ()
 
     def passes(self) -> None:
         """Emit all passes of the current grid point (or block of points)."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.conversions import convert
+from ingot.cpu.emit.squares import transpose
 from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
 from ingot.hlo.dtype import PRED, DType
@@ -198,22 +199,3 @@ def lane_mask(f: FunctionBuilder, count: IndexValue, lanes: int) -> Value | None
     narrow = f.trunc(f.as_value(count), lt.I32)
     numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
     return f.icmp("slt", numbers, f.splat(narrow, lanes))
-
-
-def transpose(f: FunctionBuilder, rows: list[Value]) -> list[Value]:
-    """Return the columns of a square of vectors (a power of two), by halves of growing distance."""
-    count = len(rows)
-    distance = 1
-    while distance < count:
-        # Lane i of the lower row: its own, or the upper row's lane i - distance; and so on.
-        low = [i if not i & distance else count + i - distance for i in range(count)]
-        high = [i + distance if not i & distance else count + i for i in range(count)]
-        result = list(rows)
-        for at in range(count):
-            if not at & distance:
-                pair = rows[at], rows[at | distance]
-                result[at] = f.shuffle(*pair, low)
-                result[at | distance] = f.shuffle(*pair, high)
-        rows = result
-        distance *= 2
-    return rows

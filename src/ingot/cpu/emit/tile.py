@@ -1,4 +1,4 @@
-"""Square tiles of transposed loads: read along rows, turned around in registers, kept on the stack.
+"""Square tiles of transposed loads: read along rows, turned around by library code, on the stack.
 
 `kernel.tiles` says which loads. A unit is a block of both axes: whole tiles first, then the points
 that are left over, which read across as any other kernel would.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.cpu.emit.loop_body import LoopEmitter, divides
+from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.emit.types import memory_type, widen
 from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis
 from ingot.kernel.tiles import transposed_loads
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import vector
+from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
 
@@ -33,23 +33,24 @@ class Tiles:
 
     def fill(self) -> None:
         """Read the tile whose first element the emitter's names say, and turn it around."""
-        f, emitter, side = self.emitter.f, self.emitter, self.side
+        f, emitter = self.emitter.f, self.emitter
         for load, room in self.rooms.items():
             memory = memory_type(load.dtype)
             access = load.payload
             step = coefficient(access.index, self.axis)
             assert step is not None, "the schedule chose linear loads"
             first, stride = emitter.index(access.index), emitter.index(step)
-            base = emitter.buffers[access.buffer]
-            lines = [
-                f.load(
-                    vector(memory, side),
-                    f.gep(base, f.iadd(first, f.imul(stride, number)), memory),
-                )
-                for number in range(side)
-            ]
-            for number, row in enumerate(transpose(f, lines)):
-                f.store(row, f.gep(room, number * row.type.bytes))
+            source = f.gep(emitter.buffers[access.buffer], first, memory)
+            bytes_apart = f.as_value(f.imul(stride, memory.bytes))
+            self._turn(memory).call(f, source, bytes_apart, room)
+
+    def _turn(self, memory: Type) -> SquareTranspose:
+        return SquareTranspose(memory, self.side)
+
+    @property
+    def shared(self) -> tuple[SquareTranspose, ...]:
+        """The library code that fills them."""
+        return tuple(dict.fromkeys(self._turn(memory_type(load.dtype)) for load in self.rooms))
 
     def bind(self, row: IndexValue) -> None:
         """Make row number `row` the value of each load."""
@@ -58,24 +59,6 @@ class Tiles:
             wide = vector(memory_type(load.dtype), self.side)
             value = f.load(wide, f.gep(room, f.imul(row, wide.bytes)))
             self.emitter.bind(load, widen(f, value, load.dtype, self.emitter.has_f16c))
-
-
-def transpose(f: FunctionBuilder, rows: list[Value]) -> list[Value]:
-    """Return the columns of a square of vectors: log2(n) rounds of n two-input shuffles."""
-    side = len(rows)
-    rows = list(rows)
-    distance = 1
-    while distance < side:
-        # Swap the off-diagonal quarters of every 2 distance x 2 distance block.
-        first = [p if p & distance == 0 else side + p - distance for p in range(side)]
-        second = [p + distance if p & distance == 0 else side + p for p in range(side)]
-        for number in range(side):
-            if number & distance == 0:
-                a, b = rows[number], rows[number + distance]
-                rows[number] = f.shuffle(a, b, first)
-                rows[number + distance] = f.shuffle(a, b, second)
-        distance *= 2
-    return rows
 
 
 class TiledLoopEmitter(LoopEmitter):
@@ -94,6 +77,7 @@ class TiledLoopEmitter(LoopEmitter):
         self._prepare(self.kernel.passes, frozenset((axis.name, tile.name)))
         loads = transposed_loads(self.kernel.exprs, axis.name, tile.name)
         tiles = Tiles(self.emitter, loads, axis.name, side)
+        self.shared = tiles.shared
         only_whole = divides(side, axis.extent, self.schedule.block)
         only_whole_rows = divides(side, tile.extent, self.schedule.block)
         whole = high if only_whole else self._rounded(low, high, side)
