@@ -8,8 +8,9 @@ the image where it lies; where windows meet padding, the rows that a unit needs 
 with zeros around.
 
 A unit is some *lines* (rows of the result along the last dimension) by a block of features. It goes
-through panels of features; of each it packs a piece of the taps, as many segments as fit into the
-L1 cache, for all its register blocks. Fewer than three spatial dimensions stand behind ones of
+through panels of features, and through each in pieces, as many segments as fit into the L1 cache,
+for all its register blocks. The panels of the taps are packed before; where there is one unit for
+each of them, it packs its pieces itself. Fewer than three spatial dimensions stand behind ones of
 size 1.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
@@ -62,14 +63,15 @@ PARAMETERS = (
     *("copies", "planes", "plane_rows", "padded_width", "pixel"),
     *("segment", "segments", "piece_segments", "low_rows", "tall_blocks", "row_blocks"),
     *("unit_lines", "line_units", "n_block", "blocks", "units", "grain", "chunk_elements"),
-    "copy_elements",
+    *("copy_elements", "is_packed", "panels", "panel_grain"),
 )
 """Numbers of a direct convolution, in the order of its env; steps are in elements.
 
 `offset_d` is the step from tap to tap, `line_step` and `row_step` from line to line and along one.
 `copies`: whether rows are copied: `planes` of `plane_rows` rows, each of `padded_width` pixels that
-are `pixel` apart. `blocks` counts blocks of features in a group. A chunk's scratch is the copied
-rows, a packed piece, then the rows of an epilogue.
+are `pixel` apart. `blocks` counts blocks of features in a group, `panels` panels. Where the taps
+are packed, the scratch begins with their panels. A chunk's scratch is the copied rows, a packed
+piece, then the rows of an epilogue.
 """
 
 
@@ -81,6 +83,7 @@ class Direct:
         element: type of operands and sums.
         lanes: lanes of one vector.
         parameters: values of `PARAMETERS`.
+        packing_chunks: chunks of panels that are packed before.
         chunks: chunks of units.
         scratch_bytes: bytes of scratch.
         has_rest: whether columns are left over behind the whole panels.
@@ -89,6 +92,7 @@ class Direct:
     element: DType
     lanes: int
     parameters: tuple[int, ...]
+    packing_chunks: int
     chunks: int
     scratch_bytes: int
     has_rest: bool
@@ -205,6 +209,10 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
     chunk = copy + piece_segments * segment * columns + tile
     chunk = -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell
     chunks = -(-units // grain)
+    panels = -(-sizes.group_features // columns)
+    is_packed = outer > sizes.groups
+    panel_grain = -(-panels * sizes.groups // MAX_CHUNKS)
+    packed = sizes.groups * panels * depth * columns if is_packed else 0
     values = {
         **{f"size_{number}": size for number, size in enumerate(sizes.sizes)},
         **{f"result_{number}": size for number, size in enumerate(sizes.results)},
@@ -242,13 +250,17 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
         "grain": grain,
         "chunk_elements": chunk,
         "copy_elements": copy,
+        "is_packed": int(is_packed),
+        "panels": panels,
+        "panel_grain": panel_grain,
     }
     return Direct(
         element,
         lanes,
         tuple(values[name] for name in PARAMETERS),
+        -(-panels * sizes.groups // panel_grain) if is_packed else 0,
         chunks,
-        cell * chunks * chunk,
+        cell * (packed + chunks * chunk),
         sizes.group_features % columns > 0,
     )
 

@@ -1,8 +1,8 @@
-"""The driver of direct convolutions: `void direct(ptr env, i64 chunk)` for every size.
+"""Direct convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
 
-What a contraction kernel has as constants are numbers in env here
-(`kernel.direct_convolution.PARAMETERS`). A chunk writes the table of segments once, then runs its
-units.
+The first packs panels of the taps. What a contraction kernel has as constants are numbers in env
+here (`kernel.direct_convolution.PARAMETERS`), so the functions serve every size. A chunk of units
+writes the table of segments once, then runs its units.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.cpu.emit.direct_operands import DriverPart, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import EPILOGUE, DriverCall, DriverEnv, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.microkernel import MicroKernel, shared
-from ingot.cpu.emit.packing import cell_type, lane_mask
+from ingot.cpu.emit.packing import cell_type
 from ingot.hlo.dtype import DType
 from ingot.kernel.direct_convolution import MAX_SEGMENTS, PARAMETERS, Direct
 from ingot.kernel.ir import PlainConvolution
 from ingot.kernel.product import VECTORS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 LOW, TALL, LOW_REST, TALL_REST = range(4)
+MICRO_KERNELS = 4
 """Micro-kernels in env; `rest`: columns behind the whole panels."""
 
 
@@ -36,7 +37,7 @@ def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> Micr
 
 @dataclass(frozen=True, slots=True)
 class DirectCode:
-    """The driver for an element type."""
+    """The functions `{name}_taps` and `{name}_units` for an element type."""
 
     element: DType
     lanes: int
@@ -47,13 +48,16 @@ class DirectCode:
         return f"direct_{self.element.name}x{self.lanes}"
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
-        """Define the driver in a module of the library."""
-        f, env = open_driver(module, self.name, PARAMETERS, 4)
-        driver = _Driver(f, self.element, self.lanes, env)
-        driver.write_table()
+        """Define the functions in a module of the library."""
+        f, env = open_driver(module, f"{self.name}_taps", PARAMETERS, MICRO_KERNELS)
+        PanelPacker(f, self.element, self.lanes, env).chunk()
+        f.ret()
+        f, env = open_driver(module, f"{self.name}_units", PARAMETERS, MICRO_KERNELS)
+        units = _Units(f, self.element, self.lanes, env)
+        units.write_table()
         first = f.mul(f.params[1], env.given["grain"])
         last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
-        f.loop(first, last, 1, [], lambda number, _: driver.unit(number))
+        f.loop(first, last, 1, [], lambda number, _: units.unit(number))
         f.ret()
 
 
@@ -67,7 +71,10 @@ def direct_call(given: PlainConvolution, plan: Direct) -> DriverCall:
     )
     return DriverCall(
         code,
-        (Phase(code.name, plan.chunks),),
+        (
+            *([Phase(f"{code.name}_taps", plan.packing_chunks)] if plan.packing_chunks else []),
+            Phase(f"{code.name}_units", plan.chunks),
+        ),
         (given.image, given.taps),
         plan.parameters,
         micro,
@@ -106,38 +113,23 @@ class _Operands:
     row: Value
 
 
-class _Driver:
-    """Emits the driver."""
+class _Units(DriverPart):
+    """Emits units."""
 
     def __init__(self, f: FunctionBuilder, element: DType, lanes: int, env: DriverEnv) -> None:
-        self.f = f
-        self.cell = cell_type(element)
-        self.lanes = lanes
-        self.env = env
-        self.given = env.given
-        self.columns = VECTORS * lanes
+        super().__init__(f, element, lanes, env)
+        self.packer = PanelPacker(f, element, lanes, env)
+        self.copier = RowCopier(f, element, lanes, env)
         self.signature = [
             type_ for _, type_ in micro_kernel(element, lanes, 1, masked=False).params
         ]
+        given = self.given
+        chunk = self.panel(f.mul(self.panels, given["is_packed"]))
+        self.copy = self.at(chunk, (f.params[1], given["chunk_elements"]))
+        self.piece = f.gep(self.copy, given["copy_elements"], self.cell)
+        piece = f.mul(given["piece_segments"], given["segment"])
+        self.rows = self.at(self.piece, (piece, self.columns))
         self.table = f.alloca(lt.I64, MAX_SEGMENTS, 64)
-        chunk = f.mul(f.params[1], self.given["chunk_elements"])
-        self.copy = f.gep(env.scratch, chunk, self.cell)
-        self.piece = f.gep(self.copy, self.given["copy_elements"], self.cell)
-        depth = f.mul(self.given["piece_segments"], self.given["segment"])
-        packed = f.mul(depth, f.const(lt.I64, self.columns))
-        self.rows = f.gep(self.piece, packed, self.cell)
-
-    def _at(self, base: Value, *terms: tuple[Value, Value | int]) -> Value:
-        """Return the address of element sum(a * b) of `base`."""
-        f = self.f
-        offset: Value | int = 0
-        for a, b in terms:
-            offset = f.iadd(offset, f.imul(a, b))
-        return f.gep(base, offset, self.cell)
-
-    def _divide(self, number: Value, by: Value) -> tuple[Value, Value]:
-        f = self.f
-        return f.as_value(f.idiv(number, by)), f.as_value(f.irem(number, by))
 
     def _position(self, place: Value, dimension: int) -> Value:
         """Return the position in the image where the window of a place begins."""
@@ -151,9 +143,9 @@ class _Driver:
         f, given = self.f, self.given
 
         def entry(number: Value, _: list[Value]) -> None:
-            rest, channel = self._divide(f.mul(number, given["segment"]), given["group_channels"])
-            rest, tap_2 = self._divide(rest, given["taps_2"])
-            tap_0, tap_1 = self._divide(rest, given["taps_1"])
+            rest, channel = self.divide(f.mul(number, given["segment"]), given["group_channels"])
+            rest, tap_2 = self.divide(rest, given["taps_2"])
+            tap_0, tap_1 = self.divide(rest, given["taps_1"])
             offset = f.add(f.mul(tap_0, given["offset_0"]), f.mul(tap_1, given["offset_1"]))
             offset = f.add(offset, f.add(f.mul(tap_2, given["offset_2"]), channel))
             f.store(offset, f.gep(self.table, number, lt.I64), 8)
@@ -165,12 +157,12 @@ class _Driver:
     def unit(self, number: Value) -> None:
         """Emit a unit: lines fastest, then planes, blocks of features, groups."""
         f, given = self.f, self.given
-        number, lines = self._divide(number, given["line_units"])
+        number, lines = self.divide(number, given["line_units"])
         planes = f.as_value(f.idiv(given["units"], f.mul(given["line_units"], given["blocks"])))
         groups = f.as_value(f.idiv(given["features"], given["group_features"]))
         planes = f.as_value(f.idiv(planes, groups))
-        number, plane = self._divide(number, planes)
-        group, block = self._divide(number, given["blocks"])
+        number, plane = self.divide(number, planes)
+        group, block = self.divide(number, given["blocks"])
         line = f.mul(lines, given["unit_lines"])
         column = f.mul(block, given["n_block"])
         after = f.imin(f.iadd(line, given["unit_lines"]), given["result_1"])
@@ -196,26 +188,26 @@ class _Driver:
 
     def _operands(self, unit: _Unit) -> _Operands:
         f, given, env = self.f, self.given, self.env
-        image, place = self._divide(unit.plane, given["result_0"])
+        image, place = self.divide(unit.plane, given["result_0"])
         z, y = self._position(place, 0), self._position(unit.line, 1)
-        start = self._at(env.image, (f.mul(image, given["size_0"]), self._plane_elements()))
+        start = self.at(env.image, (f.mul(image, given["size_0"]), self._plane_elements()))
 
         def copied() -> list[Value]:
-            self._copy_planes(unit, start, z, y)
+            self.copier.planes(self.copy, start, (z, y), unit.lines)
             return [self.copy]
 
         def in_place() -> list[Value]:
             pixel = f.sub(f.mul(y, given["size_2"]), given["low_2"])
-            return [self._at(start, (z, self._plane_elements()), (pixel, given["channels"]))]
+            return [self.at(start, (z, self._plane_elements()), (pixel, given["channels"]))]
 
         (window,) = f.if_(f.icmp("ne", given["copies"], f.const(lt.I64, 0)), copied, in_place)
         is_direct = f.icmp("eq", f.ptrtoint(env.epilogue), f.const(lt.I64, 0))
         first = f.add(f.mul(unit.group, given["group_features"]), unit.column)
         result = f.gep(
-            self._at(env.result, (self._first_row(unit), given["features"])), first, self.cell
+            self.at(env.result, (self._first_row(unit), given["features"])), first, self.cell
         )
         return _Operands(
-            self._at(window, (unit.group, given["group_channels"])),
+            self.at(window, (unit.group, given["group_channels"])),
             f.select(is_direct, result, self.rows),
             f.select(is_direct, given["features"], given["n_block"]),
         )
@@ -230,66 +222,6 @@ class _Driver:
         line = f.add(f.mul(unit.plane, given["result_1"]), unit.line)
         return f.mul(line, given["result_2"])
 
-    # ---- copying rows
-
-    def _copy_planes(self, unit: _Unit, start: Value, z: Value, y: Value) -> None:
-        """Emit the copy of all rows that a unit's windows meet, zeros around."""
-        f, given = self.f, self.given
-        row_elements = f.mul(given["padded_width"], given["pixel"])
-        # The last unit of lines may need fewer rows than there is room for.
-        unused = f.mul(f.sub(given["unit_lines"], unit.lines), given["stride_1"])
-        rows = f.sub(given["plane_rows"], unused)
-
-        def plane(tap: Value, _: list[Value]) -> None:
-            at_z = f.add(z, f.mul(tap, given["dilation_0"]))
-            is_plane = f.icmp("ult", at_z, given["size_0"])
-
-            def row(number: Value, _: list[Value]) -> None:
-                at_y = f.add(y, number)
-                inside = f.and_(is_plane, f.icmp("ult", at_y, given["size_1"]))
-                line = f.add(f.mul(tap, given["plane_rows"]), number)
-                target = self._at(self.copy, (line, row_elements))
-                pixel = f.mul(f.add(f.mul(at_z, given["size_1"]), at_y), given["size_2"])
-                source = self._at(start, (pixel, given["channels"]))
-
-                def clear() -> None:
-                    f.memset(target, 0, self._bytes(row_elements))
-
-                f.if_(inside, lambda: self._copy_row(source, target), clear, likely=True)
-
-            f.loop(0, rows, 1, [], row, at_least_once=True)
-
-        f.loop(0, given["planes"], 1, [], plane, at_least_once=True)
-
-    def _bytes(self, elements: Value) -> Value:
-        return self.f.mul(elements, self.f.const(lt.I64, self.cell.bytes))
-
-    def _copy_row(self, source: Value, target: Value) -> None:
-        """Emit the copy of a row of the image, whose first pixel goes `low_2` behind the start."""
-        f, given = self.f, self.given
-        low, width, pixel = given["low_2"], given["padded_width"], given["pixel"]
-        first = f.as_value(f.imax(low, 0))
-        behind = f.add(given["size_2"], low)
-        last = f.as_value(f.imax(f.imin(behind, width), first))
-        count = f.sub(last, first)
-        f.memset(target, 0, self._bytes(f.mul(first, pixel)))
-        f.memset(self._at(target, (last, pixel)), 0, self._bytes(f.mul(f.sub(width, last), pixel)))
-        source = self._at(source, (f.sub(first, low), given["channels"]))
-        target = self._at(target, (first, pixel))
-        size = self._bytes(given["channels"])
-
-        def one_by_one() -> None:
-            def copy(number: Value, _: list[Value]) -> None:
-                origin = self._at(source, (number, given["channels"]))
-                f.memcpy(self._at(target, (number, pixel)), origin, size)
-
-            f.loop(0, count, 1, [], copy)
-
-        def together() -> None:
-            f.memcpy(target, source, f.mul(count, size))
-
-        f.if_(f.icmp("eq", pixel, given["channels"]), together, one_by_one, likely=True)
-
     # ---- products
 
     def _panel(self, unit: _Unit, operands: _Operands, first: Value) -> None:
@@ -301,32 +233,46 @@ class _Driver:
             f.select(is_whole, env.micro_kernels[whole], env.micro_kernels[rest])
             for whole, rest in ((LOW, LOW_REST), (TALL, TALL_REST))
         )
-        column = f.add(f.mul(unit.group, given["group_features"]), f.add(unit.column, first))
+        feature = f.add(unit.column, first)
+        number = f.as_value(
+            f.iadd(f.mul(unit.group, given["panels"]), f.idiv(feature, self.columns))
+        )
+        panel = self.panel(number)
+        column = f.add(f.mul(unit.group, given["group_features"]), feature)
         taps = f.gep(env.taps, column, self.cell)
+        is_packed = f.icmp("ne", given["is_packed"], f.const(lt.I64, 0))
         result = f.gep(operands.result, first, self.cell)
 
         def piece(start: Value, _: list[Value]) -> None:
             end = f.imin(f.iadd(start, given["piece_segments"]), given["segments"])
             count = f.as_value(f.isub(end, start))
             depth = f.mul(count, given["segment"])
-            self._pack(
-                self._at(taps, (f.mul(start, given["segment"]), given["features"])), depth, left
-            )
+            before = f.mul(start, given["segment"])
+
+            def pack() -> list[Value]:
+                source = self.at(taps, (before, given["features"]))
+                self.packer.pack(source, self.piece, depth, left)
+                return [self.piece]
+
+            def find() -> list[Value]:
+                return [self.at(panel, (before, self.columns))]
+
+            (packed,) = f.if_(is_packed, find, pack)
             accumulate = f.icmp("sgt", start, f.const(lt.I64, 0))
             table = f.gep(self.table, start, lt.I64)
 
             def line(number: Value, _: list[Value]) -> None:
-                image = self._at(operands.image, (number, given["line_step"]))
-                to = self._at(result, (f.mul(number, given["result_2"]), operands.row))
+                image = self.at(operands.image, (number, given["line_step"]))
+                to = self.at(result, (f.mul(number, given["result_2"]), operands.row))
 
                 def block(at: Value, _: list[Value]) -> None:
                     is_tall = f.icmp("slt", at, given["tall_blocks"])
                     above = f.as_value(f.imin(at, given["tall_blocks"]))
                     row = f.add(f.mul(at, given["low_rows"]), above)
                     args = [
-                        self._at(image, (row, given["row_step"])),
-                        self.piece,
-                        self._at(to, (row, operands.row)),
+                        self.at(image, (row, given["row_step"])),
+                        packed,
+                        self.at(to, (row, operands.row)),
                         given["segment"],
                         accumulate,
                         left,
@@ -344,26 +290,6 @@ class _Driver:
             f.loop(0, unit.lines, 1, [], line, at_least_once=True)
 
         f.loop(0, given["segments"], given["piece_segments"], [], piece, at_least_once=True)
-
-    def _pack(self, taps: Value, depth: Value, columns: Value) -> None:
-        """Emit the copy of a panel of the taps; columns behind the last one are zero."""
-        f = self.f
-        wide = vector(self.cell, self.lanes)
-        masks = [
-            lane_mask(f, f.isub(columns, number * self.lanes), self.lanes)
-            for number in range(VECTORS)
-        ]
-
-        def step(number: Value, _: list[Value]) -> None:
-            source = self._at(taps, (number, self.given["features"]))
-            target = self._at(self.piece, (number, self.columns))
-            for part, mask in enumerate(masks):
-                at = f.gep(source, part * self.lanes, self.cell, inbounds=False)
-                assert mask is not None, "vectors have lanes"
-                value = f.masked_load(wide, at, mask)
-                f.store(value, f.gep(target, part * self.lanes, self.cell), self.cell.alignment)
-
-        f.loop(0, depth, 1, [], step, at_least_once=True)
 
     def _finish(self, unit: _Unit) -> None:
         """Emit the epilogue of a unit."""
