@@ -12,6 +12,7 @@ from ingot.client.pjrt.compile_options import CompileOptions, read_compile_optio
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable, Source
 from ingot.client.pjrt.handles import lookup, read_bytes, read_text
+from ingot.client.pjrt.inspection import tell_sharding
 from ingot.client.pjrt.many import ManyDevices, give_up
 from ingot.client.pjrt.native import Native, on_big_stack
 from ingot.client.pjrt.objects import Client, Topology
@@ -66,6 +67,8 @@ class ExecutableSlots:
         def load() -> LoadedExecutable:
             module = parse_stablehlo(source.code)
             division = partition(module, source.options.num_partitions)
+            for config, sharding in division.inspected:
+                tell_sharding(config, sharding)
             switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
             executable = compile(module, switches=switches)
             return LoadedExecutable(client, source, module, division, executable)

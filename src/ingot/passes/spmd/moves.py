@@ -32,6 +32,7 @@ class Channels:
         grid: its replicas and partitions.
         done: bodies and branches that are rewritten in place.
         is_rehearsal: whether what is rewritten is thrown away.
+        inspected: what `InspectSharding` asked: its config, and how the value is divided.
     """
 
     def __init__(self, module: Module, grid: Grid, first: int, is_rehearsal: bool = False) -> None:
@@ -40,6 +41,7 @@ class Channels:
         self.grid = grid
         self.done: set[Computation] = set()
         self.is_rehearsal = is_rehearsal
+        self.inspected: list[tuple[str, Sharding]] = []
         self._numbers = count(first)
 
     def rehearsal(self) -> Channels:

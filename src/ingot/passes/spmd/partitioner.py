@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.custom_calls import config_text
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -45,14 +46,20 @@ _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
 _CUSTOM = "CustomSPMDPartitioning"
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
+_INSPECT = "InspectSharding"
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """How the parameters and results of the entry are divided."""
+    """How the parameters and results of the entry are divided.
+
+    Attributes:
+        inspected: for each `InspectSharding` its config, and how the value is divided.
+    """
 
     parameters: tuple[Sharding, ...]
     results: tuple[Sharding, ...]
+    inspected: tuple[tuple[str, Sharding], ...] = ()
 
 
 def partition(module: Module, num_partitions: int) -> Partitioned:
@@ -121,6 +128,7 @@ class _Partitioner(Values):
             _LEAVE: self.leave,
             _CUSTOM: self.custom,
             _ON_PARTS: self.on_parts,
+            _INSPECT: self.inspect,
         }
 
     def run(
@@ -164,7 +172,8 @@ class _Partitioner(Values):
         self.open_root()
         wanted = self.wanted_results(self.computation.root)
         self.walk()
-        return Partitioned(parameters, self.finish(self.computation.root, wanted))
+        results = self.finish(self.computation.root, wanted)
+        return Partitioned(parameters, results, tuple(self.channels.inspected))
 
     def walk(self) -> None:
         """Rewrite every instruction, operands before users."""
@@ -319,6 +328,13 @@ class _Partitioner(Values):
                 values[item] = self.computation.copy_of(item, operands)
         self.computation.replace_all_uses(call, values[called.root])
         self.computation.remove_dead(call)
+
+    def inspect(self, call: Instruction) -> None:
+        """Note how a value is divided, for who asked."""
+        if not self.channels.is_rehearsal:
+            asked = (config_text(call), self.sharding(call.operands[0]))
+            self.channels.inspected.append(asked)
+        self.computation.remove(call)
 
     def on_parts(self, call: Instruction) -> None:
         """A call that every device makes with what it has."""

@@ -126,3 +126,33 @@ def case_long_programs_on_all_devices():
     results = [f(jax.device_put(X * k, device)) for k, device in enumerate(jax.devices())]
     first = jax.devices()[0]
     return sum(jax.device_put(result, first) for result in results)
+
+
+def case_inspected_shardings():
+    seen = []
+
+    def see(x):
+        jax.debug.inspect_array_sharding(x, callback=lambda s: seen.append(str(s.spec)))
+        return x
+
+    def constrained(x):
+        return see(jax.lax.with_sharding_constraint(x * 2, NamedSharding(GRID, P(None, "j"))))
+
+    x = jax.device_put(X, NamedSharding(GRID, P("j", "i")))
+    y = jax.jit(lambda v: see(jnp.sin(v)))(x)
+    return y, jax.jit(constrained)(X), np.array(seen)
+
+
+def case_inspection_that_fails():
+    def fail(_):
+        raise ValueError("the inspector's own words")
+
+    def program(x):
+        jax.debug.inspect_array_sharding(x, callback=fail)
+        return x + 1
+
+    try:
+        jax.jit(program)(jax.device_put(X, NamedSharding(MESH, P("i"))))
+    except jax.errors.JaxRuntimeError as error:
+        return "the inspector's own words" in str(error)
+    return False
