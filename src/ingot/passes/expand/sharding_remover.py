@@ -30,13 +30,15 @@ class ShardingRemover(Pass):
     """Replaces annotations of unchanged shape by what they annotate."""
 
     name: ClassVar[str] = "sharding-remover"
+    opcodes: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
         changed = False
         for computation in module.post_order():
             for item in [i for i in computation.instructions if _is_annotation(i)]:
-                computation.replace(item, item.operands[0])
+                computation.replace_all_uses(item, item.operands[0])
+                computation.remove(item)
                 changed = True
         return changed
 

@@ -47,6 +47,7 @@ _LEAVE = "SPMDShardToFullShape"
 _CUSTOM = "CustomSPMDPartitioning"
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
 _INSPECT = "InspectSharding"
+_PLACEMENT = "annotate_device_placement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class _Partitioner(Values):
             _CUSTOM: self.custom,
             _ON_PARTS: self.on_parts,
             _INSPECT: self.inspect,
+            _PLACEMENT: self.annotation,
         }
 
     def run(
@@ -287,7 +289,7 @@ class _Partitioner(Values):
         if wanted is not None and wanted.fits(dims) and not self.is_partly(call):
             value = self.convert(value, wanted)
         self.computation.replace_all_uses(call, value)
-        self.computation.remove_dead(call)
+        self.computation.remove(call)
 
     def enter(self, call: Instruction) -> None:
         """Inside of code divided by hand a part is just a value."""
