@@ -126,7 +126,6 @@ def test_tuples_of_literals_read_back():
         "pred[1] constant({2})",
         "f32[1] constant({1e39})",
         "f64[1] constant({1e400})",
-        "f32[2] constant({1 2})",
         "f32[2] constant({1, 2},)",
         "f32[2] constant({{1, 2}})",
         "f32[] constant({1})",

@@ -1,6 +1,7 @@
 """HLO text: what was printed reads as the same module; what was read prints as the same text."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import real_xla
@@ -154,7 +155,8 @@ def test_iota_device_assignments_are_expanded():
         ("{}", ()),
     ):
         reader = Reader(text)
-        place = Place(reader, ShapeReader(reader), lambda name, at: None)  # type: ignore[arg-type]
+        nothing: Any = lambda *_: None  # noqa: E731
+        place = Place(reader, ShapeReader(reader), nothing, nothing)
         assert CODECS[Codec.GROUPS].read(place) == groups
         assert reader.position == len(text)
 

@@ -43,6 +43,7 @@ class Instruction:
     Attributes:
         name: unique in the module, without the `%`.
         definition: row of the op table.
+        opcode: XLA's opcode text, which is the row's name.
         operands: the instructions whose results this one uses.
         shape: result shape.
         attributes: instance of the op's attribute dataclass.
@@ -60,6 +61,7 @@ class Instruction:
         "extra",
         "metadata",
         "name",
+        "opcode",
         "operands",
         "parent",
         "shape",
@@ -78,6 +80,7 @@ class Instruction:
         """Make an instruction that is in no computation yet."""
         self.name = name
         self.definition = definition
+        self.opcode = definition.name
         self.operands = operands
         self.shape = shape
         self.attributes = attributes
@@ -90,11 +93,6 @@ class Instruction:
     def __repr__(self) -> str:
         inner = ", ".join(f"%{operand.name}" for operand in self.operands)
         return f"%{self.name} = {self.shape} {self.opcode}({inner})"
-
-    @property
-    def opcode(self) -> str:
-        """XLA's opcode text."""
-        return self.definition.name
 
     @property
     def computation(self) -> Computation:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import OPAQUE, TOKEN, TUPLE, DType, dtype
+from ingot.hlo.dtype import OPAQUE, TOKEN, TUPLE, DType, Kind, dtype
 from ingot.support.diagnostics import VerifyError
 
 
@@ -125,6 +125,11 @@ class Shape:
                 total = total + leaf.bytes
             return total
         return self.size * self.dtype.bytes if self.is_array else 0
+
+    @property
+    def packed_bits(self) -> int | Dim:
+        """Bits of the elements of an array, narrow ones beside each other; a pred takes 8."""
+        return self.size * (8 if self.dtype.kind is Kind.PRED else self.dtype.bits)
 
     @property
     def static_dims(self) -> tuple[int, ...]:

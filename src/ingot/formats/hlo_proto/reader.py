@@ -22,6 +22,7 @@ from ingot.formats.hlo_proto.fields import plan
 from ingot.formats.hlo_proto.shapes import read_literal, read_shape
 from ingot.formats.hlo_proto.wire import Message, decode
 from ingot.formats.hlo_text.opcodes import XLA_OPCODES
+from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
 from ingot.hlo.computation import Computation, unique_name
 from ingot.hlo.dtype import DType, Kind
 from ingot.hlo.instruction import Instruction
@@ -143,7 +144,7 @@ class _ModuleReader:
         computation.module = module
         known: dict[int, Instruction] = {}
         for row in message.get("instructions", ()):
-            made = computation.insert(self._instruction(row, known))
+            made = computation.insert(self._instruction(row, known, computation))
             known[row.get("id", 0)] = made
         root = known.get(message.get("root_id", 0))
         if root is None:
@@ -153,10 +154,14 @@ class _ModuleReader:
         self.computations[message.get("id", 0)] = computation
         self.instructions[computation] = known
 
-    def _instruction(self, message: Message, known: dict[int, Instruction]) -> Instruction:
+    def _instruction(
+        self, message: Message, known: dict[int, Instruction], computation: Computation
+    ) -> Instruction:
         definition = self._definition(message.get("opcode", ""))
         shape = read_shape(message.get("shape", {}))
         operands = tuple(_known(known, number) for number in message.get("operand_ids", ()))
+        if definition.name in INDEXED:
+            operands = one_index_per_dimension(computation, definition.name, operands)
         name = unique_name(self.module.names, message.get("name", definition.name))
         attributes = self._attributes(definition, message, operands)
         metadata = read_metadata(message.get("metadata", {}), self.frames)

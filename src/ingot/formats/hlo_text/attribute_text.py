@@ -52,6 +52,9 @@ KEPT_OF_OPS = (
     "unique_indices",
     "mhlo_attributes",
     "custom_call_has_side_effect",
+    "is_composite",
+    "inferred_dimension",
+    "convolution_kind",
 )
 KEPT = frozenset((*KEPT_BEFORE_METADATA, *KEPT_AFTER_METADATA, *KEPT_OF_OPS))
 
@@ -71,12 +74,15 @@ _MOST_DEVICES = 1 << 20
 class Place:
     """What a reading function may use: the text, its shapes, and computations by name.
 
-    `made` takes the computations that the text only implies (asynchronous ops in short form).
+    `inline` takes the body of a computation that stands where its name could, after its brace.
+    `made` gets the computations that have no name in the text: those, and the ones that
+    asynchronous ops in short form imply.
     """
 
     reader: Reader
     shapes: ShapeReader
     computation: Callable[[str, int], Computation]
+    inline: Callable[[], Computation]
     made: list[Computation] = field(default_factory=list[Computation])
 
 
@@ -150,6 +156,8 @@ def _read_float(place: Place) -> float:
 
 def _read_computation(place: Place) -> Computation:
     at = place.reader.skip()
+    if place.reader.accept("{"):
+        return place.inline()
     return place.computation(place.reader.name("the name of a computation"), at)
 
 

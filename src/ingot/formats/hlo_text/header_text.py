@@ -34,6 +34,7 @@ KEPT = (
     "entry_computation_api",
     "mhlo_cross_program_prefetches",
     "use_auto_spmd_partitioning",
+    "origin_recovery_table",
 )
 _READ = ("is_scheduled", "input_output_alias", "entry_computation_layout")
 _METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
@@ -76,6 +77,7 @@ def read_header(reader: Reader) -> Header:
         return header
     reader.word("HloModule")
     header.name = reader.name("the name of the module")
+    reader.accept(":")  # XLA's lexer takes a colon after any name
     readers: dict[str, Callable[[Reader, Header], None]] = {
         "is_scheduled": _read_scheduled,
         "input_output_alias": _read_aliases,
@@ -138,7 +140,7 @@ def check_aliases(module: Module, reader: Reader, at: int) -> None:
         result = _leaf(module.result_shape, alias.output)
         if given is None or result is None:
             reader.fail(f"alias {alias} names an element that does not exist", at=at)
-        if not given.compatible(result):
+        if given.bytes != result.bytes:
             raise VerifyError(
                 f"output {alias.output} is {result}, aliased parameter is {given}",
                 span=reader.span(at),

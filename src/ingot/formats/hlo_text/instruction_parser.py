@@ -8,6 +8,7 @@ computation is known, so computations may be called before they are defined.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn
@@ -23,8 +24,9 @@ from ingot.formats.hlo_text.attribute_text import (
 from ingot.formats.hlo_text.header_text import MetadataReader
 from ingot.formats.hlo_text.literal_text import read_literal
 from ingot.formats.hlo_text.opcodes import NOT_IN_INGOT, XLA_OPCODES
-from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
+from ingot.formats.hlo_text.reader import MAX_NESTING, SKIP, Reader, with_span
 from ingot.formats.hlo_text.shape_text import ARRAY, ShapeReader
+from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata, called_fields
 from ingot.hlo.literal import Literal
@@ -50,7 +52,18 @@ _SCALAR_LITERAL = re.compile(r"\s*+([\w.+\-]++)\s*+\)")
 _COMMON = (*sorted(KEPT), "metadata", "control-predecessors")
 # The two branches of a conditional on a pred have names of their own.
 _TRUE, _FALSE = "true_computation", "false_computation"
+_OTHER_NAMES = {
+    "conditional": {name: (name, Codec.COMPUTATION) for name in (_TRUE, _FALSE)},
+    "custom-call": {"to_apply": ("called_computations", Codec.COMPUTATIONS)},
+}
 _MOST_LITERALS = 4096
+# What XLA takes an attribute for that the op table demands and the text leaves out.
+_ABSENT: dict[tuple[str, str], Callable[[tuple[Instruction, ...]], Any]] = {
+    ("broadcast", "dimensions"): lambda operands: (),
+    ("map", "dimensions"): lambda operands: tuple(range(operands[0].shape.rank)),
+    ("reduce-window", "window"): lambda operands: (),
+    ("select-and-scatter", "window"): lambda operands: (),
+}
 
 
 @dataclass(slots=True)
@@ -105,9 +118,28 @@ class InstructionParser:
         if name in scope.names:
             reader.fail(f"%{name} is defined twice", at=at, code="INGOT0105")
         shape, definition = self._shape_and_opcode(found)
-        operands, values = self._inside(scope, definition, shape)
-        tail = self._tail(definition, values)
-        attributes = self._attributes(definition, tail, at)
+        made = self._made(scope, name, shape, definition, at)
+        scope.names[name] = made
+        if found.group(1) is not None:
+            if scope.root is not None:
+                reader.fail("a second ROOT in this computation", at=at, code="INGOT0105")
+            scope.root = made
+
+    def _made(
+        self,
+        scope: Scope,
+        name: str,
+        shape: Shape | None,
+        definition: OpDef,
+        at: int,
+        nesting: int = 0,
+    ) -> Instruction:
+        """Take operands and attributes; a nested instruction has no attributes, as in XLA."""
+        operands, values = self._inside(scope, definition, shape, nesting)
+        tail = _Tail(values) if nesting else self._tail(definition, values)
+        attributes = self._attributes(definition, tail, operands, at)
+        if definition.name in INDEXED:
+            operands = one_index_per_dimension(scope.computation, definition.name, operands)
         if is_short_start(definition):
             definition, attributes = self._long_form(definition, attributes, operands, shape, at)
             # The op's own configuration stands at the start.
@@ -120,12 +152,8 @@ class InstructionParser:
         if tail.predecessors:
             scope.predecessors.append((made, tail.predecessors, at))
         scope.computation.insert(made)
-        scope.names[name] = made
         self.places.append((made, at))
-        if found.group(1) is not None:
-            if scope.root is not None:
-                reader.fail("a second ROOT in this computation", at=at, code="INGOT0105")
-            scope.root = made
+        return made
 
     def _shape_and_opcode(self, found: re.Match[str]) -> tuple[Shape | None, OpDef]:
         opcode = found.group(4)
@@ -157,7 +185,7 @@ class InstructionParser:
         return start.definition, start.attributes
 
     def _inside(
-        self, scope: Scope, definition: OpDef, shape: Shape | None
+        self, scope: Scope, definition: OpDef, shape: Shape | None, nesting: int
     ) -> tuple[tuple[Instruction, ...], dict[str, Any]]:
         """Take what stands in the parentheses: operands, or the value that is there instead."""
         if definition.name == "parameter":
@@ -166,7 +194,7 @@ class InstructionParser:
             return (), {"number": number}
         if definition.name == "constant":
             return (), {"literal": self._literal(shape)}
-        return self._operands(scope), {}
+        return self._operands(scope, nesting), {}
 
     # ---- opcode and operands
 
@@ -189,12 +217,12 @@ class InstructionParser:
         hint = did_you_mean(opcode, self._table)
         self.reader.fail(f"unknown opcode '{opcode}'", at=at, code="INGOT0102", hint=hint)
 
-    def _operands(self, scope: Scope) -> tuple[Instruction, ...]:
+    def _operands(self, scope: Scope, nesting: int) -> tuple[Instruction, ...]:
         reader = self.reader
         start = reader.position
         found = reader.take(_NAMES_ONLY)
         if found is None:
-            return self._typed_operands(scope)
+            return self._typed_operands(scope, nesting)
         inner = found.group(1)
         if "/*" in inner:
             inner = _COMMENT.sub("", inner)
@@ -206,29 +234,39 @@ class InstructionParser:
         except KeyError:
             # Find which one, and where, on the way that takes one name at a time.
             reader.position = start
-            return self._typed_operands(scope)
+            return self._typed_operands(scope, nesting)
 
-    def _typed_operands(self, scope: Scope) -> tuple[Instruction, ...]:
-        """Take operands one by one; each may have its shape before its name."""
+    def _typed_operands(self, scope: Scope, nesting: int) -> tuple[Instruction, ...]:
+        """Take operands one by one; each may have its shape before it."""
         reader = self.reader
         operands: list[Instruction] = []
         while not reader.accept(")"):
-            if self.shapes.is_here():
-                self.shapes.shape()
-            at = reader.skip()
-            name = reader.name("an operand")
-            if name not in scope.names:
-                reader.fail(
-                    f"%{name} is not defined before it is used",
-                    at=at,
-                    code="INGOT0104",
-                    hint=did_you_mean(name, scope.names),
-                )
-            operands.append(scope.names[name])
+            shape = self.shapes.shape() if self.shapes.is_here() else None
+            operands.append(self._operand(scope, shape, nesting))
             if not reader.accept(","):
                 reader.expect(")", "after the operands")
                 break
         return tuple(operands)
+
+    def _operand(self, scope: Scope, shape: Shape | None, nesting: int) -> Instruction:
+        """Take a name, or an instruction without a name in the place of one."""
+        reader = self.reader
+        at = reader.skip()
+        nested = reader.take(_OPCODE)
+        if nested is None:
+            name = reader.name("an operand")
+            if name in scope.names:
+                return scope.names[name]
+            reader.fail(
+                f"%{name} is not defined before it is used",
+                at=at,
+                code="INGOT0104",
+                hint=did_you_mean(name, scope.names),
+            )
+        if nesting >= MAX_NESTING:
+            reader.fail("instructions are nested too deeply", at=at, code="INGOT0109")
+        definition = self._known(nested.group(1), at)
+        return self._made(scope, definition.name, shape, definition, at, nesting + 1)
 
     def _literal(self, shape: Shape | None) -> Literal:
         reader = self.reader
@@ -295,7 +333,9 @@ class InstructionParser:
     def _twice(self, name: str, at: int) -> NoReturn:
         self.reader.fail(f"attribute '{name}' is given twice", at=at, code="INGOT0105")
 
-    def _attributes(self, definition: OpDef, tail: _Tail, at: int) -> Any:
+    def _attributes(
+        self, definition: OpDef, tail: _Tail, operands: tuple[Instruction, ...], at: int
+    ) -> Any:
         values = tail.values
         if _TRUE in values or _FALSE in values:
             if _TRUE not in values or _FALSE not in values or "branch_computations" in values:
@@ -305,9 +345,13 @@ class InstructionParser:
         if definition.attributes is NoAttributes:
             return NO_ATTRIBUTES
         for row in plan(definition):
-            if row.is_required and row.field not in values:
+            if not row.is_required or row.field in values:
+                continue
+            absent = _ABSENT.get((definition.name, row.field))
+            if absent is None:
                 message = f"{definition.name} needs attribute '{row.name}'"
                 self.reader.fail(message, at=at, code="INGOT0108")
+            values[row.field] = absent(operands)
         return definition.attributes(**values)
 
     def _inferred(
@@ -333,7 +377,6 @@ class InstructionParser:
 def _rows(definition: OpDef) -> dict[str, AttributeText]:
     """Return the attributes of an op by their names in the text."""
     rows = {row.name: row for row in plan(definition)}
-    if definition.name == "conditional":
-        codec = CODECS[Codec.COMPUTATION]
-        rows.update({name: AttributeText(name, name, codec, None) for name in (_TRUE, _FALSE)})
+    for name, (field_name, codec) in _OTHER_NAMES.get(definition.name, {}).items():
+        rows[name] = AttributeText(name, field_name, CODECS[codec], None)
     return rows

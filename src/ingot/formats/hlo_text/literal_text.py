@@ -2,8 +2,8 @@
 
 Floats are written with the digits that XLA writes: the fewest significant digits of a fixed number
 that read back to the same value. Reading checks the nesting against the shape, then converts all
-elements at once, so large constants cost little per element. The value `{...}`, which XLA writes
-for large constants unless told otherwise, is refused: the data is not in the text.
+elements at once, so large constants cost little per element. For the value `{...}`, which XLA
+writes for large constants unless told otherwise, a value is made up, with a warning, as XLA does.
 
 Source: xla/util.cc (RoundTripFpToString), xla/hlo/parser/hlo_parser.cc (ParseLiteral).
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -28,6 +29,7 @@ _ELEMENT = re.compile(r"[^{},()\s_]++(?:\(0x[0-9a-fA-F]++\))?+")
 _COMPLEX = re.compile(r"\(\s*+(@)\s*+,\s*+(@)\s*+\)".replace("@", _ELEMENT.pattern))
 _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
 _SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
+_ELIDED = re.compile(SKIP + r"\{\s*+\.\.\.\s*+\}")
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _PARTS = {"c64": np.float32, "c128": np.float64}
 # Significant digits: tried first, and always enough (max_digits10).
@@ -48,22 +50,22 @@ def read_literal(reader: Reader, shape: Shape) -> Literal:
         reader.fail(f"a constant cannot be {shape}", code="INGOT0106")
     if any(isinstance(size, Dim) for size in shape.dims):
         reader.fail(f"a constant of symbolic size {shape}", code="INGOT0106")
-    if not shape.dims:
-        found = reader.take(_SCALAR)
-        text = found.group(1) if found is not None else ""
-        if not text:
-            _refuse_elided(reader, start)
-            reader.fail(f"expected a number, found {reader.found()}", code="INGOT0106")
-    else:
-        _refuse_elided(reader, start)
-        if not reader.at("{"):
-            reader.fail(f"expected '{{', found {reader.found()}", code="INGOT0106")
-        text = reader.raw_value()
-    return Literal(shape, _array(reader, shape, text, start))
+    if reader.take(_ELIDED) is not None:
+        return Literal(shape, _made_up(shape))
+    if shape.dims and reader.at("{"):
+        return Literal(shape, _array(reader, shape, reader.raw_value(), start))
+    found = reader.take(_SCALAR)
+    if found is None:
+        reader.fail(f"expected a number, found {reader.found()}", code="INGOT0106")
+    # XLA takes one number for an array too: as the first element, all others being zero.
+    first = _array(reader, Shape.array(shape.dtype, ()), found.group(1), start)
+    value = np.zeros(shape.static_dims, first.dtype)
+    value.reshape(-1)[:1] = first
+    value.flags.writeable = False
+    return Literal(shape, value)
 
 
 def _read_tuple(reader: Reader, shape: Shape) -> Literal:
-    _refuse_elided(reader, reader.skip())
     reader.expect("(", "before the elements of the tuple")
     elements: list[Literal] = []
     for number, element in enumerate(shape.elements):
@@ -79,15 +81,25 @@ def _read_tuple(reader: Reader, shape: Shape) -> Literal:
 _ELEMENT_SHAPE = re.compile(SKIP + r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\})?+")
 
 
-def _refuse_elided(reader: Reader, start: int) -> None:
-    if re.compile(r"\{\s*\.\.\.").match(reader.text, start):
-        reader.fail(
-            "the value of this constant is not in the text",
-            at=start,
-            code="INGOT0107",
-            hint="dump the module with XLA_FLAGS=--xla_dump_large_constants, "
-            "or print it with print_large_constants",
-        )
+def _made_up(shape: Shape) -> Array:
+    """Return values for a constant that is not in the text: XLA counts through its words."""
+    warnings.warn(
+        f"INGOT0107: the value of a constant {shape} is not in the text ({{...}}): it is made up, "
+        "as XLA does. Dump the module with XLA_FLAGS=--xla_dump_large_constants, or print it with "
+        "print_large_constants",
+        stacklevel=2,
+    )
+    count, itemsize = math.prod(shape.static_dims), np.dtype(shape.dtype.numpy).itemsize
+    if shape.dtype.kind is Kind.PRED:
+        value = (np.arange(count) // 4 % 2 == 1) & (np.arange(count) % 4 == 0)
+    elif shape.dtype.bits < 8:
+        value = (np.arange(count) % 2).astype(shape.dtype.numpy)
+    else:
+        words = np.arange((count * itemsize + 3) // 4, dtype=np.uint32)
+        value = words.view(np.uint8)[: count * itemsize].view(shape.dtype.numpy)
+    value = value.reshape(shape.static_dims)
+    value.flags.writeable = False
+    return value
 
 
 def _array(reader: Reader, shape: Shape, text: str, start: int) -> Array:
@@ -103,7 +115,8 @@ def _array(reader: Reader, shape: Shape, text: str, start: int) -> Array:
     if found != count:
         message = f"{count} elements are needed for {shape}, found {found}"
         reader.fail(message, at=start, code="INGOT0106")
-    if count and "".join(outline.split()) != _outline(dims):
+    # XLA skips commas wherever they stand.
+    if count and "".join(outline.replace(",", " ").split()) != _outline(dims):
         reader.fail(f"the braces do not fit {shape}", at=start, code="INGOT0106")
     try:
         flat = _elements(texts, shape.dtype)
@@ -115,10 +128,10 @@ def _array(reader: Reader, shape: Shape, text: str, start: int) -> Array:
 
 
 def _outline(dims: Iterable[int]) -> str:
-    """Return the braces and commas of a literal, with `x` for every element."""
+    """Return the braces of a literal, with `x` for every element."""
     outline = "x"
     for size in reversed(tuple(dims)):
-        outline = "{" + ",".join([outline] * size) + "}"
+        outline = "{" + outline * size + "}"
     return outline
 
 
@@ -137,6 +150,8 @@ def _integers(texts: list[str], element: DType) -> Array:
     values = [int(text) for text in texts]
     low = -(1 << (element.bits - 1)) if element.is_signed else 0
     high = low + (1 << element.bits) - 1
+    if element.bits == 64 and not element.is_signed:
+        values = [value & high if -(1 << 63) <= value < 0 else value for value in values]
     if values and not (low <= min(values) and max(values) <= high):
         raise OverflowError(f"values of {element} lie between {low} and {high}")
     wide = np.int64 if element.is_signed else np.uint64

@@ -26,7 +26,7 @@ from ingot.formats.hlo_text.header_text import (
     read_header,
 )
 from ingot.formats.hlo_text.instruction_parser import InstructionParser, Scope
-from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
+from ingot.formats.hlo_text.reader import MAX_NESTING, SKIP, Reader, with_span
 from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -37,7 +37,7 @@ from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import IngotError
 from ingot.support.text import did_you_mean
 
-_HEAD = re.compile(SKIP + r"(ENTRY\s++)?+%?([\w.\-]++)" + SKIP + r"([({])")
+_HEAD = re.compile(SKIP + r"(?:(ENTRY)\b" + SKIP + r")?+%?([\w.\-]++)" + SKIP + r"([({])")
 _MLIR = re.compile(SKIP + r'(?:module\s*+[@{a]|"builtin\.module"|#loc)')
 _AFTER = re.compile(SKIP + r',\s*+execution_thread="[^"]*+"')
 
@@ -68,13 +68,14 @@ class ModuleParser:
         self.called: dict[str, int] = {}
         self.defined: dict[str, int] = {}
         self.entry: Computation | None = None
+        self.nesting = 0
 
     def parse(self) -> Module:
         """Take the whole text."""
         reader = self.reader
         header = read_header(reader)
         metadata = MetadataReader(reader, read_frames(reader))
-        place = Place(reader, self.shapes, self._computation)
+        place = Place(reader, self.shapes, self._computation, lambda: self._inline(parser))
         parser = InstructionParser(place, metadata)
         while reader.skip() < len(reader.text):
             self._parse_computation(parser)
@@ -113,29 +114,44 @@ class ModuleParser:
             if self.entry is not None:
                 reader.fail("a second ENTRY computation", at=at, code="INGOT0105")
             self.entry = computation
-        signature = self._signature() if found.group(3) == "(" else None
+        result = self._signature() if found.group(3) == "(" else None
         scope = Scope(computation)
         parser.parse_body(scope, at)
         reader.take(_AFTER)
         self._finish(scope, at)
-        if signature is not None:
-            self._check_signature(computation, signature, at)
+        if result is not None:
+            self._check_result(computation, result, at)
 
-    def _signature(self) -> tuple[list[Shape], Shape]:
-        """Take `x: f32[2], y: f32[]) -> f32[2] {`."""
+    def _inline(self, parser: InstructionParser) -> Computation:
+        """Take the body of a computation without a name, up to its closing brace."""
+        at = self.reader.position
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            self.reader.fail("computations are nested too deeply", at=at, code="INGOT0109")
+        scope = Scope(Computation("inline"))
+        parser.parse_body(scope, at)
+        self._finish(scope, at)
+        parser.place.made.append(scope.computation)
+        self.nesting -= 1
+        return scope.computation
+
+    def _signature(self) -> Shape:
+        """Take `x: f32[2], y: f32[]) -> f32[2] {`; return the result.
+
+        What it says of the parameters is not held against them: XLA reads it and forgets it.
+        """
         reader = self.reader
-        parameters: list[Shape] = []
         while not reader.accept(")"):
             reader.name("the name of a parameter")
-            reader.expect(":", "after the name of a parameter")
-            parameters.append(self.shapes.shape())
+            reader.accept(":")
+            self.shapes.shape()
             if not reader.accept(","):
                 reader.expect(")", "after the parameters")
                 break
         reader.expect("->", "before the result shape")
         result = self.shapes.shape()
         reader.expect("{", "before the instructions")
-        return parameters, result
+        return result
 
     def _finish(self, scope: Scope, at: int) -> None:
         """Set the root, the control predecessors, and check the parameters."""
@@ -158,15 +174,8 @@ class ModuleParser:
                     message = f"two parameters {parameter.attributes.number}"
                 reader.fail(message, at=at, code="INGOT0111")
 
-    def _check_signature(
-        self, computation: Computation, signature: tuple[list[Shape], Shape], at: int
-    ) -> None:
-        parameters, result = signature
-        given = [parameter.shape for parameter in computation.parameters]
-        same = len(parameters) == len(given) and all(
-            have.compatible(want) for have, want in zip(given, parameters, strict=True)
-        )
-        if not same or not computation.root.shape.compatible(result):
+    def _check_result(self, computation: Computation, result: Shape, at: int) -> None:
+        if not computation.root.shape.compatible(result):
             message = f"the signature of {computation.name} is not that of its instructions"
             hint = f"they say {computation.shape_text}"
             self.reader.fail(message, at=at, code="INGOT0111", hint=hint)

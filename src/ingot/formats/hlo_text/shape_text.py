@@ -21,8 +21,8 @@ from ingot.hlo.dtype import DTYPES
 from ingot.hlo.shape import Layout, Shape
 from ingot.support.text import did_you_mean
 
-ARRAY = re.compile(SKIP + r"([a-z]\w*+\[[^\[\]{}]*+\](?:\{[\d,\s]*+(?::[^{}]*+)?+\})?+)")
-_PARTS = re.compile(r"(\w+)\[([^\]]*)\](?:\{([\d,\s]*)(?::([^}]*))?\})?$")
+ARRAY = re.compile(SKIP + r"([a-z]\w*+\[[^\[\]{}]*+\](?:\s*+\{[\d,\s]*+(?::[^{}]*+)?+\})?+)")
+_PARTS = re.compile(r"(\w+)\[([^\]]*)\](?:\s*\{([\d,\s]*)(?::([^}]*))?\})?$")
 _COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
 _SIZE = re.compile(SKIP + r"(-?\d++|\?[A-Za-z_][\w.]*+|\?(?=\())")
 _OPERATOR = re.compile(SKIP + r"([+\-*])")

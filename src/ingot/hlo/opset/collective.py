@@ -137,7 +137,9 @@ def _require_gathered(view: OpView, result: Shape) -> None:
 def _infer_all_gather_start(view: OpView) -> Shape:
     given = view.given()
     require(
-        given.is_tuple and len(given.elements) == 2 and given.elements[0] == _joined(view.operands),
+        given.is_tuple
+        and len(given.elements) == 2
+        and given.elements[0].compatible(_joined(view.operands)),
         "all_gather_start_c1",
         f"all-gather-start gives operands and results, not {given}",
     )

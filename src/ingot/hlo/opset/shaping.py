@@ -88,7 +88,9 @@ def _infer_reshape(view: OpView) -> Shape:
 def _infer_bitcast(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
-    require(operand.bytes == given.bytes, "bitcast_c1", f"bitcast of {operand} to {given}")
+    # Narrow integers are packed in XLA's memory and one byte each in Ingot's.
+    same = operand.bytes == given.bytes or operand.packed_bits == given.packed_bits
+    require(same, "bitcast_c1", f"bitcast of {operand} to {given}")
     return given
 
 

@@ -12,6 +12,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.hlo.window import Window
 
 FAMILY = "structural"
 _SHAPE = Trait.NEEDS_SHAPE
@@ -58,6 +59,10 @@ class CustomCallAttributes:
     output_to_operand_aliasing: str = attribute(Codec.ALIASING, "")
     api_version: str = attribute(Codec.NAME, "")
     called_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS, ())
+    window: Window = attribute(Codec.WINDOW, ())
+    dim_labels: str = attribute(Codec.DIM_LABELS, "")
+    feature_group_count: int = attribute(Codec.INT, 1)
+    batch_group_count: int = attribute(Codec.INT, 1)
 
     def aliases(self) -> list[tuple[Path, int, Path]]:
         """Return (path in the result, number of an operand, path in it) of what shares memory."""

@@ -140,12 +140,14 @@ class Pass(ABC):
 
     Attributes:
         name: XLA's name where XLA has the pass.
+        opcodes: it leaves a module without any of these as it is; None: it may change any.
         requires: properties of the module without which the pass does not work.
         ensures: properties that hold afterwards.
         breaks: properties that may no longer hold afterwards.
     """
 
     name: ClassVar[str]
+    opcodes: ClassVar[frozenset[str] | None] = None
     requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset()
     breaks: ClassVar[frozenset[str]] = frozenset()

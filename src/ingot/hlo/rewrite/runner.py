@@ -34,7 +34,7 @@ from ingot.hlo.rewrite.pass_base import (
 )
 from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import IngotError, InternalError, VerifyError
-from ingot.support.tracing import Level, log
+from ingot.support.tracing import Level, enabled, log
 
 
 def run_passes(step: Step, module: Module, context: PassContext) -> bool:
@@ -59,13 +59,16 @@ class _Runner:
         self._module = module
         self._context = context
         self._number = 0
+        self._logs = enabled(Level.PASS)
+        self._opcodes: set[str] | None = None
+        self._settled: dict[type, Pass] = {}
 
     def step(self, step: Step, pipeline: str) -> bool:
-        if isinstance(step, Pass):
-            return self._pass(step, pipeline)
         if isinstance(step, Pipeline):
             return self._pipeline(step)
-        return self._fixed_point(step)
+        if isinstance(step, FixedPoint):
+            return self._fixed_point(step)
+        return self._pass(step, pipeline)
 
     def _pipeline(self, group: Pipeline) -> bool:
         changed = False
@@ -98,17 +101,46 @@ class _Runner:
             raise self._error("INGOT0913", f"pass needs {sorted(missing)}", step.name)
         if context.dump is not None and self._number == 0:
             self._dump(pipeline, "", step.name)
+        idle = self._has_nothing_for(step)
+        changed = False
+        if context.debug or not idle:
+            changed = self._timed(step, pipeline)
+        if step.breaks:
+            context.properties -= step.breaks
+        if step.ensures:
+            context.properties |= step.ensures
+        if idle and changed:
+            raise self._error("INGOT0911", "pass changed what it says it leaves alone", step.name)
+        if changed and context.dump is not None:
+            self._dump(pipeline, step.name, "")
+        return changed
+
+    def _has_nothing_for(self, step: Pass) -> bool:
+        """Whether the pass leaves the module as it is, by what it says or did before."""
+        if self._settled.get(type(step)) == step:
+            return True
+        if step.opcodes is None:
+            return False
+        if self._opcodes is None:
+            computations = self._module.computations.values()
+            self._opcodes = {i.opcode for one in computations for i in one.instructions}
+        return self._opcodes.isdisjoint(step.opcodes)
+
+    def _timed(self, step: Pass, pipeline: str) -> bool:
+        context = self._context
         before = fingerprint(self._module) if context.debug else ""
         start = time.perf_counter_ns()
         changed = self._run(step)
         spent = time.perf_counter_ns() - start
         context.timings.append(PassTiming(pipeline, step.name, spent, changed))
-        log(Level.PASS, "pass.run", name=step.name, changed=changed, us=spent // 1000)
-        context.properties -= step.breaks
-        context.properties |= step.ensures
+        if self._logs:
+            log(Level.PASS, "pass.run", name=step.name, changed=changed, us=spent // 1000)
+        if changed:
+            self._opcodes = None
+            self._settled.clear()
+        else:
+            self._settled[type(step)] = step
         self._check(step, changed, before)
-        if changed and context.dump is not None:
-            self._dump(pipeline, step.name, "")
         return changed
 
     def _run(self, step: Pass) -> bool:
