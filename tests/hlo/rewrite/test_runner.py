@@ -152,3 +152,53 @@ def test_a_wrong_order_is_found_with_its_reason() -> None:
     with pytest.raises(InternalError, match="because it is") as raised:
         check_order(group, (Order("liar", "peel-one", "because it is"),))
     assert raised.value.diagnostic.code == "INGOT0916"
+
+
+@dataclass(frozen=True, slots=True)
+class PeelAdds(PeelOne):
+    """Says that it concerns additions, and removes negations."""
+
+    name: ClassVar[str] = "peel-adds"
+    opcodes: ClassVar[frozenset[str] | None] = frozenset({"add"})
+
+
+@dataclass(frozen=True, slots=True)
+class PeelTwo(Pass):
+    """Removes negations inside of the outermost one."""
+
+    name: ClassVar[str] = "peel-two"
+    opcodes: ClassVar[frozenset[str] | None] = frozenset({"negate"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        root = module.entry.root
+        if root.operands[0].opcode != "negate":
+            return False
+        module.entry.replace(root.operands[0], root.operands[0].operands[0])
+        return True
+
+
+def test_a_pass_without_its_opcodes_does_not_run() -> None:
+    context, module = PassContext(), negations(1)
+    assert not run_passes(PeelAdds(), module, context)
+    assert len(module.entry) == 2
+    assert not context.timings
+
+
+def test_a_pass_runs_without_its_opcodes_in_debug_mode_and_must_keep_its_word() -> None:
+    with pytest.raises(InternalError, match="leaves alone") as raised:
+        run_passes(PeelAdds(), negations(1), PassContext(debug=1))
+    assert raised.value.diagnostic.code == "INGOT0911"
+
+
+def test_a_pass_runs_again_only_after_a_change() -> None:
+    context, module = PassContext(), negations(2)
+    group = Pipeline("p", (PeelTwo(), PeelTwo(), PeelTwo(), PeelOne(), PeelTwo(), PeelOne()))
+    run_passes(group, module, context)
+    # The third has nothing to do after the second; the last but one has no negation to look for.
+    ran = [(timing.name, timing.changed) for timing in context.timings]
+    assert ran == [
+        ("peel-two", True),
+        ("peel-two", False),
+        ("peel-one", True),
+        ("peel-one", False),
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -21,13 +20,12 @@ class Expander(Pass):
     what had to come after `op` comes after the value.
     """
 
-    opcodes: ClassVar[frozenset[str]]
-
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
-        changed = False
+        changed, opcodes = False, self.opcodes
+        assert opcodes is not None, "an expander says what it replaces"
         for computation in module.post_order():
-            for op in [i for i in computation.post_order() if i.opcode in self.opcodes]:
+            for op in [i for i in computation.post_order() if i.opcode in opcodes]:
                 if op.parent is None:
                     continue
                 count = len(computation)

@@ -21,6 +21,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.window import WindowDimension
+from ingot.passes.simplify.convolutions import canonical_labels, reordered
 
 MIN_PRODUCTS = 10_000_000
 """Products below which one kernel with gaps is better than several without."""
@@ -33,6 +34,7 @@ class ConvolutionPhases(Pass):
     """Cuts convolutions of spread-out inputs into dense ones."""
 
     name: ClassVar[str] = "convolution-phases"
+    opcodes: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""
@@ -103,6 +105,7 @@ def _phases(one: WindowDimension, size: int, count: int) -> list[_Phase]:
 def _interleaved(convolution: Instruction) -> Instruction:
     """Return the phases' results, side by side."""
     build = Builder(convolution.computation, convolution.metadata)
+    convolution = _with_taps_outside(convolution, build)
     given: ConvolutionAttributes = convolution.attributes
     labels = given.labels
     dims = convolution.shape.dims
@@ -130,6 +133,20 @@ def _interleaved(convolution: Instruction) -> Instruction:
     if whole.shape.dims == dims:
         return whole
     return build.slice(whole, slice=tuple((0, size, 1) for size in dims))
+
+
+def _with_taps_outside(convolution: Instruction, build: Builder) -> Instruction:
+    """Return the convolution with its kernel in canonical order: parts of it are whole pieces."""
+    given: ConvolutionAttributes = convolution.attributes
+    labels, wanted = given.labels, canonical_labels(given.labels)
+    if labels.rhs == wanted.rhs:
+        return convolution
+    lhs, rhs = convolution.operands
+    kernel = reordered(build, rhs, labels.rhs, wanted.rhs)
+    attributes = replace(given, dim_labels=str(replace(labels, rhs=wanted.rhs)))
+    return convolution.computation.add(
+        "convolution", (lhs, kernel), attributes, metadata=convolution.metadata
+    )
 
 
 def _joined(

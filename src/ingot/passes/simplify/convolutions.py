@@ -24,6 +24,7 @@ class ConvolutionCanonicalizer(Pass):
     """Transposes the operands and results of convolutions into the form that kernels take."""
 
     name: ClassVar[str] = "convolution-canonicalizer"
+    opcodes: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
     ensures: ClassVar[frozenset[str]] = frozenset({"native-convolutions"})
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -44,20 +45,20 @@ def _canonicalize(convolution: Instruction) -> bool:
         return True
     given: ConvolutionAttributes = convolution.attributes
     labels = given.labels
-    wanted = _wanted(labels)
+    wanted = canonical_labels(labels)
     if wanted == labels:
         return False
     lhs, rhs = convolution.operands
     attributes = replace(given, dim_labels=str(wanted))
-    operands = (_as(build, lhs, labels.lhs, wanted.lhs), _as(build, rhs, labels.rhs, wanted.rhs))
+    operands = (reordered(build, lhs, labels.lhs, wanted.lhs), reordered(build, rhs, labels.rhs, wanted.rhs))
     made = computation.add(
         "convolution", operands, attributes, name=convolution.name, metadata=convolution.metadata
     )
-    computation.replace(convolution, _as(build, made, wanted.output, labels.output))
+    computation.replace(convolution, reordered(build, made, wanted.output, labels.output))
     return True
 
 
-def _wanted(labels: ConvolutionLabels) -> ConvolutionLabels:
+def canonical_labels(labels: ConvolutionLabels) -> ConvolutionLabels:
     """Return the labels of the form that kernels take."""
     digits = "".join(str(number) for number in range(len(labels.lhs) - 2))
     output = labels.output if labels.output[-1] == "f" else f"b{digits}f"
@@ -69,7 +70,7 @@ def _wanted(labels: ConvolutionLabels) -> ConvolutionLabels:
     return ConvolutionLabels(lhs, rhs, output)
 
 
-def _as(build: Builder, value: Instruction, labels: str, wanted: str) -> Instruction:
+def reordered(build: Builder, value: Instruction, labels: str, wanted: str) -> Instruction:
     """Return a value with its dimensions in the order of other labels."""
     if labels == wanted:
         return value
