@@ -30,17 +30,31 @@ settings.load_profile("ingot")
 
 FAST_SHARE = {
     "cpu/contraction/test_contraction.py": 4,
+    "cpu/contraction/test_product.py": 4,
     "cpu/test_complex_moves.py": 4,
+    "cpu/test_convolution.py": 4,
     "cpu/test_element_types.py": 8,
     "cpu/test_fft.py": 4,
+    "cpu/test_indices.py": 4,
+    "cpu/test_narrow_types.py": 2,
+    "cpu/test_ops.py": 2,
+    "cpu/test_plain_reductions.py": 4,
     "cpu/test_random_modules.py": 8,
+    "cpu/test_sort.py": 4,
+    "cpu/test_staged_updates.py": 4,
+    "cpu/test_topk.py": 4,
+    "cpu/test_window.py": 4,
+    "evaluator/test_cpu_agrees.py": 4,
     "evaluator/test_random_modules.py": 8,
     "formats/test_hlo_proto.py": 4,
+    "formats/test_hlo_text_fuzz.py": 4,
     "formats/test_hlo_text_literals.py": 4,
+    "kernel/test_unroll.py": 4,
     "llvm/test_math.py": 16,
     "ops/test_ops.py": 16,
     "passes/buffers/test_assignment.py": 8,
     "passes/expand/test_complex_expander.py": 16,
+    "passes/expand/test_custom_call_expander.py": 4,
     "passes/expand/test_linalg.py": 8,
     "passes/test_algsimp_rules.py": 16,
     "passes/test_meaning.py": 8,
@@ -49,6 +63,8 @@ FAST_SHARE = {
     "runtime/foreign/collectives/test_collectives.py": 4,
     "runtime/foreign/test_lapack.py": 64,
     "runtime/foreign/test_other_targets.py": 8,
+    "runtime/foreign/test_random_state.py": 4,
+    "runtime/test_program.py": 4,
 }
 """Files with many cases of one kind: one test in so many belongs to the fast suite."""
 
@@ -57,6 +73,8 @@ WHOLLY_SLOW = (
     "differential/test_xla_dumps.py",
     "formats/test_stablehlo_programs.py",
     "frontends",
+    "project/test_docs.py",
+    "project/test_doctests.py",
     "runtime/foreign/test_jax_linalg.py",
 )
 """Files and folders with no fast test: the fast suite does not even import them."""

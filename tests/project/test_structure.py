@@ -39,6 +39,7 @@ def unfinished(text):
             yield token.start[0], token.string
 
 
+@pytest.mark.slow
 def test_layers_hold():
     program = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
     assert program, "import-linter belongs to the extra `dev`"
@@ -104,5 +105,6 @@ def test_public_names_are_the_ones_declared():
         ingot.compille  # noqa: B018
 
 
+@pytest.mark.slow
 def test_generated_pages_are_up_to_date():
     assert load_tool("make_docs").main(["--check"]) == 0
