@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.convolution import convolution_call
-from ingot.cpu.emit.fft.stages import emit_fft_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.sort import emit_sort_kernel
@@ -37,7 +36,6 @@ from ingot.kernel.fft import build_fft_kernel
 from ingot.kernel.fingerprint import fingerprint, kernel_text
 from ingot.kernel.ir import (
     ContractionKernel,
-    FftKernel,
     Kernel,
     LoopKernel,
     SortKernel,
@@ -115,6 +113,7 @@ class CompiledKernel:
     def addresses(self) -> dict[str, int]:
         """Return the address of every function that a host program names to run it."""
         found = shared_addresses(self.shared)
+        found |= {symbol: table.ctypes.data for symbol, table in self.emitted.tables.items()}
         if self.code is not None:
             library = self.code.library
             assert library is not None, "the kernels are not finished"
@@ -221,7 +220,6 @@ class KernelSet:
             code.object = job()
         needed: dict[str, int] = {}
         for kernel in map(self.compiled.__getitem__, self.pending):
-            needed |= {symbol: t.ctypes.data for symbol, t in kernel.emitted.tables.items()}
             needed |= shared_addresses(kernel.shared)
         library = link_object([code.object for code, _ in self._jobs], needed)
         for code, _ in self._jobs:
@@ -325,7 +323,5 @@ def emit_kernel(
         return emit_contraction_kernel(module, name, kernel, schedule, target)
     if isinstance(kernel, SortKernel):
         return emit_sort_kernel(module, name, kernel, schedule_sort(kernel), target)
-    if isinstance(kernel, FftKernel):
-        return emit_fft_kernel(module, name, kernel, target)
-    assert isinstance(kernel, LoopKernel), "the library runs selections"
+    assert isinstance(kernel, LoopKernel), "the library runs transforms and selections"
     return emit_loop_kernel(module, name, kernel, schedule_loops(kernel, vectors), target.has_fma)

@@ -33,6 +33,12 @@ SHORTEST_SPLIT = 64
 FEWEST_LANES = 8
 """Both parts of a split have at least so many sequences side by side."""
 
+FOLD_BLOCK = 4096
+"""Elements of a chunk of a fold stage."""
+
+FINE = 1024
+"""Roots of a fold stage are products of one of so many, and of one of a table of coarse ones."""
+
 PAGE_PART, LINE = 2048, 64
 """Rows whose size in bytes is a multiple of the first are kept a cache line further apart."""
 

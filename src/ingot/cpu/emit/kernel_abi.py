@@ -49,7 +49,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class CodeSlot:
-    """A slot of env that holds the address of a function."""
+    """A slot of env that holds the address of a function or of one of the kernel's tables."""
 
     symbol: str
 
@@ -72,7 +72,7 @@ class EmittedKernel:
         micro_kernels: what it calls of the library.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
         is_quick: its code need be no better than what LLVM makes without optimizing.
-        tables: arrays that the kernel's module names as external constants.
+        tables: arrays whose addresses slots hold, by symbol.
     """
 
     phases: tuple[Phase, ...]

@@ -21,7 +21,9 @@ from ingot.cpu.library.products import common_products, shared_micro_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
 from ingot.cpu.library.selections import common_selections, selection_kernel
 from ingot.cpu.library.sorts import common_sorts, sort_kernel
-from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, SortKernel, TopKKernel
+from ingot.cpu.library.transforms import common_transforms, transform_kernel
+from ingot.cpu.library.transposes import common_transposes
+from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
 from ingot.llvm.target import TargetSpec
 
 __all__ = [
@@ -33,6 +35,7 @@ MAKERS: Mapping[type, Callable[[TargetSpec, Any], LibraryKernel | None]] = {
     LoopKernel: reduction_kernel,
     ContractionKernel: contraction_kernel,
     SortKernel: sort_kernel,
+    FftKernel: transform_kernel,
     TopKKernel: selection_kernel,
 }
 
@@ -42,6 +45,8 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_reductions,
     common_selections,
     common_sorts,
+    common_transforms,
+    common_transposes,
 )
 
 

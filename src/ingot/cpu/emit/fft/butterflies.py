@@ -1,8 +1,7 @@
 """Butterflies: discrete Fourier transforms of a few complex vectors in registers.
 
-The bottom of the FFT emitters. `butterfly(math, values, inverse)` returns the transform of 1 to
-`LARGEST_PRIME` vectors: 2, 4 and 8 by the usual factorization, odd primes by the symmetry of the
-matrix of cosines and sines.
+The bottom of the FFT emitters. `butterfly(math, values)` returns the transform of a few vectors: 2,
+4 and 8 by the usual factorization, odd primes by the symmetry of the matrix of cosines and sines.
 """
 
 from __future__ import annotations
@@ -12,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ingot.cpu.emit.values import IndexValue
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
-
-LARGEST_PRIME = 31
-"""A longer prime length is a convolution (Bluestein's algorithm)."""
 
 
 class Complex(NamedTuple):
@@ -61,8 +58,6 @@ class ComplexMath:
 
     def scale(self, a: Complex, factor: float) -> Complex:
         """Return a times a real constant."""
-        if factor == 1.0:
-            return a
         constant = self.f.const(self.type, factor)
         return Complex(self.f.mul(a.re, constant), self.f.mul(a.im, constant))
 
@@ -71,6 +66,21 @@ class ComplexMath:
         if negative:
             return Complex(a.im, self.f.neg(a.re))
         return Complex(self.f.neg(a.im), a.re)
+
+    def scaled(self, a: Complex, factor: Value) -> Complex:
+        """Return a times a real vector."""
+        return Complex(self.f.mul(a.re, factor), self.f.mul(a.im, factor))
+
+    def swapped(self, a: Complex, swaps: Value) -> Complex:
+        """Return a with its parts in each other's place where `swaps` holds."""
+        return Complex(self.f.select(swaps, a.im, a.re), self.f.select(swaps, a.re, a.im))
+
+    def constant(self, table: Value, index: IndexValue) -> Complex:
+        """Return a complex number of a table, in every lane."""
+        f, scalar = self.f, self.type.element
+        at = f.gep(table, f.imul(index, 2 * scalar.bytes))
+        parts = (f.load(scalar, f.gep(at, n * scalar.bytes), invariant=True) for n in (0, 1))
+        return Complex(*(f.splat(part, self.type.lanes) for part in parts))
 
     def zero(self) -> Complex:
         """Return 0."""
@@ -81,7 +91,7 @@ class ComplexMath:
         return self.f.fma(a, b, c) if self.fma else self.f.add(self.f.mul(a, b), c)
 
 
-def butterfly(m: ComplexMath, values: Sequence[Complex], inverse: bool) -> list[Complex]:
+def butterfly(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
     """Return the transform of `values`, whose number is 1, 2, 4, 8 or an odd prime."""
     count = len(values)
     if count == 1:
@@ -89,43 +99,41 @@ def butterfly(m: ComplexMath, values: Sequence[Complex], inverse: bool) -> list[
     if count == 2:
         return [m.add(*values), m.sub(*values)]
     if count == 4:
-        return _four(m, values, inverse)
-    return _eight(m, values, inverse) if count == 8 else _odd(m, values, inverse)
+        return _four(m, values)
+    return _eight(m, values) if count == 8 else _odd(m, values)
 
 
-def _four(m: ComplexMath, values: Sequence[Complex], inverse: bool) -> list[Complex]:
+def _four(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
     a, b, c, d = values
     even, odd = [m.add(a, c), m.sub(a, c)], [m.add(b, d), m.sub(b, d)]
-    turned = m.times_i(odd[1], negative=not inverse)
+    turned = m.times_i(odd[1], negative=True)
     first = m.add(even[0], odd[0]), m.add(even[1], turned)
     return [*first, m.sub(even[0], odd[0]), m.sub(even[1], turned)]
 
 
-def _eight(m: ComplexMath, values: Sequence[Complex], inverse: bool) -> list[Complex]:
+def _eight(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
     f = m.f
-    even = _four(m, values[0::2], inverse)
-    odd = _four(m, values[1::2], inverse)
+    even = _four(m, values[0::2])
+    odd = _four(m, values[1::2])
     root = f.const(m.type, math.sqrt(0.5))
 
     def eighth(a: Complex) -> Complex:
-        """Return a times the first eighth root of unity in the transform's direction."""
+        """Return a times the first eighth root of unity."""
         total, difference = f.add(a.re, a.im), f.sub(a.re, a.im)
-        if inverse:
-            return Complex(f.mul(difference, root), f.mul(total, root))
         return Complex(f.mul(total, root), f.mul(f.neg(difference), root))
 
-    turned = m.times_i(odd[3], negative=not inverse)
+    turned = m.times_i(odd[3], negative=True)
     odd = [
         odd[0],
         eighth(odd[1]),
-        m.times_i(odd[2], negative=not inverse),
+        m.times_i(odd[2], negative=True),
         eighth(turned),
     ]
     pairs = list(zip(even, odd, strict=True))
     return [*(m.add(a, b) for a, b in pairs), *(m.sub(a, b) for a, b in pairs)]
 
 
-def _odd(m: ComplexMath, values: Sequence[Complex], inverse: bool) -> list[Complex]:
+def _odd(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
     """Pairs k and n-k share their cosines and have opposite sines."""
     count = len(values)
     half = count // 2
@@ -143,7 +151,7 @@ def _odd(m: ComplexMath, values: Sequence[Complex], inverse: bool) -> list[Compl
             a, b = sums[k - 1], differences[k - 1]
             even = Complex(m.madd(a.re, cosine, even.re), m.madd(a.im, cosine, even.im))
             odd = Complex(m.madd(b.re, sine, odd.re), m.madd(b.im, sine, odd.im))
-        turned = m.times_i(odd, negative=not inverse)
+        turned = m.times_i(odd, negative=True)
         results[j], results[count - j] = m.add(even, turned), m.sub(even, turned)
     return results
 

@@ -9,14 +9,10 @@ Source: W. H. Press et al., Numerical Recipes, section 12.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
-from ingot.cpu.emit.fft.tile import Tile
+from ingot.cpu.emit.fft.sides import Tile
 from ingot.cpu.emit.values import IndexValue
 from ingot.llvm.values import Value
-
-Twiddle = Callable[[IndexValue], Complex]
 
 
 def unpacked(m: ComplexMath, near: Complex, far: Complex, twiddle: Complex) -> Complex:
@@ -33,21 +29,21 @@ def packed(m: ComplexMath, near: Complex, far: Complex, twiddle: Complex) -> Com
     return m.add(even, m.times_i(odd, negative=False))
 
 
-def unpack_tile(m: ComplexMath, half: int, twiddle: Twiddle, source: Tile, target: Tile) -> None:
+def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
     """Write the h + 1 elements of the spectrum into another tile."""
     f = m.f
 
     def at(k: IndexValue, near: IndexValue, far: IndexValue) -> None:
-        value = unpacked(m, source.load(near), source.load(far), twiddle(k))
-        target.store(k, value)
+        twiddle = m.constant(table, k)
+        target.store(k, unpacked(m, source.load(near), source.load(far), twiddle))
 
     at(0, 0, 0)
     at(half, 0, 0)
     f.loop(1, half, 1, [], lambda k, _: at(k, k, f.isub(half, k)))
 
 
-def pack_tile(m: ComplexMath, half: int, twiddle: Twiddle, source: Tile, target: Tile) -> None:
-    """Write the h elements to be transformed into another tile."""
+def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
+    """Write the h elements to be transformed into another tile, their parts swapped."""
     f = m.f
 
     def real(value: Complex) -> Complex:
@@ -55,22 +51,29 @@ def pack_tile(m: ComplexMath, half: int, twiddle: Twiddle, source: Tile, target:
         # is not looked at.
         return Complex(value.re, f.zero(m.type))
 
-    first = packed(m, real(source.load(0)), real(source.load(half)), twiddle(0))
-    target.store(0, first)
+    first = packed(m, real(source.load(0)), real(source.load(half)), m.constant(table, 0))
+    target.store(0, _swapped(first))
 
     def at(k: Value, _: list[Value]) -> None:
-        value = packed(m, source.load(k), source.load(f.isub(half, k)), twiddle(k))
-        target.store(k, value)
+        far = source.load(f.isub(half, k))
+        value = packed(m, source.load(k), far, m.constant(table, k))
+        target.store(k, _swapped(value))
 
     f.loop(1, half, 1, [], at)
 
 
-def extend_tile(m: ComplexMath, length: int, tile: Tile) -> None:
-    """Fill the second half of a real signal's spectrum, in place."""
+def extend_tile(m: ComplexMath, length: Value, tile: Tile) -> None:
+    """Fill the second half of a real signal's spectrum, in place; swap the parts of all of it."""
     f = m.f
-    tile.store(0, Complex(tile.load(0).re, f.zero(m.type)))
+    tile.store(0, _swapped(Complex(tile.load(0).re, f.zero(m.type))))
 
     def mirror(k: Value, _: list[Value]) -> None:
-        tile.store(f.isub(length, k), m.conj(tile.load(k)))
+        value = tile.load(k)
+        tile.store(k, _swapped(value))
+        tile.store(f.isub(length, k), _swapped(m.conj(value)))
 
-    f.loop(1, length // 2 + 1, 1, [], mirror)
+    f.loop(1, f.iadd(f.idiv(length, 2), 1), 1, [], mirror)
+
+
+def _swapped(value: Complex) -> Complex:
+    return Complex(value.im, value.re)

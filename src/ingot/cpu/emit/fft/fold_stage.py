@@ -1,79 +1,80 @@
 """The stage that takes half-length transforms apart, or packs for them, between two areas.
 
 Used where a real sequence is too long for a tile. Vectors hold neighbouring elements of one
-sequence; the mirrored ones are read backwards.
+sequence; the mirrored ones are read backwards. Root w^k is the product of element k // `FINE` of
+the table `high` and k % `FINE` of `low`, which goes on for a vector beyond `FINE`.
 """
 
 from __future__ import annotations
 
-from ingot.cpu.emit.fft import tables as tb
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
 from ingot.cpu.emit.fft.fold import packed, unpacked
 from ingot.cpu.emit.fft.sides import interleave, separate
-from ingot.cpu.emit.fft.tables import Tables
-from ingot.cpu.emit.values import IndexValue, ValueEmitter
-from ingot.hlo.dim import Dim
-from ingot.kernel.fft import FoldStage
-from ingot.llvm.types import vector
+from ingot.cpu.emit.values import IndexValue
+from ingot.kernel.fft import FINE, FOLD_BLOCK
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
-BLOCK = 4096
-"""Elements of a chunk."""
 
-
-def emit_fold_stage(
-    m: ComplexMath,
-    emitter: ValueEmitter,
-    tables: Tables,
-    stage: FoldStage,
-    addresses: tuple[Value, Value],
+def emit_fold(
+    f: FunctionBuilder,
+    type: Type,
+    fma: bool,
+    packs: bool,
+    given: dict[str, Value],
+    areas: tuple[Value, Value],
     chunk: Value,
-) -> int | Dim:
-    """Emit the work of one chunk; return the number of chunks."""
-    f, half = m.f, stage.length
-    blocks = -(-half // BLOCK)
+) -> None:
+    """Emit the work of one chunk, which is `FOLD_BLOCK` elements of one sequence."""
+    m = ComplexMath(f, type, fma)
+    half, blocks = given["half"], given["blocks"]
     outer, block = f.idiv(chunk, blocks), f.irem(chunk, blocks)
-    source, target = addresses
-    pair = 2 * m.type.element.bytes
-    given, made = (half + 1, half) if stage.packs else (half, half + 1)
-    work = _Fold(
-        m,
-        stage,
-        f.gep(source, f.imul(outer, given * pair)),
-        f.gep(target, f.imul(outer, made * pair)),
-        tables.add(tb.fold_twiddles, half, int(stage.packs)),
+    pair = 2 * type.element.bytes
+    more = f.iadd(half, 1)
+    lengths = (more, half) if packs else (half, more)
+    source, target = (
+        f.gep(area, f.imul(f.imul(outer, length), pair))
+        for area, length in zip(areas, lengths, strict=True)
     )
-    start = f.imul(block, BLOCK)
-    stop = f.imin(f.iadd(start, BLOCK), half)
+    work = _Fold(m, packs, half, source, target, (given["low"], given["high"]))
+    start = f.imul(block, FOLD_BLOCK)
+    stop = f.imin(f.iadd(start, FOLD_BLOCK), half)
     f.if_(f.as_condition(f.ieq(block, 0)), work.ends)
     work.middle(f.imax(start, 1), stop)
-    return stage.outer * blocks
 
 
 class _Fold:
     """Emits the work on one sequence."""
 
     def __init__(
-        self, m: ComplexMath, stage: FoldStage, source: Value, target: Value, table: Value
+        self,
+        m: ComplexMath,
+        packs: bool,
+        half: Value,
+        source: Value,
+        target: Value,
+        tables: tuple[Value, Value],
     ) -> None:
         self.m = m
-        self.stage = stage
-        self.source, self.target, self.table = source, target, table
+        self.packs = packs
+        self.half = half
+        self.source, self.target = source, target
+        self.low, self.high = tables
 
     def ends(self) -> None:
         """Emit elements 0 (and h), which have no mirrored partner of their own."""
-        single, half = self._scalar(), self.stage.length
+        single, half = self._scalar(), self.half
         f = single.f
-        if not self.stage.packs:
+        if not self.packs:
             first = self._load(single, self.source, 0)
             for place in (0, half):
-                twiddle = self._load(single, self.table, place)
+                twiddle = self._twiddle(single, place)
                 self._store(single, place, unpacked(single, first, first, twiddle))
             return
         near, far = (self._load(single, self.source, place) for place in (0, half))
         near, far = (Complex(value.re, f.zero(single.type)) for value in (near, far))
-        twiddle = self._load(single, self.table, 0)
-        self._store(single, 0, packed(single, near, far, twiddle))
+        self._store(single, 0, packed(single, near, far, self._twiddle(single, 0)))
 
     def middle(self, start: IndexValue, stop: IndexValue) -> None:
         """Emit elements [start, stop): whole vectors, then the rest."""
@@ -88,14 +89,19 @@ class _Fold:
 
     def _at(self, m: ComplexMath, k: Value) -> None:
         f, lanes = m.f, m.type.lanes
-        mirror = f.isub(self.stage.length, f.iadd(k, lanes - 1))
+        mirror = f.isub(self.half, f.iadd(k, lanes - 1))
         near = self._load(m, self.source, k)
         far = self._load(m, self.source, mirror)
         if lanes > 1:
             back = range(lanes - 1, -1, -1)
             far = Complex(f.shuffle(far.re, far.re, back), f.shuffle(far.im, far.im, back))
-        fold = packed if self.stage.packs else unpacked
-        self._store(m, k, fold(m, near, far, self._load(m, self.table, k)))
+        fold = packed if self.packs else unpacked
+        self._store(m, k, fold(m, near, far, self._twiddle(m, k)))
+
+    def _twiddle(self, m: ComplexMath, k: IndexValue) -> Complex:
+        f = m.f
+        low = self._load(m, self.low, f.irem(k, FINE))
+        return m.mul(low, m.constant(self.high, f.idiv(k, FINE)))
 
     def _load(self, m: ComplexMath, base: Value, index: IndexValue) -> Complex:
         scalar = m.type.element

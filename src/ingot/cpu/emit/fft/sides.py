@@ -1,8 +1,9 @@
-"""How a block of sequences comes from memory into vectors and goes back.
+"""Where a block of sequences lies while it is worked on, and how it comes there and goes back.
 
-Two ways. `Columns`: the lanes of an element lie side by side, so an element is one vector of
-(real, imaginary) pairs, taken apart or put together by a shuffle. `Rows`: the elements of a lane
-lie side by side, so blocks of them are transposed in registers on the way to or from a tile.
+A `Tile` is an array of (real vector, imaginary vector), one pair per element; lane i of all vectors
+is sequence i. `Columns`: the lanes of an element lie side by side in memory, so an element is one
+vector of (real, imaginary) pairs, taken apart or put together by a shuffle. `Rows`: the elements of
+a lane lie side by side, so blocks of them are transposed in registers on the way to or from a tile.
 
 Invariant: lanes beyond the last sequence repeat it (rows; they write the same numbers) or are
 masked (columns), so nothing outside of the arrays is touched.
@@ -14,12 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
-from ingot.cpu.emit.fft.tile import Tile
 from ingot.cpu.emit.values import IndexValue
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
-
-Put = Callable[[IndexValue, Complex], None]
 
 
 def interleave(m: ComplexMath, value: Complex) -> Value:
@@ -45,30 +43,62 @@ def separate(m: ComplexMath, parts: Sequence[Value]) -> Complex:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """Memory for pairs of vectors."""
+
+    math: ComplexMath
+    base: Value
+
+    def load(self, index: IndexValue) -> Complex:
+        """Return element `index`."""
+        m = self.math
+        at = self._address(index)
+        second = m.f.gep(at, m.type.bytes)
+        return Complex(m.f.load(m.type, at), m.f.load(m.type, second))
+
+    def store(self, index: IndexValue, value: Complex) -> None:
+        """Set element `index`."""
+        m = self.math
+        at = self._address(index)
+        m.f.store(value.re, at)
+        m.f.store(value.im, m.f.gep(at, m.type.bytes))
+
+    def _address(self, index: IndexValue) -> Value:
+        f = self.math.f
+        return f.gep(self.base, f.imul(index, 2 * self.math.type.bytes))
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
-    """Lanes side by side: element e is at `base + e * element`, in complex numbers.
+    """Lanes side by side: element e is at `base + e * step`.
 
     Attributes:
         base: address of element 0 of the first lane.
-        element: distance of elements in complex numbers.
+        step: distance of elements in bytes.
+        swaps: whether real and imaginary parts change places (a vector of all lanes).
+        factor: what is stored is multiplied by it (a vector); None where nothing is stored.
         mask: which of the pairs' parts exist; None if all do.
     """
 
     math: ComplexMath
     base: Value
-    element: int
+    step: Value
+    swaps: Value
+    factor: Value | None
     mask: Value | None
 
     def load(self, index: IndexValue) -> Complex:
         """Return element `index` of all lanes."""
         f, pairs, at = self.math.f, *self._place(index)
         found = f.load(pairs, at) if self.mask is None else f.masked_load(pairs, at, self.mask)
-        return separate(self.math, [found])
+        return self.math.swapped(separate(self.math, [found]), self.swaps)
 
     def store(self, index: IndexValue, value: Complex) -> None:
         """Set element `index` of all lanes."""
         f, (_, at) = self.math.f, self._place(index)
-        pairs = interleave(self.math, value)
+        assert self.factor is not None, "a place to load from"
+        m = self.math
+        pairs = interleave(m, m.swapped(m.scaled(value, self.factor), self.swaps))
         if self.mask is None:
             f.store(pairs, at)
         else:
@@ -76,19 +106,44 @@ class Columns:
 
     def _place(self, index: IndexValue) -> tuple[Type, Value]:
         m = self.math
-        scalar = m.type.element
-        offset = m.f.imul(index, self.element * 2 * scalar.bytes)
-        return vector(scalar, 2 * m.type.lanes), m.f.gep(self.base, offset)
+        at = m.f.gep(self.base, m.f.imul(index, self.step))
+        return vector(m.type.element, 2 * m.type.lanes), at
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Columns whose element k of lane j is multiplied by w^(k*j) before it is stored.
+
+    The factor is the product of row k >> shift of `high` and row k & (1 << shift) - 1 of `low`,
+    which hold real and imaginary vectors of the lanes at hand.
+    """
+
+    columns: Columns
+    shift: Value
+    low: Tile
+    high: Tile
+
+    def store(self, index: IndexValue, value: Complex) -> None:
+        """Set element `index` of all lanes."""
+        m = self.columns.math
+        f, number = m.f, m.f.as_value(index)
+        one = f.const(number.type, 1)
+        above = f.lshr(number, self.shift)
+        below = f.and_(number, f.sub(f.shl(one, self.shift), one))
+        turned = m.mul(m.mul(value, self.high.load(above)), self.low.load(below))
+        self.columns.store(index, turned)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Elements side by side: lane l starts at `starts[l]`."""
+    """Elements side by side: lane l starts at `starts[l]`; the rest is as in `Columns`."""
 
     math: ComplexMath
     starts: tuple[Value, ...]
+    swaps: Value
+    factor: Value | None
 
-    def load(self, tile: Tile, count: int) -> None:
+    def load(self, tile: Tile, count: Value) -> None:
         """Bring `count` elements of all lanes into a tile."""
         block = self._block
 
@@ -99,26 +154,29 @@ class Rows:
             ]
             for place in range(block):
                 parts = [half[place] for half in halves]
-                tile.store(self.math.f.iadd(index, place), separate(self.math, parts))
+                value = self.math.swapped(separate(self.math, parts), self.swaps)
+                tile.store(self.math.f.iadd(index, place), value)
 
-        self._blocks(count, many, lambda index, _: tile.store(index, self._gather(index)))
+        def one(index: IndexValue, _: list[Value]) -> None:
+            tile.store(index, self.math.swapped(self._gather(index), self.swaps))
 
-    def store(self, tile: Tile, count: int) -> None:
+        self._blocks(count, many, one)
+
+    def store(self, tile: Tile, count: Value) -> None:
         """Take `count` elements of all lanes from a tile."""
-        f, block, width = self.math.f, self._block, 2 * self._block
+        m, f, block, width = self.math, self.math.f, self._block, 2 * self._block
+        scaled = self._scaled(tile)
 
         def many(index: IndexValue, _: list[Value]) -> None:
-            vectors = [
-                interleave(self.math, tile.load(f.iadd(index, place))) for place in range(block)
-            ]
+            vectors = [interleave(m, scaled(f.iadd(index, place))) for place in range(block)]
             for number, part in enumerate(self._parts()):
                 cut = [f.slice_lanes(v, number * width, width) for v in vectors]
-                for start, row in zip(part, transposed(self.math, cut), strict=True):
+                for start, row in zip(part, transposed(m, cut), strict=True):
                     f.store(row, self._element(start, index))
 
-        self._blocks(count, many, lambda index, _: self._scatter(index, tile.load(index)))
+        self._blocks(count, many, lambda index, _: self._scatter(index, scaled(index)))
 
-    def load_real(self, tile: Tile, count: int) -> None:
+    def load_real(self, tile: Tile, count: Value) -> None:
         """Bring `count` real elements of all lanes into a tile."""
         m, f = self.math, self.math.f
         scalar, zero = m.type.element, f.zero(m.type)
@@ -129,17 +187,23 @@ class Rows:
 
         f.loop(0, count, 1, [], one)
 
-    def store_real(self, tile: Tile, count: int) -> None:
+    def store_real(self, tile: Tile, count: Value) -> None:
         """Take the real parts of `count` elements of all lanes from a tile."""
         m, f = self.math, self.math.f
+        scaled = self._scaled(tile)
 
         def one(index: IndexValue, _: list[Value]) -> None:
-            value = tile.load(index).re
+            value = scaled(index).re
             for lane, start in enumerate(self.starts):
                 part = value if m.type.lanes == 1 else f.extract(value, lane)
                 f.store(part, f.gep(start, index, m.type.element))
 
         f.loop(0, count, 1, [], one)
+
+    def _scaled(self, tile: Tile) -> Callable[[IndexValue], Complex]:
+        m, factor = self.math, self.factor
+        assert factor is not None, "a place to load from"
+        return lambda index: m.swapped(m.scaled(tile.load(index), factor), self.swaps)
 
     @property
     def _block(self) -> int:
@@ -153,13 +217,14 @@ class Rows:
 
     def _blocks(
         self,
-        count: int,
+        count: Value,
         many: Callable[[IndexValue, list[Value]], None],
         one: Callable[[IndexValue, list[Value]], None],
     ) -> None:
-        whole = count - count % self._block
-        self.math.f.loop(0, whole, self._block, [], many)
-        self.math.f.loop(whole, count, 1, [], one)
+        f = self.math.f
+        whole = f.isub(count, f.irem(count, self._block))
+        f.loop(0, whole, self._block, [], many)
+        f.loop(whole, count, 1, [], one)
 
     def _element(self, start: Value, index: IndexValue) -> Value:
         f = self.math.f

@@ -1,250 +1,147 @@
-"""FFT kernels: one function per stage of the plan, its blocks of sequences shared out to threads.
+"""The drivers of FFT kernels: one phase per stage of the plan, for every size.
 
-Where an FFT kernel becomes LLVM IR. A block is as many sequences as a vector has lanes; it is
-brought in, transformed between two tiles of scratch, and stored, with whatever the stage does on
-the way (twiddle factors, scaling, the halves of a real transform).
+Env holds, behind buffers and scratch, how many bytes each stage's numbers lie behind its start
+(`MAX_STAGES` slots), then the numbers: of a stage `STAGE`, then for each step its function, the
+bytes of its slots and its arguments (`kernel.fft_steps`); of a fold `FOLD`. Phase n of a kernel
+is the driver with number n in its name.
 
-Invariant: a sequence's result does not depend on which block or thread works on it.
+Invariant: chunks of a stage work on blocks of their own, in tiles of their own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ingot.cpu.emit.fft import tables as tb
-from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
-from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
-from ingot.cpu.emit.fft.fold_stage import emit_fold_stage
-from ingot.cpu.emit.fft.sides import Columns, Rows
-from ingot.cpu.emit.fft.tables import Tables
-from ingot.cpu.emit.fft.tile import Loader, Storer, Tile, TileTransform, tile_length
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.emit.values import IndexValue, ValueEmitter
-from ingot.hlo import dim
-from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import C64
-from ingot.kernel.fft import Area, FftPlan, Place, Stage, plan_fft
-from ingot.kernel.ir import FftKernel
+from ingot.cpu.emit.fft.fold_stage import emit_fold
+from ingot.cpu.emit.fft.steps import SIGNATURE
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES
+from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import F32, F64, Type, vector
+from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 
-MAX_CHUNKS = 16
-"""Chunks of a stage at most: each has tiles of its own."""
+BUFFERS, SCRATCH = 2, 2
+"""Buffer slots of env, and the slot of the scratch address."""
 
-CHUNK_WORK = 60_000
-"""Floating-point operations of a chunk at least: some ten microseconds."""
+MAX_STAGES = 6
+"""Stages of a kernel at most: a long real row is three, each dimension more is one."""
 
-_ALIGNMENT = 64
+STAGE = (
+    *("source_slot", "source_offset", "source_outer", "source_lane"),
+    *("target_slot", "target_offset", "target_outer", "target_lane"),
+    *("lanes", "width", "blocks", "total", "grain", "tiles", "tile_bytes", "steps"),
+)
+"""Numbers of a stage: the slot of env that holds the area's address, and bytes within; how many
+sequences lie side by side, in one block, blocks of them; blocks in all and of a chunk; where the
+tiles begin in scratch, and bytes of a chunk's; how many steps."""
+
+FOLD = (
+    *("source_slot", "source_offset", "target_slot", "target_offset"),
+    *("half", "blocks", "low", "high"),
+)
+"""Numbers of a fold; see `fold_stage`."""
+
+_POINTERS = frozenset({"low", "high"})
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the second scratch area and the chunks' tiles begin, in bytes; the first is at 0."""
-
-    second: int | Dim
-    tiles: int | Dim
-    tile_bytes: int
+def stage_symbol(number: int) -> str:
+    """Return the driver of a stage that is phase `number`."""
+    return f"fft_stage_{number}"
 
 
-def emit_fft_kernel(
-    module: ModuleBuilder, symbol: str, kernel: FftKernel, target: TargetSpec
-) -> EmittedKernel:
-    """Emit the functions of an FFT kernel into `module`."""
-    plan = plan_fft(kernel)
-    scalar = F32 if kernel.element is C64 else F64
-    widest = target.vector_bits // scalar.bits
-    layout = _layout(plan, scalar, widest)
-    tables = Tables(module, scalar)
-    phases: list[Phase] = []
-    chunks: int | Dim = 0
-    for number, stage in enumerate(plan.stages):
-        name = f"{symbol}_{number}"
-        f, emitter, scratch, chunk = open_kernel(module, name, 2, kernel.symbols, target.has_fma)
-        areas = Areas(f, emitter, scratch, layout)
-        if isinstance(stage, Stage):
-            math = ComplexMath(f, vector(scalar, _lanes(stage, widest)), target.has_fma)
-            stage_chunks = _StageEmitter(math, areas, tables, stage, kernel.inverse).emit(chunk)
-        else:
-            math = ComplexMath(f, vector(scalar, widest), target.has_fma)
-            addresses = areas.base(stage.source), areas.base(stage.target)
-            stage_chunks = emit_fold_stage(math, emitter, tables, stage, addresses, chunk)
+def emit_stages(module: ModuleBuilder) -> None:
+    """Emit the drivers of stages."""
+    _emit_stage(module)
+    for number in range(MAX_STAGES):
+        _emit_entry(module, stage_symbol(number), "fft_stage", number)
+
+
+def fold_symbol(name: str, packs: bool, number: int) -> str:
+    """Return the driver of a fold that is phase `number`; `name` is the part's."""
+    return f"{name}_{'pack' if packs else 'unpack'}_{number}"
+
+
+def emit_folds(module: ModuleBuilder, name: str, type: Type, target: TargetSpec) -> None:
+    """Emit the drivers of folds in vectors of `type`."""
+    for packs in (False, True):
+        driver = f"{name}_{'pack' if packs else 'unpack'}"
+        f, env, chunk, numbers = _open(module, driver)
+        given = _numbers(f, numbers, FOLD)
+        areas = [_area(f, env, given, side) for side in ("source", "target")]
+        emit_fold(f, type, target.has_fma, packs, given, (areas[0], areas[1]), chunk)
         f.ret()
-        phases.append(Phase(name, stage_chunks))
-        chunks = dim.maximum(chunks, stage_chunks)
-    size = layout.tiles + chunks * (2 * layout.tile_bytes)
-    return EmittedKernel(tuple(phases), 2, kernel.symbols, size, tables=tables.data)
+        for number in range(MAX_STAGES):
+            _emit_entry(module, fold_symbol(name, packs, number), driver, number)
 
 
-def _lanes(stage: Stage, widest: int) -> int:
-    """Return the lanes of a stage's vectors: a power of two, no more than there is use for."""
-    if not isinstance(stage.lanes, int):
-        return widest
-    return min(widest, 1 << (stage.lanes - 1).bit_length())
+def _open(module: ModuleBuilder, symbol: str) -> tuple[FunctionBuilder, Value, Value, Value]:
+    params = [("env", lt.PTR), ("chunk", lt.I64), ("numbers", lt.PTR)]
+    f = module.function(symbol, lt.VOID, params, linkage="internal", attrs="nounwind uwtable")
+    env, chunk, numbers = f.params
+    return f, env, chunk, numbers
 
 
-def _layout(plan: FftPlan, scalar: Type, widest: int) -> Layout:
-    first = _aligned(plan.first * (2 * scalar.bytes))
-    second = _aligned(plan.second * (2 * scalar.bytes))
-    tile = 0
-    for stage in plan.stages:
-        if isinstance(stage, Stage):
-            # Half a spectrum has one element more than the transform that it is packed for.
-            elements = max(tile_length(stage.length), stage.length + 1)
-            size = elements * 2 * scalar.bytes * _lanes(stage, widest)
-            tile = max(tile, -(-size // _ALIGNMENT) * _ALIGNMENT)
-    return Layout(first, first + second, tile)
+def _emit_entry(module: ModuleBuilder, symbol: str, driver: str, number: int) -> None:
+    """Emit phase `number`: the driver on the numbers of that stage."""
+    f = module.function(
+        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
+    )
+    env, chunk = f.params
+    offset = f.load(lt.I64, f.gep(env, (BUFFERS + 1 + number) * SLOT_BYTES), 8, invariant=True)
+    f.call(module.defined(driver).reference, [env, chunk, f.gep(env, offset)])
+    f.ret()
 
 
-def _aligned(size: int | Dim) -> int | Dim:
-    return dim.floordiv(size + (_ALIGNMENT - 1), _ALIGNMENT) * _ALIGNMENT
+def _numbers(f: FunctionBuilder, at: Value, names: tuple[str, ...]) -> dict[str, Value]:
+    return {
+        name: f.load(
+            lt.PTR if name in _POINTERS else lt.I64,
+            f.gep(at, place * SLOT_BYTES),
+            8,
+            invariant=True,
+        )
+        for place, name in enumerate(names)
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Areas:
-    """Addresses of the memory that stages read and write."""
-
-    f: FunctionBuilder
-    emitter: ValueEmitter
-    scratch: Value
-    layout: Layout
-
-    def base(self, area: Area) -> Value:
-        """Return where an area begins."""
-        if area == "operand":
-            return self.emitter.buffers[0]
-        if area == "result":
-            return self.emitter.buffers[1]
-        return self.scratch if area == "first" else self._at(self.layout.second)
-
-    def tiles(self, math: ComplexMath, chunk: Value) -> tuple[Tile, Tile]:
-        """Return the tiles of a chunk."""
-        size = self.layout.tile_bytes
-        here = self.f.gep(self._at(self.layout.tiles), self.f.imul(chunk, 2 * size))
-        return Tile(math, here), Tile(math, self.f.gep(here, size))
-
-    def _at(self, offset: int | Dim) -> Value:
-        return self.f.gep(self.scratch, self.emitter.index(offset))
+def _area(f: FunctionBuilder, env: Value, given: dict[str, Value], side: str) -> Value:
+    base = f.load(lt.PTR, f.gep(env, given[f"{side}_slot"], lt.I64), 8)
+    return f.gep(base, given[f"{side}_offset"])
 
 
-class _StageEmitter:
-    """Emits the function of one stage."""
+def _emit_stage(module: ModuleBuilder) -> None:
+    """Emit the loop over a chunk's blocks, and the steps of each."""
+    f, env, chunk, numbers = _open(module, "fft_stage")
+    given = _numbers(f, numbers, STAGE)
+    source, target = (_area(f, env, given, side) for side in ("source", "target"))
+    scratch = f.load(lt.PTR, f.gep(env, SCRATCH * SLOT_BYTES), 8)
+    offset = f.add(given["tiles"], f.mul(chunk, given["tile_bytes"]))
+    tiles = f.gep(scratch, offset)
+    first_step = f.gep(numbers, len(STAGE) * SLOT_BYTES)
+    start = f.mul(chunk, given["grain"])
+    stop = f.imin(f.iadd(start, given["grain"]), given["total"])
 
-    def __init__(
-        self, math: ComplexMath, areas: Areas, tables: Tables, stage: Stage, inverse: bool
-    ) -> None:
-        self.m = math
-        self.f = math.f
-        self.areas = areas
-        self.stage = stage
-        self.tables = tables
-        self.inverse = int(inverse)
-        self.transform = TileTransform(math, tables, stage.length, inverse)
-        self.lanes: IndexValue = areas.emitter.index(stage.lanes)
-
-    def emit(self, chunk: Value) -> int | Dim:
-        """Emit the loop over a chunk's blocks; return the number of chunks."""
-        f, stage, width = self.f, self.stage, self.m.type.lanes
-        blocks = dim.floordiv(stage.lanes + (width - 1), width)
-        total = stage.outer * blocks
-        work = 5 * stage.length * stage.length.bit_length() * width
-        least = -(-CHUNK_WORK // work)
-        grain = dim.maximum(dim.floordiv(total + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
-        index = self.areas.emitter.index
-        tiles = self.areas.tiles(self.m, chunk)
-        start = f.imul(chunk, index(grain))
-        stop = f.imin(f.iadd(start, index(grain)), index(total))
-
-        def block(number: Value, _: list[Value]) -> None:
-            outer = f.idiv(number, index(blocks))
-            lane = f.imul(f.irem(number, index(blocks)), width)
-            self._block(outer, lane, tiles)
-
-        f.loop(start, stop, 1, [], block)
-        return dim.floordiv(total + (grain - 1), grain)
-
-    def _block(self, outer: IndexValue, lane: IndexValue, tiles: tuple[Tile, Tile]) -> None:
-        stage = self.stage
-        free, full = tiles
-        source = self._side(stage.source, outer, lane, real=stage.load == "real")
-        target = self._side(stage.target, outer, lane, real=stage.store == "real")
-        load: Loader
-        if isinstance(source, Columns):
-            load = source.load
-        else:
-            load = self._bring_in(source, full, free).load
-        if load == free.load:
-            free, full = full, free
-        last = self.transform.target((free, full))
-        put = target.store if isinstance(target, Columns) else last.store
-        self.transform.run(load, self._finished(put, lane), (free, full))
-        if isinstance(target, Rows):
-            self._take_out(target, last, full if last is free else free)
-
-    def _side(
-        self, place: Place, outer: IndexValue, lane: IndexValue, *, real: bool
-    ) -> Columns | Rows:
-        f, m, scalar = self.f, self.m, self.m.type.element
-        bytes_each = scalar.bytes if real else 2 * scalar.bytes
-        base = f.gep(self.areas.base(place.area), f.imul(outer, place.outer * bytes_each))
-        if place.lane == 1 and place.element != 1:
-            return Columns(
-                m, f.gep(base, f.imul(lane, bytes_each)), place.element, self._mask(lane)
+    def block(number: Value, _: list[Value]) -> None:
+        outer = f.as_value(f.idiv(number, given["blocks"]))
+        lane = f.mul(f.as_value(f.irem(number, given["blocks"])), given["width"])
+        places = [
+            f.gep(
+                area,
+                f.add(f.mul(outer, given[f"{side}_outer"]), f.mul(lane, given[f"{side}_lane"])),
             )
-        final = f.isub(self.lanes, 1)
-        numbers = [f.imin(f.iadd(lane, n), final) for n in range(m.type.lanes)]
-        starts = [f.gep(base, f.imul(n, place.lane * bytes_each)) for n in numbers]
-        return Rows(m, tuple(starts))
+            for area, side in ((source, "source"), (target, "target"))
+        ]
+        left = f.as_value(f.imin(f.isub(given["lanes"], lane), given["width"]))
 
-    def _mask(self, lane: IndexValue) -> Value | None:
-        """Return which parts of a vector of pairs exist, or None if all always do."""
-        f, width = self.f, self.m.type.lanes
-        if isinstance(self.lanes, int) and self.lanes % width == 0:
-            return None
-        left = f.as_value(f.imul(f.isub(self.lanes, lane), 2))
-        numbers = f.const(vector(left.type, 2 * width), range(2 * width))
-        return f.icmp("slt", numbers, f.splat(left, 2 * width))
+        def step(_: Value, values: list[Value]) -> list[Value]:
+            (at,) = values
+            function = f.load(lt.PTR, at, 8)
+            size = f.load(lt.I64, f.gep(at, SLOT_BYTES), 8)
+            arguments = f.gep(at, 2 * SLOT_BYTES)
+            types = [type for _, type in SIGNATURE]
+            f.call_indirect(function, lt.VOID, types, [tiles, *places, lane, left, arguments])
+            return [f.gep(at, size)]
 
-    def _bring_in(self, source: Rows, tile: Tile, other: Tile) -> Tile:
-        """Load a block; return the tile that holds it."""
-        stage, length = self.stage, self.stage.length
-        if stage.load == "real":
-            source.load_real(tile, length)
-        elif stage.load == "half":
-            source.load(tile, length // 2 + 1)
-            extend_tile(self.m, length, tile)
-        elif stage.load == "packed":
-            source.load(tile, length + 1)
-            pack_tile(self.m, length, self._fold_twiddle, tile, other)
-            return other
-        else:
-            source.load(tile, length)
-        return tile
+        f.loop(0, given["steps"], 1, [first_step], step, at_least_once=True)
 
-    def _take_out(self, target: Rows, tile: Tile, other: Tile) -> None:
-        stage, length = self.stage, self.stage.length
-        if stage.store == "real":
-            target.store_real(tile, length)
-        elif stage.store == "half":
-            target.store(tile, length // 2 + 1)
-        elif stage.store == "unpacked":
-            unpack_tile(self.m, length, self._fold_twiddle, tile, other)
-            target.store(other, length + 1)
-        else:
-            target.store(tile, length)
-
-    def _fold_twiddle(self, index: IndexValue) -> Complex:
-        table = self.tables.add(tb.fold_twiddles, self.stage.length, self.inverse)
-        return self.transform.constant(table, index)
-
-    def _finished(self, put: Storer, lane: IndexValue) -> Storer:
-        """Return `put` with what the stage does to every result before."""
-        stage, m = self.stage, self.m
-        if not stage.twiddle:
-            return lambda index, value: put(index, m.scale(value, stage.scale))
-        columns = stage.twiddle // stage.length
-        table = self.tables.add(tb.grid_twiddles, stage.length, columns, self.inverse)
-        base = self.f.gep(table, self.f.imul(lane, 2 * m.type.element.bytes))
-        factors = Columns(m, base, columns, self._mask(lane))
-        return lambda index, value: put(index, m.mul(value, factors.load(index)))
+    f.loop(start, stop, 1, [], block)
+    f.ret()

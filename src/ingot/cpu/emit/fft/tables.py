@@ -1,20 +1,18 @@
-"""Tables of roots of unity that FFT kernels read: made by NumPy, linked in by address.
+"""Tables of roots of unity that the steps of FFTs read: made by NumPy, found by address in env.
 
-A table is an external constant of the kernel's LLVM module, so megabytes of numbers neither go
-through LLVM nor into the object cache. Invariant: a name says all that its contents depend on.
+Megabytes of numbers neither go through LLVM nor into the object cache. Invariant: a name says all
+that its contents depend on; all are those of forward transforms, unless they say otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.types import F32, Type
-from ingot.llvm.values import Value
+from ingot.kernel.fft import FINE
 
 Numbers = np.ndarray[Any, Any]
 
@@ -22,55 +20,38 @@ FEW = 1024
 """Roots that are computed one by one, and size of the table of the finest ones."""
 
 ALIGNMENT = 64
-"""Alignment of tables in bytes; the compiler relies on it."""
-
-
-class Tables:
-    """The tables of one kernel, and their addresses in its module."""
-
-    __slots__ = ("_element", "_module", "data")
-
-    def __init__(self, module: ModuleBuilder, element: Type) -> None:
-        """Collect tables of `element` (float or double) for kernels of `module`."""
-        self._module = module
-        self._element = element
-        self.data: dict[str, Numbers] = {}
-
-    def add(self, make: Callable[..., Numbers], *sizes: int) -> Value:
-        """Return the address of `make(*sizes)`, an array of complex numbers.
-
-        Elements lie as (real, imaginary) in the module's element type.
-        """
-        symbol = "_".join(["fft", self._element.suffix, make.__name__, *map(str, sizes)])
-        if symbol not in self.data:
-            self.data[symbol] = _rounded(make, sizes, self._element is F32)
-        return self._module.global_text(symbol, f"external constant i8, align {ALIGNMENT}")
+"""Alignment of tables in bytes."""
 
 
 @lru_cache(maxsize=64)
-def _rounded(make: Callable[..., Numbers], sizes: tuple[int, ...], single: bool) -> Numbers:
-    numbers = make(*sizes)
-    storage = np.dtype(np.complex64 if single else np.complex128)
+def table(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
+    """Return the table `TABLES[name](*sizes)` in single or double precision.
+
+    Complex numbers lie as (real, imaginary).
+    """
+    numbers = TABLES[name](*sizes)
+    if np.iscomplexobj(numbers):
+        storage = np.dtype(np.complex64 if single else np.complex128)
+    else:
+        storage = np.dtype(np.float32 if single else np.float64)
     memory = np.empty(numbers.size * storage.itemsize + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
-    table = memory[start : start + numbers.size * storage.itemsize].view(storage)
-    table[:] = numbers.reshape(-1)
-    return table
+    found = memory[start : start + numbers.size * storage.itemsize].view(storage)
+    found[:] = numbers.reshape(-1)
+    return found
 
 
-def roots(order: int, numbers: Numbers, inverse: int) -> Numbers:
-    """Return exp(-2 pi i k / order) for each k in `numbers`; conjugated for an inverse.
+def roots(order: int, numbers: Numbers) -> Numbers:
+    """Return exp(-2 pi i k / order) for each k in `numbers`.
 
     Many are products of two roots out of small tables: a tenth of the time of so many exponentials.
     """
     part = numbers % order
     if part.size <= FEW:
-        found = _roots(order, part)
-    else:
-        low = _roots(order, np.arange(FEW))
-        high = _roots(order, np.arange(0, order, FEW))
-        found = high[part // FEW] * low[part % FEW]
-    return found.conj() if inverse else found
+        return _roots(order, part)
+    low = _roots(order, np.arange(FEW))
+    high = _roots(order, np.arange(0, order, FEW))
+    return high[part // FEW] * low[part % FEW]
 
 
 def _roots(order: int, part: Numbers) -> Numbers:
@@ -79,33 +60,61 @@ def _roots(order: int, part: Numbers) -> Numbers:
     return np.where(4 * part % order, found, np.round(found))
 
 
-def pass_twiddles(order: int, radix: int, inverse: int) -> Numbers:
+def pass_twiddles(order: int, radix: int) -> Numbers:
     """Return w^(p*j) for p < order/radix and 0 < j < radix, w of the given order."""
     products = np.arange(order // radix)[:, None] * np.arange(1, radix)[None, :]
-    return roots(order, products, inverse)
+    return roots(order, products)
 
 
-def grid_twiddles(rows: int, columns: int, inverse: int) -> Numbers:
-    """Return w^(k*j) for row k and column j, w of order rows * columns."""
-    products = np.arange(rows)[:, None] * np.arange(columns)[None, :]
-    return roots(rows * columns, products, inverse)
+def grid(rows: int, step: int, length: int, columns: int, lanes: int) -> Numbers:
+    """Return w^(k*step*j) for k < rows and each column j, w of order length * columns.
+
+    For each block of `lanes` columns, for each row: the real parts, then the imaginary ones.
+    """
+    blocks = -(-columns // lanes)
+    products = np.arange(0, rows * step, step)[:, None] * np.arange(blocks * lanes)[None, :]
+    numbers = roots(length * columns, products).reshape(rows, blocks, lanes)
+    return np.stack((numbers.real, numbers.imag), 2).transpose(1, 0, 2, 3)
 
 
 def fold_twiddles(half: int, inverse: int) -> Numbers:
     """Return exp(-2 pi i k / (2 half)) for k <= half; conjugated for an inverse."""
-    return roots(2 * half, np.arange(half + 1), inverse)
+    return _turned(roots(2 * half, np.arange(half + 1)), inverse)
 
 
-def chirp(length: int, inverse: int) -> Numbers:
-    """Return exp(-pi i k^2 / length) for k < length; conjugated for an inverse."""
+def fold_low(half: int, inverse: int, lanes: int) -> Numbers:
+    """Return the first `FINE` of `fold_twiddles`, and what a vector reads behind them."""
+    return _turned(roots(2 * half, np.arange(FINE + lanes)), inverse)
+
+
+def fold_high(half: int, inverse: int) -> Numbers:
+    """Return every `FINE`-th of `fold_twiddles`."""
+    return _turned(roots(2 * half, np.arange(0, half + 1, FINE)), inverse)
+
+
+def _turned(numbers: Numbers, inverse: int) -> Numbers:
+    return numbers.conj() if inverse else numbers
+
+
+def chirp(length: int) -> Numbers:
+    """Return exp(-pi i k^2 / length) for k < length."""
     k = np.arange(length, dtype=np.int64)
-    return roots(2 * length, k * k, inverse)
+    return roots(2 * length, k * k)
 
 
-def chirp_spectrum(length: int, padded: int, inverse: int) -> Numbers:
-    """Return the transform over `padded` elements of the conjugated chirp, over `padded`."""
+def chirp_spectrum(length: int, padded: int) -> Numbers:
+    """Return the transform over `padded` elements of the conjugated chirp, over `padded`.
+
+    All conjugated, for the product with what is conjugated for the transform back.
+    """
     kernel = np.zeros(padded, np.complex128)
-    conjugated = chirp(length, inverse).conj()
+    conjugated = chirp(length).conj()
     kernel[:length] = conjugated
     kernel[padded - length + 1 :] = conjugated[:0:-1]
-    return np.fft.fft(kernel) / padded
+    return (np.fft.fft(kernel) / padded).conj()
+
+
+TABLES: Mapping[str, Callable[..., Numbers]] = {
+    make.__name__: make
+    for make in (pass_twiddles, grid, fold_twiddles, fold_low, fold_high, chirp, chirp_spectrum)
+}

@@ -1,0 +1,234 @@
+"""The steps of an FFT's blocks as LLVM functions of every size: what `kernel.fft_steps.Code` says.
+
+A step is `void step(ptr tiles, ptr source, ptr target, i64 lane, i64 left, ptr arguments)`: `tiles`
+are those of the chunk, `source` and `target` where the block's first sequence lies in memory,
+`lane` its number among those side by side, `left` how many lanes have a sequence. The driver
+(`stages`) calls one after the other.
+
+Invariant: a sequence's result does not depend on which lane or thread works on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath, butterfly
+from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
+from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES
+from ingot.cpu.emit.values import IndexValue
+from ingot.kernel.fft_steps import Code
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+SIGNATURE = (
+    *(("tiles", lt.PTR), ("source", lt.PTR), ("target", lt.PTR)),
+    *(("lane", lt.I64), ("left", lt.I64), ("arguments", lt.PTR)),
+)
+
+_POINTERS = frozenset({"table", "low", "high"})
+
+Loader = Callable[[IndexValue], Complex]
+Storer = Callable[[IndexValue, Complex], None]
+
+
+def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: bool) -> None:
+    """Emit the function of a step in vectors of `type`."""
+    f = module.function(symbol, lt.VOID, SIGNATURE, attrs="nounwind uwtable")
+    tiles, source, target, lane, left, arguments = f.params
+    names = code.arguments
+
+    def argument(name: str) -> Value:
+        at = f.gep(arguments, names.index(name) * SLOT_BYTES)
+        return f.load(lt.PTR if name in _POINTERS else lt.I64, at, 8, invariant=True)
+
+    given = {name: argument(name) for name in names}
+    step = _Step(ComplexMath(f, type, fma), code, given, tiles, source, target, lane, left)
+    if {code.source, code.target} & {"columns", "grid"}:
+        is_whole = f.icmp("sge", left, f.const(lt.I64, type.lanes))
+        f.if_(is_whole, lambda: step.emit(None), lambda: step.emit(step.mask()))
+    else:
+        step.emit(None)
+    f.ret()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Emits one step; `given` are its arguments."""
+
+    m: ComplexMath
+    code: Code
+    given: dict[str, Value]
+    tiles: Value
+    source: Value
+    target: Value
+    lane: Value
+    left: Value
+    f: FunctionBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "f", self.m.f)
+
+    def mask(self) -> Value:
+        """Return which parts of a vector of pairs exist."""
+        f, width = self.f, 2 * self.m.type.lanes
+        left = f.shl(self.left, f.const(lt.I64, 1))
+        numbers = f.const(vector(lt.I64, width), range(width))
+        return f.icmp("slt", numbers, f.splat(left, width))
+
+    def emit(self, mask: Value | None) -> None:
+        """Emit the step for a block with such a mask."""
+        kind, given = self.code.kind, self.given
+        if kind in ("move", "real"):
+            self._move()
+        elif kind == "extend":
+            extend_tile(self.m, given["count"], self._tile("to"))
+        elif kind in ("pack", "unpack"):
+            work = pack_tile if kind == "pack" else unpack_tile
+            work(self.m, given["count"], given["table"], self._tile("from"), self._tile("to"))
+        elif kind == "first":
+            self._first(self._loader(mask), self._tile("to").store)
+        elif kind == "pass":
+            self._pass(self._tile("from").load, self._tile("to").store)
+        elif kind == "last":
+            self._last(self._loader(mask), self._storer(mask))
+        elif kind == "only":
+            self._interleaved(self._loader(mask), self._storer(mask), 0, 1)
+        else:
+            self._times(self._loader(mask), self._storer(mask))
+
+    # ---- sides
+
+    def _tile(self, name: str) -> Tile:
+        return Tile(self.m, self.f.gep(self.tiles, self.given[name]))
+
+    def _loader(self, mask: Value | None) -> Loader:
+        if self.code.source == "tile":
+            return self._tile("from").load
+        step, swaps = self.given["source_step"], self._swaps("source")
+        return Columns(self.m, self.source, step, swaps, None, mask).load
+
+    def _storer(self, mask: Value | None) -> Storer:
+        if self.code.target == "tile":
+            return self._tile("to").store
+        step, swaps = self.given["target_step"], self._swaps("target")
+        columns = Columns(self.m, self.target, step, swaps, self._factor(), mask)
+        if self.code.target == "columns":
+            return columns.store
+        f = self.f
+        block = f.as_value(f.idiv(self.lane, self.m.type.lanes))
+        low, high = (
+            Tile(self.m, f.gep(self.given[name], f.mul(block, self.given[f"{name}_bytes"])))
+            for name in ("low", "high")
+        )
+        return Grid(columns, self.given["shift"], low, high).store
+
+    def _swaps(self, side: str) -> Value:
+        f = self.f
+        swaps = f.icmp("ne", self.given[f"{side}_swaps"], f.const(lt.I64, 0))
+        return f.splat(swaps, self.m.type.lanes)
+
+    def _factor(self) -> Value:
+        """Return the factor, which is given as the bits of a double, in every lane."""
+        f, scalar = self.f, self.m.type.element
+        number = f.bitcast(self.given["factor"], lt.F64)
+        return f.splat(number if scalar is lt.F64 else f.fptrunc(number, scalar), self.m.type.lanes)
+
+    def _rows(self, side: str, base: Value, factor: Value | None) -> Rows:
+        """Return the rows of a block; lanes beyond the last sequence repeat it."""
+        f = self.f
+        final = f.isub(self.left, 1)
+        numbers = [f.imin(final, number) for number in range(self.m.type.lanes)]
+        step = self.given[f"{side}_step"]
+        starts = [f.gep(base, f.imul(number, step)) for number in numbers]
+        return Rows(self.m, tuple(starts), self._swaps(side), factor)
+
+    # ---- kinds
+
+    def _move(self) -> None:
+        is_real, count = self.code.kind == "real", self.given["count"]
+        if self.code.source == "rows":
+            rows = self._rows("source", self.source, None)
+            (rows.load_real if is_real else rows.load)(self._tile("to"), count)
+        else:
+            rows = self._rows("target", self.target, self._factor())
+            (rows.store_real if is_real else rows.store)(self._tile("from"), count)
+
+    def _first(self, load: Loader, store: Storer) -> None:
+        """Take the radix off one sequence of `count` times the radix."""
+        f, radix, count = self.f, self.code.radix, self.given["count"]
+
+        def group(p: Value, _: list[Value]) -> None:
+            results = self._butterfly(load, p, count)
+            start = f.imul(p, radix)
+            for j, result in enumerate(self._turned(results, self._twiddles(p))):
+                store(f.iadd(start, j), result)
+
+        f.loop(0, count, 1, [], group, at_least_once=True)
+
+    def _pass(self, load: Loader, store: Storer) -> None:
+        """Take the radix off `stride` interleaved sequences of `count` times the radix."""
+        f, radix = self.f, self.code.radix
+        count, stride = self.given["count"], self.given["stride"]
+        step = f.mul(count, stride)
+
+        def group(p: Value, _: list[Value]) -> None:
+            twiddles = self._twiddles(p)
+            inside = f.mul(p, stride)
+
+            def one(q: Value, _: list[Value]) -> None:
+                results = self._butterfly(load, f.iadd(inside, q), step)
+                start = f.iadd(f.imul(inside, radix), q)
+                for j, result in enumerate(self._turned(results, twiddles)):
+                    store(f.iadd(start, f.imul(stride, j)), result)
+
+            f.loop(0, stride, 1, [], one, at_least_once=True)
+
+        f.loop(0, count, 1, [], group, at_least_once=True)
+
+    def _last(self, load: Loader, store: Storer) -> None:
+        """Transform `stride` interleaved sequences of the radix."""
+        stride = self.given["stride"]
+
+        def one(q: Value, _: list[Value]) -> None:
+            self._interleaved(load, store, q, stride)
+
+        self.f.loop(0, stride, 1, [], one, at_least_once=True)
+
+    def _interleaved(
+        self, load: Loader, store: Storer, start: IndexValue, stride: IndexValue
+    ) -> None:
+        f = self.f
+        for j, result in enumerate(self._butterfly(load, start, stride)):
+            store(f.iadd(start, f.imul(stride, j)), result)
+
+    def _twiddles(self, group: Value) -> list[Complex]:
+        f, radix = self.f, self.code.radix
+        first = f.imul(group, radix - 1)
+        table = self.given["table"]
+        return [self.m.constant(table, f.iadd(first, number)) for number in range(radix - 1)]
+
+    def _turned(self, results: list[Complex], twiddles: list[Complex]) -> list[Complex]:
+        return [results[0], *map(self.m.mul, results[1:], twiddles)]
+
+    def _butterfly(self, load: Loader, start: IndexValue, step: IndexValue) -> list[Complex]:
+        f = self.f
+        places = [f.iadd(start, f.imul(step, k)) for k in range(self.code.radix)]
+        return butterfly(self.m, [load(place) for place in places])
+
+    def _times(self, load: Loader, store: Storer) -> None:
+        """Multiply by a table, the conjugates by the conjugated table; fill up with zeros."""
+        m, f = self.m, self.f
+        conjugates = self.code.kind == "conjugate times"
+
+        def one(k: Value, _: list[Value]) -> None:
+            factor, value = m.constant(self.given["table"], k), load(k)
+            store(k, m.mul(m.conj(value) if conjugates else value, factor))
+
+        f.loop(0, self.given["count"], 1, [], one)
+        if self.code.target == "tile":
+            zero = m.zero()
+            f.loop(self.given["count"], self.given["padded"], 1, [], lambda k, _: store(k, zero))

@@ -1,0 +1,269 @@
+"""Fourier transforms in library code: of every length, batch and rank.
+
+Makes kernels of `kernel.ir.FftKernel`: their stages and steps are numbers in env, which drivers
+walk. Invariant: what depends on sizes is in env, the addresses of tables included.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from ingot.cpu.emit.fft import stages as drivers
+from ingot.cpu.emit.fft.steps import emit_step
+from ingot.cpu.emit.fft.tables import table
+from ingot.cpu.emit.kernel_abi import (
+    SLOT_BYTES,
+    CodeSlot,
+    EmittedKernel,
+    Numbers,
+    Phase,
+    Slot,
+)
+from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import C64
+from ingot.kernel.fft import FOLD_BLOCK, Area, FoldStage, Place, Stage, plan_fft
+from ingot.kernel.fft_steps import Argument, Code, Side, Step, Table, stage_steps, tile_bytes
+from ingot.kernel.ir import FftKernel
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import F32, F64, Type, vector
+
+MAX_CHUNKS = 16
+"""Chunks of a stage at most: each has tiles of its own."""
+
+CHUNK_WORK = 60_000
+"""Floating-point operations of a chunk at least: some ten microseconds."""
+
+ALIGNMENT = 64
+
+COMMON_RADICES = (8, 4, 2, 3, 5)
+"""Radices that are compiled with everything that uses them; of others what is needed."""
+
+_TILE: tuple[Side, ...] = ("tile",)
+_SOURCES: tuple[Side, ...] = ("tile", "columns")
+_TARGETS: tuple[Side, ...] = ("tile", "columns", "grid")
+
+PASSES = (
+    *(Code("first", source, "tile") for source in _SOURCES),
+    Code("pass", "tile", "tile"),
+    *(Code("last", "tile", to) for to in _TARGETS),
+    *(Code("only", source, to) for source, to in product(_SOURCES, _TARGETS)),
+)
+MOVES = (
+    Code("move", "rows", "tile"),
+    Code("move", "tile", "rows"),
+    Code("real", "rows", "tile"),
+    Code("real", "tile", "rows"),
+    Code("extend", "tile", "tile"),
+    Code("pack", "tile", "tile"),
+    Code("unpack", "tile", "tile"),
+)
+PRODUCTS = (
+    *(Code("times", source, "tile") for source in _SOURCES),
+    *(Code("conjugate times", "tile", to) for to in _TARGETS),
+)
+
+
+def transform_kernel(target: TargetSpec, kernel: FftKernel) -> LibraryKernel:
+    """Return how the library runs a Fourier transform."""
+    return _Maker(target, kernel).make()
+
+
+def common_transforms(target: TargetSpec) -> Iterator[Shared]:
+    """Load what transforms in single precision need, where there are enough of them."""
+    steps = _Steps(target, vector(F32, target.vector_bits // F32.bits))
+    yield _stages(target)
+    yield steps.folds()
+    yield steps.part(MOVES[0])
+    for radix in COMMON_RADICES:
+        yield steps.part(replace(PASSES[0], radix=radix))
+
+
+def _stages(target: TargetSpec) -> Shared:
+    return shared_part(target, "fft_stages", drivers.emit_stages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The library's steps in vectors of one type."""
+
+    target: TargetSpec
+    type: Type
+
+    @property
+    def name(self) -> str:
+        """The start of all symbols."""
+        return f"fft_{self.type.element.suffix}x{self.type.lanes}"
+
+    def symbol(self, code: Code) -> str:
+        """Return a step's function."""
+        kind = code.kind.replace(" ", "_")
+        return f"{self.name}_{kind}{code.radix or ''}_{code.source}_{code.target}"
+
+    def part(self, code: Code) -> Shared:
+        """Return the part that has a step."""
+        if code.radix == 0:
+            name, codes = ("moves", MOVES) if code in MOVES else ("products", PRODUCTS)
+        elif code.radix in COMMON_RADICES:
+            name = f"radix{code.radix}"
+            codes = tuple(replace(item, radix=code.radix) for item in PASSES)
+        else:
+            name, codes = f"radix{code.radix}_{code.kind}_{code.source}_{code.target}", (code,)
+
+        def define(module: ModuleBuilder) -> None:
+            for item in codes:
+                emit_step(module, self.symbol(item), item, self.type, self.target.has_fma)
+
+        return shared_part(self.target, f"{self.name}_{name}", define)
+
+    def folds(self) -> Shared:
+        """Return the part that has the drivers of folds."""
+        name = f"{self.name}_fold"
+
+        def define(module: ModuleBuilder) -> None:
+            drivers.emit_folds(module, name, self.type, self.target)
+
+        return shared_part(self.target, name, define)
+
+
+class _Maker:
+    """Makes one kernel: collects the slots, tables and parts of its stages."""
+
+    def __init__(self, target: TargetSpec, kernel: FftKernel) -> None:
+        self.target = target
+        self.kernel = kernel
+        self.plan = plan_fft(kernel)
+        self.scalar = F32 if kernel.element is C64 else F64
+        self.widest = target.vector_bits // self.scalar.bits
+        pair = 2 * self.scalar.bytes
+        self.second = _aligned(self.plan.first * pair)
+        self.tiles = self.second + _aligned(self.plan.second * pair)
+        self.tables: dict[str, Numbers] = {}
+        self.parts: dict[str, Shared] = {}
+
+    def make(self) -> LibraryKernel:
+        """Return the kernel."""
+        phases: list[Phase] = []
+        offsets: list[Slot] = []
+        slots: list[Slot] = []
+        scratch: int | Dim = self.tiles
+        start = drivers.BUFFERS + 1 + drivers.MAX_STAGES
+        for number, stage in enumerate(self.plan.stages):
+            offsets.append((start + len(slots)) * SLOT_BYTES)
+            if isinstance(stage, Stage):
+                phase, values, tile_size = self._stage(stage, number)
+                scratch = dim.maximum(scratch, self.tiles + phase.chunks * tile_size)
+            else:
+                phase, values = self._fold(stage, number)
+            phases.append(phase)
+            slots.extend(values)
+        offsets.extend([0] * (drivers.MAX_STAGES - len(offsets)))
+        emitted = EmittedKernel(
+            tuple(phases),
+            drivers.BUFFERS,
+            (*offsets, *slots),
+            scratch,
+            tables=self.tables,
+        )
+        return LibraryKernel(emitted, tuple(self.parts.values()))
+
+    def _need(self, part: Shared) -> Shared:
+        self.parts[part.name] = part
+        return part
+
+    # ---- stages
+
+    def _stage(self, stage: Stage, number: int) -> tuple[Phase, list[Slot], int]:
+        """Return a stage's phase, its slots, and the bytes of a chunk's tiles."""
+        self._need(_stages(self.target))
+        width = _lanes(stage, self.widest)
+        steps = _Steps(self.target, vector(self.scalar, width))
+        blocks = dim.floordiv(stage.lanes + (width - 1), width)
+        total = stage.outer * blocks
+        work = 5 * stage.length * stage.length.bit_length() * width
+        least = -(-CHUNK_WORK // work)
+        grain = dim.maximum(dim.floordiv(total + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
+        chunks = dim.floordiv(total + (grain - 1), grain)
+        tile_size = 2 * tile_bytes(stage, width, self.scalar.bytes)
+        planned = stage_steps(stage, width, self.scalar.bytes, self.kernel.inverse)
+        values: Mapping[str, Slot] = {
+            **self._side("source", stage.source, is_real=stage.load == "real"),
+            **self._side("target", stage.target, is_real=stage.store == "real"),
+            **{"lanes": stage.lanes, "width": width, "blocks": blocks, "total": total},
+            **{"grain": grain, "tiles": self.tiles, "tile_bytes": tile_size},
+            "steps": len(planned),
+        }
+        slots = [values[name] for name in drivers.STAGE]
+        for step in planned:
+            slots.extend(self._step(steps, step))
+        return Phase(drivers.stage_symbol(number), chunks), slots, tile_size
+
+    def _side(self, side: str, place: Place, *, is_real: bool) -> dict[str, Slot]:
+        each = self.scalar.bytes if is_real else 2 * self.scalar.bytes
+        slot, offset = self._area(place.area)
+        return {
+            f"{side}_slot": slot,
+            f"{side}_offset": offset,
+            f"{side}_outer": place.outer * each,
+            f"{side}_lane": place.lane * each,
+        }
+
+    def _area(self, area: Area) -> tuple[int, int | Dim]:
+        """Return the slot of env that holds an area's address, and bytes behind it."""
+        if area in ("operand", "result"):
+            return int(area == "result"), 0
+        return drivers.SCRATCH, self.second if area == "second" else 0
+
+    def _step(self, steps: _Steps, step: Step) -> Iterator[Slot]:
+        """Yield a step's slots: its function, their bytes, its arguments."""
+        self._need(steps.part(step.code))
+        names = step.code.arguments
+        yield CodeSlot(steps.symbol(step.code))
+        yield (2 + len(names)) * SLOT_BYTES
+        for name in names:
+            yield self._argument(step.values[name])
+
+    def _argument(self, value: Argument) -> Slot:
+        if isinstance(value, Table):
+            return self._table(value.name, *value.sizes)
+        if isinstance(value, float):
+            (bits,) = struct.unpack("<q", struct.pack("<d", value))
+            return bits
+        return value
+
+    def _table(self, name: str, *sizes: int) -> CodeSlot:
+        symbol = "_".join(["fft", self.scalar.suffix, name, *map(str, sizes)])
+        self.tables[symbol] = table(name, sizes, self.scalar is F32)
+        return CodeSlot(symbol)
+
+    def _fold(self, stage: FoldStage, number: int) -> tuple[Phase, list[Slot]]:
+        """Return a fold's phase and its slots."""
+        part = self._need(_Steps(self.target, vector(self.scalar, self.widest)).folds())
+        (source, source_offset), (to, to_offset) = map(self._area, (stage.source, stage.target))
+        half, packs = stage.length, stage.packs
+        blocks = -(-half // FOLD_BLOCK)
+        values: Mapping[str, Slot] = {
+            **{"source_slot": source, "source_offset": source_offset},
+            **{"target_slot": to, "target_offset": to_offset},
+            **{"half": half, "blocks": blocks},
+            "low": self._table("fold_low", half, int(packs), self.widest),
+            "high": self._table("fold_high", half, int(packs)),
+        }
+        phase = Phase(drivers.fold_symbol(part.name, packs, number), stage.outer * blocks)
+        return phase, [values[name] for name in drivers.FOLD]
+
+
+def _lanes(stage: Stage, widest: int) -> int:
+    """Return the lanes of a stage's vectors: a power of two, no more than there is use for."""
+    if not isinstance(stage.lanes, int):
+        return widest
+    return min(widest, 1 << (stage.lanes - 1).bit_length())
+
+
+def _aligned(size: int | Dim) -> int | Dim:
+    return dim.floordiv(size + (ALIGNMENT - 1), ALIGNMENT) * ALIGNMENT
