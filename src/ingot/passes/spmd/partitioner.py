@@ -45,6 +45,7 @@ _ANNOTATION = "Sharding"
 _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
 _CUSTOM = "CustomSPMDPartitioning"
+_CONTROL = frozenset({"while", "conditional"})
 _ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
 _INSPECT = "InspectSharding"
 _PLACEMENT = "annotate_device_placement"
@@ -140,7 +141,8 @@ class _Partitioner(Values):
         (parameter,) = self.computation.parameters
         for element, sharding in zip(self.state(parameter), given, strict=True):
             self.divide_element(element, sharding)
-        self.computation.set_shape(parameter, local_shapes(parameter.shape, given))
+        if parameter.shape.is_tuple:
+            self.computation.set_shape(parameter, local_shapes(parameter.shape, given))
         self.open_root()
         self.walk()
         return self.finish(self.computation.root, wanted)
@@ -161,7 +163,14 @@ class _Partitioner(Values):
                         self.computation.replace_operand(user, number, packed)
         if parameter.is_root:
             self.computation.set_root(packed)
+        self.remove_unused(packed)
         return found
+
+    def remove_unused(self, packed: Instruction) -> None:
+        """Remove a tuple whose elements are divided: its declared shape is that of whole ones."""
+        is_used = packed.users or packed.is_root
+        if packed.opcode == "tuple" and packed in self.computation and not is_used:
+            self.computation.remove(packed)
 
     def divide_element(self, element: Instruction, sharding: Sharding) -> None:
         """Let an element of the state be a part."""
@@ -211,14 +220,24 @@ class _Partitioner(Values):
         """Give a parameter the shape of its part; one without annotation takes that of its user."""
         given = self.read(parameter)
         if given is None:
-            wishes = {self.read(user) for user in parameter.users if _target(user) == _ANNOTATION}
-            alone = len(wishes) == 1 and all(_target(u) == _ANNOTATION for u in parameter.users)
-            given = wishes.pop() if alone else None
+            given = self.wish(parameter)
         sharding = given or self.whole
         parameter.extra.pop("sharding", None)
         if not sharding.is_replicated:
             self.divide_element(parameter, sharding)
         return sharding
+
+    def wish(self, parameter: Instruction) -> Sharding | None:
+        """Return the sharding that all users of a parameter ask for, if its parts are even."""
+        wishes = {self.read(user) for user in parameter.users if _target(user) == _ANNOTATION}
+        if len(wishes) != 1 or any(_target(user) != _ANNOTATION for user in parameter.users):
+            return None
+        (wish,) = wishes
+        return wish if wish is not None and self.fits(wish, parameter.shape) else None
+
+    def fits(self, sharding: Sharding, shape: Shape) -> bool:
+        """Whether all parts of a value have one size."""
+        return sharding.fits(tuple(size for size in shape.dims if isinstance(size, int)))
 
     def wanted_results(self, root: Instruction) -> list[Sharding | None]:
         """Return the shardings that the root is annotated with, one per result."""
@@ -241,14 +260,18 @@ class _Partitioner(Values):
         rewrite = self.calls.get(target)
         if rewrite is not None:
             rewrite(instruction)
-        elif instruction.opcode in ("while", "conditional"):
+        elif instruction.opcode in _CONTROL:
             self.control(instruction)
-        elif instruction is self.computation.root and instruction.opcode == "tuple":
+        elif instruction.opcode == "tuple" and self.is_opened(instruction):
             return
         elif target and instruction.extra.get("sharding"):
             self.placed(instruction)
         elif any(operand in self.divided for operand in instruction.operands):
             self.compute(instruction)
+
+    def is_opened(self, packed: Instruction) -> bool:
+        """Whether only those have a tuple who look at its elements."""
+        return packed is self.computation.root or all(u.opcode in _CONTROL for u in packed.users)
 
     def compute(self, op: Instruction) -> None:
         """An op on divided values."""
@@ -281,12 +304,14 @@ class _Partitioner(Values):
         made = self.computation.copy_of(op, operands)
         self.computation.set_attributes(made, division.attributes)
         self.replace_part(op, made, division.results)
+        for packed in set(op.operands):
+            self.remove_unused(packed)
 
     def annotation(self, call: Instruction) -> None:
         """A value is to have a sharding; one that does not come out even stays whole."""
         wanted, value = self.read(call), call.operands[0]
-        dims = tuple(size for size in call.shape.dims if isinstance(size, int))
-        if wanted is not None and wanted.fits(dims) and not self.is_partly(call):
+        fits = wanted is not None and self.fits(wanted, call.shape)
+        if wanted is not None and fits and not self.is_partly(call):
             value = self.convert(value, wanted)
         self.computation.replace_all_uses(call, value)
         self.computation.remove(call)

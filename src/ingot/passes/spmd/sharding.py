@@ -82,6 +82,7 @@ class Sharding:
         if not self.fits(dims):
             raise UnsupportedError(
                 f"an array of dimensions {tuple(dims)} cannot be divided evenly by {self.tiles}",
+                code="INGOT0360",
                 hint="pad it, or choose a mesh whose axes divide its dimensions",
             )
         return tuple(size // count for size, count in zip(dims, self.tiles, strict=True))

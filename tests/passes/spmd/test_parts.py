@@ -1,0 +1,242 @@
+"""Every device's part of a program, put together, is what the program gives whole.
+
+The partitioned program runs on the evaluator, once per partition, from parts of random arguments.
+Where parts are enough, no value may be gathered; where devices must meet, the text says how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from ingot.evaluator import evaluate, evaluate_replicated
+from ingot.formats.hlo_text import parse, print_module
+from ingot.hlo.verifier import verify
+from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.sharding import Sharding
+
+ROWS = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
+COLUMNS = "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
+BOTH = "{devices=[2,2]<=[4]}"
+TURNED = "{devices=[2,2]3,1,0,2}"
+ALL_ROWS = "{devices=[4,1]<=[4]}"
+CUBE = "{devices=[2,1,2]<=[4]}"
+IMAGES = "{devices=[2,1,1,2]<=[4]}"
+KERNELS = "{devices=[1,1,2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
+COMBINERS = """
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
+largest {
+  a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j = s32[] parameter(3)
+  before = pred[] compare(a, b), direction=GE
+  value = f32[] select(before, a, b)
+  place = s32[] select(before, i, j)
+  ROOT both = (f32[], s32[]) tuple(value, place)
+}
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program's lines and which collectives its parts need."""
+
+    name: str
+    text: str
+    meets: tuple[str, ...] = ()
+    computations: str = ""
+
+
+X = "x = f32[8,4] parameter(0), sharding="
+CASES = [
+    Case("elementwise", f"{X}{BOTH} ROOT r = f32[8,4] multiply(x, x)"),
+    Case(
+        "other way", f"{X}{BOTH} y = f32[8,4] parameter(1), sharding={TURNED} "
+        "ROOT r = f32[8,4] add(x, y)", ("all-gather",),
+    ),
+    Case("transpose", f"{X}{BOTH} ROOT r = f32[4,8] transpose(x), dimensions={{1,0}}"),
+    Case("reshape", f"{X}{BOTH} ROOT r = f32[2,4,4] reshape(x)"),
+    Case("merged", f"{X}{ROWS} ROOT r = f32[32] reshape(x)"),
+    Case("unfit reshape", f"{X}{COLUMNS} ROOT r = f32[4,8] reshape(x)", ("all-gather",)),
+    Case(
+        "broadcast", "v = f32[4] parameter(0), sharding={devices=[4]<=[4]} "
+        "ROOT r = f32[8,4] broadcast(v), dimensions={1}",
+    ),
+    Case(
+        "sum of all", f"{X}{BOTH} z = f32[] constant(0) "
+        "ROOT r = f32[] reduce(x, z), dimensions={0,1}, to_apply=add", ("all-reduce",),
+    ),
+    Case(
+        "sum along parts", f"{X}{ROWS} z = f32[] constant(0) "
+        "ROOT r = f32[8] reduce(x, z), dimensions={1}, to_apply=add",
+    ),
+    Case(
+        "sum from one", f"{X}{ROWS} z = f32[] constant(1) "
+        "ROOT r = f32[4] reduce(x, z), dimensions={0}, to_apply=add", ("all-gather",),
+    ),
+    Case(
+        "greatest", f"{X}{TURNED} z = f32[] constant(-inf) "
+        "ROOT r = f32[4] reduce(x, z), dimensions={0}, to_apply=max", ("all-reduce",),
+    ),
+    Case(
+        "place of the greatest", f"{X}{ROWS} i = s32[8,4] iota(), iota_dimension=1 "
+        "z = f32[] constant(-inf) n = s32[] constant(0) "
+        "ROOT r = (f32[8], s32[8]) reduce(x, i, z, n), dimensions={1}, to_apply=largest",
+    ),
+    Case(
+        "product", f"{X}{ROWS} y = f32[4,6] parameter(1), "
+        f"sharding={COLUMNS} ROOT r = f32[8,6] dot(x, y), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    Case(
+        "contracted product", f"{X}{COLUMNS} y = f32[4,6] parameter(1), "
+        "sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate} "
+        "ROOT r = f32[8,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        ("all-reduce",),
+    ),
+    Case(
+        "weights on the same devices", f"{X}{ROWS} y = f32[4,6] parameter(1), sharding={ROWS} "
+        "ROOT r = f32[8,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        ("all-gather",),
+    ),
+    Case(
+        "batched product", f"x = f32[4,3,2] parameter(0), sharding={CUBE} "
+        f"y = f32[4,2,6] parameter(1), sharding={CUBE} ROOT r = f32[4,3,6] dot(x, y), "
+        "lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_batch_dims={0}, rhs_contracting_dims={1}", ("all-gather",),
+    ),
+    Case("slice", f"{X}{ROWS} ROOT r = f32[8,2] slice(x), slice={{[0:8], [1:3]}}"),
+    Case("cut rows", f"{X}{ROWS} ROOT r = f32[4,4] slice(x), slice={{[1:8:2], [0:4]}}",
+         ("all-gather",)),
+    Case(
+        "dynamic slice", f"{X}{ROWS} i = s32[] constant(0) j = s32[] constant(2) "
+        "ROOT r = f32[8,2] dynamic-slice(x, i, j), dynamic_slice_sizes={8,2}",
+    ),
+    Case(
+        "update", f"{X}{ROWS} y = f32[8,1] parameter(1) i = s32[] constant(0) "
+        "j = s32[] constant(2) ROOT r = f32[8,4] dynamic-update-slice(x, y, i, j)",
+    ),
+    Case("pad", f"{X}{ROWS} z = f32[] constant(1) ROOT r = f32[8,7] pad(x, z), padding=0_0x1_2"),
+    Case("reverse", f"{X}{ROWS} ROOT r = f32[8,4] reverse(x), dimensions={{1}}"),
+    Case("join", f"{X}{ROWS} ROOT r = f32[8,8] concatenate(x, x), dimensions={{1}}"),
+    Case("sort", f"{X}{ROWS} ROOT r = f32[8,4] sort(x), dimensions={{1}}, to_apply=less"),
+    Case("sort of parts", f"{X}{ROWS} ROOT r = f32[8,4] sort(x), dimensions={{0}}, to_apply=less",
+         ("all-gather",)),
+    Case(
+        "take", "t = f32[8,4] parameter(0) i = s32[6] parameter(1), "
+        "sharding={devices=[2,2]<=[4] last_tile_dim_replicate} "
+        "ROOT r = f32[6,4] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}",
+    ),
+    Case(
+        "convolution", f"x = f32[2,6,6,4] parameter(0), sharding={IMAGES} "
+        f"k = f32[3,3,4,2] parameter(1), sharding={KERNELS} ROOT r = f32[2,4,4,2] "
+        "convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->b01f", ("all-reduce",),
+    ),
+    Case("fft", f"{X}{ALL_ROWS} ROOT r = c64[8,3] fft(x), fft_type=RFFT, fft_length={{4}}"),
+    Case(
+        "constraint", f"{X}{BOTH} d = f32[8,4] add(x, x) "
+        f"c = f32[8,4] custom-call(d), custom_call_target=\"Sharding\", sharding={TURNED} "
+        "ROOT r = f32[8,4] negate(c)", ("all-gather",),
+    ),
+    Case(
+        "uneven constraint", "x = f32[7,4] parameter(0) "
+        f"c = f32[7,4] custom-call(x), custom_call_target=\"Sharding\", sharding={ROWS} "
+        "ROOT r = f32[7,4] negate(c)",
+    ),
+    Case(
+        "wanted result", f"{X}{BOTH} ROOT r = f32[8,4] copy(x), sharding={TURNED}",
+        ("all-gather",),
+    ),
+    Case(
+        "loop", f"{X}{ROWS} n = s32[] constant(3) z = f32[] constant(0) "
+        "w = f32[8,4] broadcast(z), dimensions={} "
+        "s = (s32[], f32[8,4], f32[8,4]) tuple(n, x, w) "
+        "l = (s32[], f32[8,4], f32[8,4]) while(s), condition=more, body=step "
+        "ROOT r = f32[8,4] get-tuple-element(l), index=2",
+        (),
+        """
+more { s = (s32[], f32[8,4], f32[8,4]) parameter(0) n = s32[] get-tuple-element(s), index=0
+  z = s32[] constant(0) ROOT c = pred[] compare(n, z), direction=GT }
+step { s = (s32[], f32[8,4], f32[8,4]) parameter(0) n = s32[] get-tuple-element(s), index=0
+  x = f32[8,4] get-tuple-element(s), index=1 w = f32[8,4] get-tuple-element(s), index=2
+  one = s32[] constant(1) m = s32[] subtract(n, one) v = f32[8,4] add(w, x)
+  ROOT t = (s32[], f32[8,4], f32[8,4]) tuple(m, x, v) }
+""",
+    ),
+    Case(
+        "branches", f"{X}{BOTH} p = pred[] constant(true) "
+        "ROOT r = f32[8,4] conditional(p, x, x), branch_computations={yes, no}",
+        (),
+        """
+yes { x = f32[8,4] parameter(0) ROOT r = f32[8,4] negate(x) }
+no { x = f32[8,4] parameter(0) z = f32[] constant(2)
+  ROOT r = f32[8,4] broadcast(z), dimensions={} }
+""",
+    ),
+]  # fmt: skip
+
+
+def part_of(value: np.ndarray, sharding: Sharding, device: int) -> np.ndarray:
+    if sharding.is_replicated:
+        return value
+    sizes = sharding.local_dims(value.shape)
+    place = sharding.offsets(value.shape)[device]
+    return value[tuple(slice(a, a + n) for a, n in zip(place, sizes, strict=True))]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_parts_are_parts_of_the_whole(case: Case):
+    header = "HloModule m, num_partitions=4\n"
+    text = header + COMBINERS + case.computations + "ENTRY main { " + case.text + " }"
+    whole, module = parse(text), parse(text)
+    rng = np.random.default_rng(0)
+    arguments = [
+        rng.integers(0, 8, p.shape.dims).astype(np.int32)
+        if p.shape.dtype.is_integer
+        else rng.standard_normal(p.shape.dims).astype(np.float32)
+        for p in whole.entry.parameters
+    ]
+    division = partition(module, 4)
+    verify(module)
+    printed = print_module(module)
+    met = tuple(op for op in ("all-gather", "all-reduce") if f" {op}(" in printed)
+    assert met == case.meets
+
+    for instruction in whole.entry.instructions:
+        instruction.extra.pop("sharding", None)
+    for instruction in [i for i in whole.entry.instructions if i.opcode == "custom-call"]:
+        whole.entry.replace(instruction, instruction.operands[0])
+    expected = evaluate(whole, arguments)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    given = [
+        [part_of(*pair, device) for pair in zip(arguments, division.parameters, strict=True)]
+        for device in range(4)
+    ]
+    for device, found in enumerate(evaluate_replicated(module, given, 1, 4)):
+        found = found if isinstance(found, tuple) else (found,)
+        for got, want, sharding in zip(found, expected, division.results, strict=True):
+            part = part_of(np.asarray(want), sharding, device)
+            np.testing.assert_allclose(np.asarray(got), part, rtol=1e-5, atol=1e-5)
+
+
+CALLBACK = """HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
+  y = f32[8] custom-call(x), custom_call_target="callback", sharding={maximal device=2}
+  ROOT r = f32[8] add(x, y)
+}
+"""
+
+
+def test_a_call_on_one_device_is_made_there_and_its_result_handed_on():
+    module = parse(CALLBACK)
+    partition(module, 4)
+    verify(module)
+    text = print_module(module)
+    assert " conditional(" in text
+    assert "collective-broadcast(" in text
+    assert "{{2,0,1,3}}" in text
+    assert text.count('custom_call_target="callback"') == 1
