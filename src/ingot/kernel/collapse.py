@@ -95,6 +95,10 @@ class Renamer:
         self.names = names
         self._memo: dict[Expr, Expr] = {}
 
+    def place(self, where: int | Dim) -> int | Dim:
+        """Return the index of a load or store with axes substituted."""
+        return dim.substitute(where, self.values)
+
     def sweep(self, item: Pass) -> Pass:
         """Return the pass with axes substituted (its own axes list is the caller's)."""
         return replace(
@@ -111,7 +115,7 @@ class Renamer:
         """Return the store with axes substituted."""
         return replace(
             old,
-            index=dim.substitute(old.index, self.values),
+            index=self.place(old.index),
             value=self.expr(old.value),
             values=tuple(map(self.expr, old.values)),
             mask=self.expr(old.mask) if old.mask is not None else None,
@@ -121,15 +125,15 @@ class Renamer:
         """Return the expression with axes substituted."""
         for item in walk((root,)):
             if item not in self._memo:
-                self._memo[item] = self._node(item)
+                args = tuple(self._memo[arg] for arg in item.args)
+                self._memo[item] = self.node(item, args)
         return self._memo[root]
 
-    def _node(self, item: Expr) -> Expr:
-        args = tuple(self._memo[arg] for arg in item.args)
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments with axes substituted."""
         payload = item.payload
         if item.op == "load":
-            where = dim.substitute(payload.index, self.values)
-            payload = Access(payload.buffer, where, payload.masked)
+            payload = Access(payload.buffer, self.place(payload.index), payload.masked)
         elif item.op == "index":
             payload = dim.substitute(payload, self.values)
         elif item.op == "reduced":

@@ -92,7 +92,7 @@ class LoopSchedule:
 
     vector_axis: Axis | None
     lanes: tuple[int, ...]
-    block: int
+    block: int | Dim
     units: int | Dim
     grain: int | Dim
     chunks: int | Dim

@@ -8,13 +8,13 @@ after the other; the chunks of a phase run in any order on any thread.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ingot.cpu.emit.values import ValueEmitter
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
@@ -92,6 +92,14 @@ class EmittedKernel:
     def ordered(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """Return the fusion's buffers in the order of the slots."""
         return [buffers[number] for number in self.order] or buffers
+
+
+def with_sizes(made: EmittedKernel, values: Mapping[str, int]) -> EmittedKernel:
+    """Return how code for every size is called at the sizes in `values`."""
+    phases = (Phase(phase.symbol, evaluate(phase.chunks, values)) for phase in made.phases)
+    sizes = tuple(values[slot] if isinstance(slot, str) else slot for slot in made.symbols)
+    scratch = evaluate(made.scratch_bytes, values)
+    return replace(made, phases=tuple(phases), symbols=sizes, scratch_bytes=scratch)
 
 
 def open_kernel(

@@ -83,8 +83,9 @@ class LoopEmitter:
     def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
         """Return the first point of the current block of a cut axis, and the one after its last."""
         f = self.f
-        low = f.imul(self.emitter.names[axis.name], self.schedule.block)
-        return low, f.imin(f.iadd(low, self.schedule.block), self.emitter.index(axis.extent))
+        block = self.emitter.index(self.schedule.block)
+        low = f.imul(self.emitter.names[axis.name], block)
+        return low, f.imin(f.iadd(low, block), self.emitter.index(axis.extent))
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
@@ -301,7 +302,7 @@ class LoopEmitter:
 
 def divides(lanes: int, *sizes: int | Dim) -> bool:
     """Whether every one of `sizes` is known to be a multiple of `lanes`."""
-    return all(isinstance(size, int) and size % lanes == 0 for size in sizes)
+    return all(dim.known_multiple_of(size, lanes) for size in sizes)
 
 
 def starts_from_identity(reduction: Reduction) -> bool:

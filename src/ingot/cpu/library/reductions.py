@@ -1,21 +1,19 @@
 """Plain reductions in library code.
 
-Makes kernels of `kernel.plain_reduction.PlainReduction`. Invariant: extents, steps and the
-schedule's numbers are in env, the code depends on the reduction's pattern alone.
+Makes kernels of `kernel.plain_reduction`. Invariant: extents, steps and the schedule's numbers are
+in env, the code depends on the reduction's pattern alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import evaluate
 from ingot.hlo.dtype import F32
 from ingot.hlo.shape import Shape
 from ingot.kernel.collapse import collapse
@@ -26,8 +24,11 @@ from ingot.kernel.schedule import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 
-COLUMNS = (1024, 4096)
-"""Columns of reductions: so few that their rows are shared out, so many that they are not."""
+COMMON = (
+    ((4096, 1024), (0,)), ((4096, 1024), (1,)), ((4096, 1024), (0, 1)),
+    ((4096, 4096), (0,)), ((64, 128, 128), (1,)), ((64, 128, 128), (0, 2)),
+)  # fmt: skip
+"""Common shapes and what is folded of them: of few columns, whose rows are shared out, and many."""
 
 
 def reduction_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
@@ -35,19 +36,14 @@ def reduction_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | 
     plain = plain_reduction(kernel, Vectors(target.vector_bits, target.num_vector_registers))
     if plain is None:
         return None
-    name = plain.name
+    name = f"reduce_{plain.name}"
 
     def define(module: ModuleBuilder) -> None:
         made = emit_loop_kernel(module, name, plain.kernel, plain.schedule, target.has_fma)
         _emitted[target, name] = made
 
     code = shared_part(target, name, define)
-    made, values = _emitted[target, name], plain.values
-    phases = [Phase(phase.symbol, evaluate(phase.chunks, values)) for phase in made.phases]
-    sizes = tuple(values[size] for size in plain.kernel.symbols)
-    scratch = evaluate(made.scratch_bytes, values)
-    emitted = replace(made, phases=tuple(phases), symbols=sizes, scratch_bytes=scratch)
-    return LibraryKernel(emitted, (code,))
+    return LibraryKernel(with_sizes(_emitted[target, name], plain.values), (code,))
 
 
 _emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
@@ -55,17 +51,17 @@ _emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
 
 def common_reductions(target: TargetSpec) -> Iterator[Shared]:
     """Load what f32 reductions need."""
-    for opcode, columns, dims in product(("add", "maximum"), COLUMNS, ((0,), (1,), (0, 1))):
-        kernel = collapse(build_loop_kernel(_reduction(opcode, columns, dims)))
+    for opcode, (shape, dims) in product(("add", "maximum"), COMMON):
+        kernel = collapse(build_loop_kernel(_reduction(opcode, shape, dims)))
         found = reduction_kernel(target, kernel)
-        assert found is not None, "a reduction of a matrix is plain"
+        assert found is not None, "a reduction of a whole array is plain"
         yield from found.parts
 
 
-def _reduction(opcode: str, columns: int, dims: tuple[int, ...]) -> Computation:
-    """Return a reduction of a matrix of so many columns."""
+def _reduction(opcode: str, shape: tuple[int, ...], dims: tuple[int, ...]) -> Computation:
+    """Return a reduction of some dimensions."""
     build = Builder(opcode)
-    matrix = build.parameter(0, Shape.array(F32, (4096, columns)))
+    array = build.parameter(0, Shape.array(F32, shape))
     start = build.constant(0.0 if opcode == "add" else float("-inf"), F32)
     folder = scalar_computation(opcode, F32)
-    return build.build(build.reduce(matrix, start, dimensions=dims, to_apply=folder))
+    return build.build(build.reduce(array, start, dimensions=dims, to_apply=folder))

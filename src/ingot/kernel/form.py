@@ -1,0 +1,184 @@
+"""Forms of loop kernels: the same kernel with sizes in place of its numbers.
+
+Kernels that differ in extents, steps of indices, float constants and the schedule's numbers alone
+have one form, so one function serves them all: the host program passes the numbers. That is how a
+program's kernels share code (`cpu.forms`), and how plain reductions become library code
+(`kernel.plain_reduction`).
+
+What code depends on stays as it is: steps 0 and 1, extents so short that loops over them are
+special, whole vectors (an extent that lanes divide is lanes times a size), everything inside of
+divisions, positions as values.
+
+Invariant: the schedule is the kernel's own, so the order of additions and the result's bits are
+those of the kernel compiled alone.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import F32, S32
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.collapse import Renamer
+from ingot.kernel.expr import Expr
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.index_math import dim_of
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
+from ingot.kernel.schedule import LoopSchedule, Split
+
+SHORT = 8
+"""Extents below stay numbers."""
+
+PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
+"""Magnitudes of constants that stay numbers: they are part of what is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A kernel for every size.
+
+    Attributes:
+        kernel: its numbers are named sizes.
+        schedule: likewise.
+        values: of the sizes, for the kernel at hand.
+    """
+
+    kernel: LoopKernel
+    schedule: LoopSchedule
+    values: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        """A name that says all that the code depends on."""
+        schedule = self.schedule
+        axes = [item.name[1:] for item in (schedule.vector_axis, schedule.tile) if item is not None]
+        words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
+        words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
+        words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
+        return f"{fingerprint(self.kernel)}_{'_'.join(words)}"
+
+
+def form_of(
+    kernel: LoopKernel, schedule: LoopSchedule, *, for_every_size: bool = False
+) -> Form | None:
+    """Return the form of a kernel, None where its code needs its numbers.
+
+    `for_every_size`: forget even which extents are short and which ones lanes divide.
+    """
+    if kernel.symbols or kernel.kept or schedule.cuts:
+        return None
+    lanes = {} if for_every_size else _lanes_of_axes(kernel, schedule)
+    sizes = _Sizes(lanes, 0 if for_every_size else SHORT)
+    grid = tuple(map(sizes.axis, kernel.grid))
+    passes = tuple(
+        replace(sizes.sweep(item), axes=tuple(map(sizes.axis, item.axes))) for item in kernel.passes
+    )
+    general = _general_schedule(
+        sizes, schedule, kernel.passes[0], dict(zip(kernel.grid, grid, strict=True))
+    )
+    buffers = tuple(Buffer(b.dtype, Dim.symbol("elements"), b.is_output) for b in kernel.buffers)
+    return Form(
+        replace(kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)),
+        general,
+        sizes.values,
+    )
+
+
+def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]:
+    """Return the lanes that run along each axis."""
+    if schedule.vector_axis is not None:
+        axes = [item for item in (schedule.vector_axis, schedule.tile) if item is not None]
+        return {axis.name: schedule.lanes[0] for axis in axes}
+    pairs = zip(kernel.passes, schedule.lanes, strict=True)
+    return {item.axes[-1].name: lanes for item, lanes in pairs if item.axes}
+
+
+def _general_schedule(
+    sizes: _Sizes, own: LoopSchedule, first: Pass, axes: Mapping[Axis, Axis]
+) -> LoopSchedule:
+    lanes, split = own.lanes[0], own.split
+    block: int | Dim = own.block
+    if own.tile is None and isinstance(block, int) and block > lanes:
+        block = sizes.multiple("block", block, lanes)
+    if split is not None:
+        along = sizes.lanes.get(first.axes[0].name, 1)
+        split = Split(
+            sizes.multiple("part_length", split.length, along),
+            sizes.multiple("parts", split.count, 1),
+        )
+    return replace(
+        own,
+        vector_axis=None if own.vector_axis is None else axes[own.vector_axis],
+        tile=None if own.tile is None else axes[own.tile],
+        block=block,
+        units=sizes.multiple("units", own.units, 1),
+        grain=sizes.multiple("grain", own.grain, 1),
+        chunks=sizes.multiple("chunks", own.chunks, 1),
+        split=split,
+    )
+
+
+class _Sizes(Renamer):
+    """Puts sizes in place of the numbers of one kernel: one for each, equal ones for equal steps.
+
+    `values` are those of the sizes made so far, `lanes` how many run along an axis, by its name;
+    extents below `short` stay.
+    """
+
+    def __init__(self, lanes: Mapping[str, int], short: int) -> None:
+        super().__init__({}, {})
+        self.lanes = lanes
+        self.short = short
+        self.values: dict[str, int] = {}
+        self._steps: dict[int, Dim] = {}
+        self._extents = 0
+
+    def multiple(self, name: str, value: int | Dim, factor: int) -> int | Dim:
+        """Return a number as a size, times `factor` where that divides it."""
+        assert isinstance(value, int), "a kernel without sizes has a schedule without sizes"
+        factor = factor if value % factor == 0 else 1
+        self.values[name] = value // factor
+        return Dim.symbol(name) * factor
+
+    def axis(self, axis: Axis) -> Axis:
+        """Return an axis with a size for its extent."""
+        if isinstance(axis.extent, int) and axis.extent < self.short:
+            return axis
+        self._extents += 1
+        name, lanes = f"extent{self._extents}", self.lanes.get(axis.name, 1)
+        return Axis(axis.name, self.multiple(name, axis.extent, lanes))
+
+    def place(self, where: int | Dim) -> int | Dim:
+        """Return the index of an access with sizes for steps and offset."""
+        if isinstance(where, int):
+            return self._step(where)
+        total: int | Dim = 0
+        for key, factor in where.terms:
+            total = total + product([self._step(factor), *map(dim_of, key)])
+        return total
+
+    def _step(self, number: int) -> int | Dim:
+        if number in (-1, 0, 1):
+            return number
+        if number not in self._steps:
+            name = f"step{len(self._steps) + 1}"
+            self.values[name] = number
+            self._steps[number] = Dim.symbol(name)
+        return self._steps[number]
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression on new arguments; constants of f32 come as bits of a size."""
+        if item.op != "constant" or item.dtype is not F32 or _is_plain(item.payload.value):
+            return super().node(item, args)
+        bits = self._step(int.from_bytes(item.payload.bits, sys.byteorder, signed=True))
+        word = ex.make("convert", S32, (ex.index(bits),), NO_ATTRIBUTES)
+        return ex.make("bitcast-convert", F32, (word,), NO_ATTRIBUTES)
+
+
+def _is_plain(value: float) -> bool:
+    return abs(float(value)) in PLAIN or math.isnan(value)
