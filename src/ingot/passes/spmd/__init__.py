@@ -1,5 +1,5 @@
 """Programs on several devices: from one program over global shapes to the program of each device.
 
-What the user divides by hand (`shard_map`, `pmap`) and what every device does alike is understood;
-anything else that works on divided arrays is refused by name.
+What the user divides by hand (`shard_map`, `pmap`) stays as it is; what arrives divided is computed
+on parts as far as the ops allow, and gathered where they do not.
 """

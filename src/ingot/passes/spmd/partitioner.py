@@ -1,14 +1,10 @@
 """Partitioning: a program over global shapes becomes the program of one device.
 
-Values are followed from the parameters on. An op whose operands are divided works on the parts if
-its factors allow that (`factors`, `division`); any other op gets whole operands, gathered from all
-devices, and every device computes all of it. Annotations in the program (`Sharding`) divide whole
-values, `SPMDFullToShardShape` enters code that the user divided by hand, and results are divided as
-the program asks. A custom call on one device only (a callback) runs there; the others get its
-results.
+Parameters are divided as they are annotated, values as they follow from that (`walk`), and results
+as the program asks: what it does not say is divided as it was computed.
 
-What is gathered is correct, but costs each device the memory of the whole value and the time of
-the whole op.
+What cannot work on parts is gathered and computed on every device: correct, but it costs each
+device the memory of the whole value and the time of the whole op.
 
 Invariant: afterwards every shape is that of one device's part, and no annotation is left.
 
@@ -17,38 +13,15 @@ Source: xla/service/spmd/spmd_partitioner.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from ingot.hlo.computation import Computation
-from ingot.hlo.custom_calls import config_text
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.shape import Shape
 from ingot.passes.simplify.calls import CallInliner
-from ingot.passes.spmd.control import Control
-from ingot.passes.spmd.division import local_shape, local_shapes
-from ingot.passes.spmd.moves import Channels, channels_of
-from ingot.passes.spmd.sharding import (
-    Sharding,
-    maximal_device,
-    parse_sharding,
-    replicated,
-    split_tuple,
-)
-from ingot.passes.spmd.values import Values
-from ingot.support.diagnostics import UnsupportedError
-
-_ANNOTATION = "Sharding"
-_ENTER = "SPMDFullToShardShape"
-_LEAVE = "SPMDShardToFullShape"
-_CUSTOM = "CustomSPMDPartitioning"
-_CONTROL = frozenset({"while", "conditional"})
-_ON_PARTS = "xla_ffi_partitioned_python_cpu_callback"
-_INSPECT = "InspectSharding"
-_PLACEMENT = "annotate_device_placement"
+from ingot.passes.spmd.moves import channels_of
+from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
+from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +49,7 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
         return Partitioned((whole,) * len(module.parameter_shapes), (whole,) * len(results))
     CallInliner().run(module, PassContext())
     channels = channels_of(module, num_partitions)
-    division = _Partitioner(module.entry, channels).run_entry()
+    division = _Entry(module.entry, channels).run_entry()
     _drop_aliases(module)
     return division
 
@@ -94,88 +67,8 @@ def _drop_aliases(module: Module) -> None:
     module.aliases = tuple(a for a in module.aliases if fits(a.parameter, a.output))
 
 
-def _target(instruction: Instruction) -> str:
-    """Return the target of a custom call, "" for any other op."""
-    if instruction.opcode != "custom-call":
-        return ""
-    return instruction.attributes.custom_call_target
-
-
-def _rewrite(
-    computation: Computation,
-    channels: Channels,
-    given: Sequence[Sharding],
-    wanted: Sequence[Sharding | None],
-    *,
-    partly: bool,
-) -> tuple[Sharding, ...]:
-    """Rewrite a body or branch; how its results are divided."""
-    return _Partitioner(computation, channels, partly).run(given, wanted)
-
-
-class _Partitioner(Values):
-    """The walk over one computation.
-
-    What is `partly` divided by hand is divided no further: each device has its own part of it, and
-    computes all of that.
-    """
-
-    def __init__(self, computation: Computation, channels: Channels, partly: bool = False) -> None:
-        super().__init__(computation, channels)
-        self.all_partly = partly
-        self.partly: set[Instruction] = set()
-        self.calls: dict[str, Callable[[Instruction], None]] = {
-            _ANNOTATION: self.annotation,
-            _ENTER: self.enter,
-            _LEAVE: self.leave,
-            _CUSTOM: self.custom,
-            _ON_PARTS: self.on_parts,
-            _INSPECT: self.inspect,
-            _PLACEMENT: self.annotation,
-        }
-
-    def run(
-        self, given: Sequence[Sharding], wanted: Sequence[Sharding | None]
-    ) -> tuple[Sharding, ...]:
-        """Rewrite a body or branch: its state is divided as `given`, its results as `wanted`."""
-        (parameter,) = self.computation.parameters
-        for element, sharding in zip(self.state(parameter), given, strict=True):
-            self.divide_element(element, sharding)
-        if parameter.shape.is_tuple:
-            self.computation.set_shape(parameter, local_shapes(parameter.shape, given))
-        self.open_root()
-        self.walk()
-        return self.finish(self.computation.root, wanted)
-
-    def state(self, parameter: Instruction) -> list[Instruction]:
-        """Return the elements of a parameter, each once, and let all users have those."""
-        if not parameter.shape.is_tuple:
-            return [parameter]
-        users = list(parameter.users)
-        found = self.elements(parameter)
-        packed = self.moves.builder(parameter).emit("tuple", *found)
-        for user in users:
-            if user.opcode == "get-tuple-element":
-                self.computation.replace(user, found[int(user.attributes.index)])
-            else:
-                for number, operand in enumerate(user.operands):
-                    if operand is parameter:
-                        self.computation.replace_operand(user, number, packed)
-        if parameter.is_root:
-            self.computation.set_root(packed)
-        self.remove_unused(packed)
-        return found
-
-    def remove_unused(self, packed: Instruction) -> None:
-        """Remove a tuple whose elements are divided: its declared shape is that of whole ones."""
-        is_used = packed.users or packed.is_root
-        if packed.opcode == "tuple" and packed in self.computation and not is_used:
-            self.computation.remove(packed)
-
-    def divide_element(self, element: Instruction, sharding: Sharding) -> None:
-        """Let an element of the state be a part."""
-        self.computation.set_shape(element, local_shape(element.shape, sharding))
-        self.note(element, sharding)
+class _Entry(Walk):
+    """The walk over the entry, whose parameters and results are divided as the user says."""
 
     def run_entry(self) -> Partitioned:
         """Rewrite the entry."""
@@ -185,36 +78,6 @@ class _Partitioner(Values):
         self.walk()
         results = self.finish(self.computation.root, wanted)
         return Partitioned(parameters, results, tuple(self.channels.inspected))
-
-    def walk(self) -> None:
-        """Rewrite every instruction, operands before users."""
-        self.forward_elements()
-        for instruction in self.computation.post_order():
-            if instruction.opcode != "parameter" and instruction.parent is not None:
-                self.visit(instruction)
-
-    def forward_elements(self) -> None:
-        """Replace elements of tuples that are made here by what they are."""
-        for instruction in self.computation.post_order():
-            if instruction.opcode == "get-tuple-element":
-                (source,) = instruction.operands
-                if source.opcode == "tuple":
-                    index: int = instruction.attributes.index
-                    self.computation.replace(instruction, source.operands[index])
-
-    def open_root(self) -> None:
-        """Make the root a tuple of values if it is one value that is a tuple."""
-        root = self.computation.root
-        if root.shape.is_tuple and root.opcode != "tuple":
-            made = self.moves.builder(root).emit("tuple", *self.elements(root))
-            made.extra |= {"sharding": root.extra.pop("sharding", "")}
-            self.computation.set_root(made)
-
-    def read(self, instruction: Instruction) -> Sharding | None:
-        """Return the sharding that an instruction is annotated with; a token lies nowhere."""
-        if not instruction.shape.is_array:
-            return None
-        return parse_sharding(instruction.extra.get("sharding", ""), self.count)
 
     def parameter(self, parameter: Instruction) -> Sharding:
         """Give a parameter the shape of its part; one without annotation takes that of its user."""
@@ -229,15 +92,11 @@ class _Partitioner(Values):
 
     def wish(self, parameter: Instruction) -> Sharding | None:
         """Return the sharding that all users of a parameter ask for, if its parts are even."""
-        wishes = {self.read(user) for user in parameter.users if _target(user) == _ANNOTATION}
-        if len(wishes) != 1 or any(_target(user) != _ANNOTATION for user in parameter.users):
+        wishes = {self.read(user) for user in parameter.users if target_of(user) == ANNOTATION}
+        if len(wishes) != 1 or any(target_of(user) != ANNOTATION for user in parameter.users):
             return None
         (wish,) = wishes
         return wish if wish is not None and self.fits(wish, parameter.shape) else None
-
-    def fits(self, sharding: Sharding, shape: Shape) -> bool:
-        """Whether all parts of a value have one size."""
-        return sharding.fits(tuple(size for size in shape.dims if isinstance(size, int)))
 
     def wanted_results(self, root: Instruction) -> list[Sharding | None]:
         """Return the shardings that the root is annotated with, one per result."""
@@ -251,155 +110,3 @@ class _Partitioner(Values):
             parse_sharding(part, self.count) if shape.is_array else None
             for part, shape in zip(split_tuple(text), root.shape.elements, strict=True)
         ]
-
-    def visit(self, instruction: Instruction) -> None:
-        """Rewrite one instruction."""
-        target = _target(instruction)
-        if self.is_partly(instruction) and target not in (_ENTER, _LEAVE):
-            self.partly.add(instruction)
-        rewrite = self.calls.get(target)
-        if rewrite is not None:
-            rewrite(instruction)
-        elif instruction.opcode in _CONTROL:
-            self.control(instruction)
-        elif instruction.opcode == "tuple" and self.is_opened(instruction):
-            return
-        elif target and instruction.extra.get("sharding"):
-            self.placed(instruction)
-        elif any(operand in self.divided for operand in instruction.operands):
-            self.compute(instruction)
-
-    def is_opened(self, packed: Instruction) -> bool:
-        """Whether only those have a tuple who look at its elements."""
-        return packed is self.computation.root or all(u.opcode in _CONTROL for u in packed.users)
-
-    def compute(self, op: Instruction) -> None:
-        """An op on divided values."""
-        if self.is_partly(op):
-            self.gather_operands(op)
-        else:
-            super().compute(op)
-
-    def is_partly(self, op: Instruction) -> bool:
-        """Whether an op works on values that are divided by hand over some axes of the mesh."""
-        return self.all_partly or any(operand in self.partly for operand in op.operands)
-
-    def control(self, op: Instruction) -> None:
-        """Divide what goes through control flow as its bodies or branches divide it."""
-        first = 0 if op.opcode == "while" else 1
-        states = [self.elements(operand) for operand in op.operands[first:]]
-        given = [[self.sharding(value) for value in state] for state in states]
-        partly = self.is_partly(op)
-        control = Control(op, given, self.channels, partial(_rewrite, partly=partly))
-        whole = all(row.is_replicated for state in given for row in state)
-        if whole and (partly or not control.divides_inside()):
-            control.rewrite_in_place()
-            return
-        division = control.divide()
-        operands = list(op.operands[:first])
-        for number, (state, wanted) in enumerate(zip(states, division.states, strict=True), first):
-            values = [self.convert(*pair) for pair in zip(state, wanted, strict=True)]
-            is_tuple = op.operands[number].shape.is_tuple
-            operands.append(self.moves.builder(op).tuple(*values) if is_tuple else values[0])
-        made = self.computation.copy_of(op, operands)
-        self.computation.set_attributes(made, division.attributes)
-        self.replace_part(op, made, division.results)
-        for packed in set(op.operands):
-            self.remove_unused(packed)
-
-    def annotation(self, call: Instruction) -> None:
-        """A value is to have a sharding; one that does not come out even stays whole."""
-        wanted, value = self.read(call), call.operands[0]
-        fits = wanted is not None and self.fits(wanted, call.shape)
-        if wanted is not None and fits and not self.is_partly(call):
-            value = self.convert(value, wanted)
-        self.computation.replace_all_uses(call, value)
-        self.computation.remove(call)
-
-    def enter(self, call: Instruction) -> None:
-        """Inside of code divided by hand a part is just a value."""
-        value = call.operands[0]
-        if value.shape.dims != call.shape.dims:
-            raise self.refuse(call, f"{value.shape} is not the part {call.shape} that it takes")
-        by_hand_alone = call.extra.get("sharding") == "{manual}"
-        if value in self.divided or not by_hand_alone:
-            # Users of a divided value see a global one.
-            value = self.computation.add("copy", [value], shape=value.shape)
-        if not by_hand_alone:
-            self.partly.add(value)
-        self.computation.replace_all_uses(call, value)
-        self.computation.remove_dead(call)
-
-    def leave(self, call: Instruction) -> None:
-        """A part made by hand is a divided value from here on."""
-        sharding, operand = self.read(call) or self.whole, call.operands[0]
-        if local_shape(call.shape, sharding).dims != operand.shape.dims:
-            raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
-        made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
-        if not sharding.is_replicated:
-            self.divided[made] = sharding
-        self.computation.replace_all_uses(call, made)
-        self.computation.remove_dead(call)
-
-    def custom(self, call: Instruction) -> None:
-        """An op with a partitioner of the user's: its own computation, on whole values."""
-        self.gather_operands(call)
-        (called,) = call.attributes.called_computations
-        call.extra.pop("sharding", None)
-        values: dict[Instruction, Instruction] = dict(
-            zip(called.parameters, call.operands, strict=True)
-        )
-        for item in called.post_order():
-            if item not in values:
-                operands = [values[operand] for operand in item.operands]
-                values[item] = self.computation.copy_of(item, operands)
-        self.computation.replace_all_uses(call, values[called.root])
-        self.computation.remove_dead(call)
-
-    def inspect(self, call: Instruction) -> None:
-        """Note how a value is divided, for who asked."""
-        if not self.channels.is_rehearsal:
-            asked = (config_text(call), self.sharding(call.operands[0]))
-            self.channels.inspected.append(asked)
-        self.computation.remove(call)
-
-    def on_parts(self, call: Instruction) -> None:
-        """A call that every device makes with what it has."""
-        call.extra.pop("sharding", None)
-
-    def placed(self, call: Instruction) -> None:
-        """A custom call that says on which device it runs."""
-        device = maximal_device(call.extra["sharding"])
-        if device is None:
-            self.compute(call)
-            return
-        del call.extra["sharding"]
-        self.gather_operands(call)
-        made = self.moves.on_device(call, device)
-        self.computation.replace_all_uses(call, made)
-        self.computation.remove(call)
-
-    def finish(self, root: Instruction, wanted: Sequence[Sharding | None]) -> tuple[Sharding, ...]:
-        """Give the results the shardings that are asked for, and the root its shape."""
-        root.extra.pop("sharding", None)
-        if root.opcode != "tuple":
-            if wanted[0] is not None:
-                root = self.convert(root, wanted[0])
-                self.computation.set_root(root)
-            return (self.sharding(root),)
-        for number, (value, sharding) in enumerate(zip(root.operands, wanted, strict=True)):
-            if sharding is not None and value.shape.is_array:
-                made = self.convert(value, sharding)
-                self.computation.replace_operand(root, number, made)
-        self.computation.set_shape(root, Shape.tuple(tuple(v.shape for v in root.operands)))
-        return tuple(self.sharding(value) for value in root.operands)
-
-    def refuse(self, instruction: Instruction, why: str) -> UnsupportedError:
-        """Return the error for a division that cannot be."""
-        return UnsupportedError(
-            f"'{instruction.opcode}' on {self.count} devices cannot be divided: {why}",
-            code="INGOT0360",
-            op_name=instruction.metadata.op_name,
-            location=instruction.metadata.location,
-            hint="divide the work with jax.shard_map over all axes, or keep the arrays whole (P())",
-        )
