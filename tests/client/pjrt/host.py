@@ -24,8 +24,8 @@ class PjrtError(Exception):
 class Host:
     """Calls slots by name; arguments and results are fields of the argument structs."""
 
-    def __init__(self) -> None:
-        table = api_address() + HEADER_BYTES
+    def __init__(self, api: int = 0) -> None:
+        table = (api or api_address()) + HEADER_BYTES
         slots = (ctypes.c_void_p * len(API)).from_address(table)
         kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
         self._slots = {name: kind(slot) for name, slot in zip(API, slots, strict=True)}

@@ -49,6 +49,11 @@ class Slot:
         """Return where an argument lies."""
         return self._record.address(self.f, self.arguments, name)
 
+    def check_memory(self, made: Value, no_memory: Value) -> None:
+        """Return the error `no_memory` if `made` is null."""
+        f = self.f
+        f.if_(is_null(f, made), lambda: self.done(return_static(f, no_memory)), likely=False)
+
     def done(self, error: Value | None = None) -> None:
         """Return `error`, or success."""
         self.f.ret(zero(PTR) if error is None else error)

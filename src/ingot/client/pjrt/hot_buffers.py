@@ -3,7 +3,9 @@
 A buffer is what a host holds: a type, dims, a place, and a storage. A storage is memory with the
 event after which its data is there. Several may hold one storage: its buffer, host views of it, and
 jobs that read or write it. Invariant: a storage goes with its last reference, whatever happens to
-the buffer before (deleted, donated, destroyed).
+the buffer before (deleted, donated, destroyed). Any thread may delete a buffer while another one
+uses it: who reads `storage` is counted in `users` from before until it has what it needs, and the
+last one gives back what was deleted meanwhile.
 
 Source: pjrt_c_api.h (PJRT_Buffer_*).
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.client.pjrt.emit import (
+    FOREVER,
     Slot,
     add_reference,
     drop_reference,
@@ -26,7 +29,7 @@ from ingot.client.pjrt.emit import (
     when,
 )
 from ingot.client.pjrt.hot_events import EventFunctions, is_done
-from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE, STORAGE_HEADER_BYTES
+from ingot.client.pjrt.records import BUFFER, EVENT, GONE, STORAGE, STORAGE_HEADER_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -37,23 +40,41 @@ DELETED_TEXT = "Buffer has been deleted or donated."
 
 @dataclass(frozen=True, slots=True)
 class BufferFunctions:
-    """What the other files call; `deleted` is the error for a buffer without storage."""
+    """What the other files call.
+
+    Attributes:
+        new: makes a buffer.
+        destroy: frees one.
+        use: begins to use the storage of a buffer: returns it, or null.
+        unuse: ends that.
+        discard: deletes the storage of a buffer once nobody uses it.
+        deleted: the error for a buffer without storage.
+    """
 
     new_storage: FunctionRef
     new_view: FunctionRef
     release_storage: FunctionRef
     new: FunctionRef
+    destroy: FunctionRef
+    use: FunctionRef
+    unuse: FunctionRef
+    discard: FunctionRef
     deleted: Value
 
 
 def emit_buffers(module: ModuleBuilder, events: EventFunctions) -> BufferFunctions:
     """Add storages and buffers, and their slots, to `module`."""
     release = _emit_release_storage(module, events)
+    unuse, discard = _emit_unuse(module, release), _emit_discard(module, release)
     functions = BufferFunctions(
         _emit_new_storage(module),
         _emit_new_view(module),
         release,
         _emit_new(module),
+        _emit_destroy(module, release, discard),
+        _emit_use(module, unuse),
+        unuse,
+        discard,
         static_error(module, "deleted_error", INVALID_ARGUMENT, DELETED_TEXT),
     )
     _emit_end(module, functions)
@@ -161,25 +182,74 @@ def _emit_new(module: ModuleBuilder) -> FunctionRef:
     return f.reference
 
 
-def _emit_end(module: ModuleBuilder, functions: BufferFunctions) -> None:
-    """Delete gives the storage back, Destroy the buffer too."""
-    for name in ("PJRT_Buffer_Delete", "PJRT_Buffer_Destroy"):
-        slot = Slot(module, name)
-        f, buffer = slot.f, slot.get("buffer")
-        f.if_(is_null(f, buffer), slot.done)
-        BUFFER.store(f, buffer, "deleted", f.const(I8, 1))
-        storage = take_storage(f, buffer)
-        f.call(functions.release_storage, [storage])
-        if name == "PJRT_Buffer_Destroy":
-            f.call(functions.release_storage, [BUFFER.load(f, buffer, "held")])
-            f.call(runtime_function(module, "ingot_free"), [buffer])
-        slot.done()
+def _emit_use(module: ModuleBuilder, unuse: FunctionRef) -> FunctionRef:
+    """`ptr (ptr buffer)`: the storage, which stays until `unuse`; null if it was deleted."""
+    f = module.function("ingot_pjrt_use", PTR, [("buffer", PTR)])
+    (buffer,) = f.params
+    before = f.atomicrmw("add", BUFFER.address(f, buffer, "users"), f.const(I64, 1))
+
+    def gone() -> None:
+        f.call(unuse, [buffer])
+        f.ret(zero(PTR))
+
+    f.if_(f.icmp("sge", before, f.const(I64, GONE)), gone, likely=False)
+    f.ret(BUFFER.load(f, buffer, "storage"))
+    return f.reference
 
 
-def take_storage(f: FunctionBuilder, buffer: Value) -> Value:
-    """Take the storage out of a buffer; null if there was none."""
+def _emit_unuse(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
+    """`void (ptr buffer)`: the last one to use a deleted storage gives it back."""
+    f = module.function("ingot_pjrt_unuse", VOID, [("buffer", PTR)])
+    (buffer,) = f.params
+    before = f.atomicrmw("sub", BUFFER.address(f, buffer, "users"), f.const(I64, 1))
+    last = f.icmp("eq", before, f.const(I64, GONE + 1))
+    when(f, last, lambda: f.call(release, [_take_storage(f, buffer)]))
+    f.ret()
+    return f.reference
+
+
+def _emit_discard(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
+    """`void (ptr buffer)`: delete the storage, now or when nobody uses it any more."""
+    f = module.function("ingot_pjrt_discard", VOID, [("buffer", PTR)])
+    (buffer,) = f.params
+    BUFFER.store(f, buffer, "deleted", f.const(I8, 1))
+    gone = f.const(I64, GONE)
+    before = f.atomicrmw("or", BUFFER.address(f, buffer, "users"), gone)
+    users = f.and_(before, f.const(I64, GONE - 1))
+    unused = f.icmp("eq", users, f.const(I64, 0))
+    when(f, unused, lambda: f.call(release, [_take_storage(f, buffer)]))
+    f.ret()
+    return f.reference
+
+
+def _take_storage(f: FunctionBuilder, buffer: Value) -> Value:
+    """Take the storage out of a buffer; null if somebody has."""
     number = f.atomicrmw("xchg", BUFFER.address(f, buffer, "storage"), f.const(I64, 0))
     return f.inttoptr(number, PTR)
+
+
+def _emit_destroy(module: ModuleBuilder, release: FunctionRef, discard: FunctionRef) -> FunctionRef:
+    """`void (ptr buffer)`: free a buffer, which nobody uses."""
+    f = module.function("ingot_pjrt_buffer_destroy", VOID, [("buffer", PTR)])
+    (buffer,) = f.params
+    f.call(discard, [buffer])
+    f.call(release, [BUFFER.load(f, buffer, "held")])
+    f.call(runtime_function(module, "ingot_free"), [buffer])
+    f.ret()
+    return f.reference
+
+
+def _emit_end(module: ModuleBuilder, functions: BufferFunctions) -> None:
+    """Delete gives the storage back, Destroy the buffer too."""
+    for name, end in (
+        ("PJRT_Buffer_Delete", functions.discard),
+        ("PJRT_Buffer_Destroy", functions.destroy),
+    ):
+        slot = Slot(module, name)
+        buffer = slot.get("buffer")
+        slot.f.if_(is_null(slot.f, buffer), slot.done)
+        slot.f.call(end, [buffer])
+        slot.done()
 
 
 def _emit_pointers(module: ModuleBuilder, functions: BufferFunctions) -> None:
@@ -189,16 +259,17 @@ def _emit_pointers(module: ModuleBuilder, functions: BufferFunctions) -> None:
     ):
         slot = Slot(module, name)
         f, buffer = slot.f, slot.get("buffer")
-        storage = storage_or_error(slot, functions, buffer)
+        storage = use_or_error(slot, functions, buffer)
         data = STORAGE.load(f, storage, "data")
         slot.set(result, data if result == "device_memory_ptr" else f.ptrtoint(data))
+        f.call(functions.unuse, [buffer])
         slot.done()
 
 
-def storage_or_error(slot: Slot, functions: BufferFunctions, buffer: Value) -> Value:
-    """Return the storage of a buffer; the slot fails if it has none."""
+def use_or_error(slot: Slot, functions: BufferFunctions, buffer: Value) -> Value:
+    """Begin to use the storage of a buffer; the slot fails if it has none."""
     f = slot.f
-    storage = BUFFER.load(f, buffer, "storage")
+    storage = f.call(functions.use, [buffer])
     gone = is_null(f, storage)
     f.if_(gone, lambda: slot.done(return_static(f, functions.deleted)), likely=False)
     return storage
@@ -207,22 +278,27 @@ def storage_or_error(slot: Slot, functions: BufferFunctions, buffer: Value) -> V
 def _emit_ready_event(
     module: ModuleBuilder, events: EventFunctions, functions: BufferFunctions
 ) -> None:
+    deleted = module.global_text(
+        "deleted_event",
+        f"internal global {{ i64, i32, i32, ptr, ptr }} "
+        f"{{ i64 {FOREVER}, i32 1, i32 0, ptr {functions.deleted.text}, ptr null }}, align 64",
+    )
     slot = Slot(module, "PJRT_Buffer_ReadyEvent")
     f, buffer = slot.f, slot.get("buffer")
-    storage = BUFFER.load(f, buffer, "storage")
-
-    def deleted() -> list[Value]:
-        event = f.call(events.new, [])
-        f.call(events.set, [event, return_static(f, functions.deleted)])
-        return [event]
+    storage = f.call(functions.use, [buffer])
 
     def of_storage() -> list[Value]:
         event = STORAGE.load(f, storage, "event")
         (found,) = f.if_(is_null(f, event), lambda: [events.ready], otherwise=[event])
         add_reference(f, found)
+        f.call(functions.unuse, [buffer])
         return [found]
 
-    (event,) = f.if_(is_null(f, storage), deleted, of_storage)
+    def gone() -> list[Value]:
+        add_reference(f, deleted)
+        return [deleted]
+
+    (event,) = f.if_(is_null(f, storage), gone, of_storage)
     slot.set("event", event)
     slot.done()
 
@@ -231,7 +307,7 @@ def _emit_references(module: ModuleBuilder, functions: BufferFunctions) -> None:
     """Host views hold the storage that the buffer had when the first of them was made."""
     slot = Slot(module, "PJRT_Buffer_IncreaseExternalReferenceCount")
     f, buffer = slot.f, slot.get("buffer")
-    storage = storage_or_error(slot, functions, buffer)
+    storage = use_or_error(slot, functions, buffer)
     views = f.atomicrmw("add", BUFFER.address(f, buffer, "views"), f.const(I64, 1))
 
     def hold() -> None:
@@ -240,6 +316,7 @@ def _emit_references(module: ModuleBuilder, functions: BufferFunctions) -> None:
         f.atomicrmw("add", STORAGE.address(f, storage, "external"), f.const(I64, 1))
 
     when(f, f.icmp("eq", views, f.const(I64, 0)), hold)
+    f.call(functions.unuse, [buffer])
     slot.done()
 
     slot = Slot(module, "PJRT_Buffer_DecreaseExternalReferenceCount")

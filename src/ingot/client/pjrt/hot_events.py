@@ -20,7 +20,9 @@ from ingot.client.pjrt.emit import (
     is_null,
     not_null,
     refuse_when,
+    return_static,
     runtime_function,
+    static_error,
     unless_null,
     when,
 )
@@ -30,12 +32,19 @@ from ingot.llvm.types import I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_lock, emit_unlock
 
+RESOURCE_EXHAUSTED = 8
+NO_MEMORY_TEXT = "Out of memory."
 _EVERYBODY = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class EventFunctions:
-    """What the other files call; `ready` is the address of an event that has happened."""
+    """What the other files call.
+
+    Attributes:
+        ready: address of an event that has happened.
+        no_memory: address of the error for that.
+    """
 
     new_error: FunctionRef
     release_error: FunctionRef
@@ -44,11 +53,13 @@ class EventFunctions:
     set: FunctionRef
     wait: FunctionRef
     ready: Value
+    no_memory: Value
 
 
 def emit_events(module: ModuleBuilder) -> EventFunctions:
     """Add errors and events, and their slots, to `module`."""
-    new_error, release_error = _emit_new_error(module), _emit_release_error(module)
+    no_memory = static_error(module, "no_memory_error", RESOURCE_EXHAUSTED, NO_MEMORY_TEXT)
+    new_error, release_error = _emit_new_error(module, no_memory), _emit_release_error(module)
     ready = module.global_text(
         "ready_event",
         f"internal global {{ i64, i32, i32, ptr, ptr }} "
@@ -56,11 +67,14 @@ def emit_events(module: ModuleBuilder) -> EventFunctions:
     )
     new, release = _emit_new(module), _emit_release(module, release_error)
     setter, wait = _emit_set(module, release), _emit_wait(module)
-    functions = EventFunctions(new_error, release_error, new, release, setter, wait, ready)
+    functions = EventFunctions(
+        new_error, release_error, new, release, setter, wait, ready, no_memory
+    )
     _emit_error_slots(module, functions)
     _emit_event_slots(module, functions)
-    _emit_on_ready(module)
+    _emit_on_ready(module, functions)
     _emit_retain(module)
+    _emit_ready(module, ready)
     return functions
 
 
@@ -77,12 +91,12 @@ def is_done(f: FunctionBuilder, event: Value) -> Value:
     return f.icmp("ne", done, f.const(I32, 0))
 
 
-def _emit_new_error(module: ModuleBuilder) -> FunctionRef:
-    """`ptr (i32 code, ptr text, i64 size)`: a new error; null if there is no memory for it."""
+def _emit_new_error(module: ModuleBuilder, no_memory: Value) -> FunctionRef:
+    """`ptr (i32 code, ptr text, i64 size)`: a new error; never null."""
     f = module.function("ingot_pjrt_error", PTR, [("code", I32), ("text", PTR), ("size", I64)])
     code, text, size = f.params
     error = f.call(runtime_function(module, "ingot_allocate"), [error_size(f, size)])
-    refuse_when(f, is_null(f, error), zero(PTR))
+    f.if_(is_null(f, error), lambda: f.ret(return_static(f, no_memory)), likely=False)
     message = f.gep(error, ERROR.size)
     f.memcpy(message, text, size)
     values = {"references": f.const(I64, 1), "code": code, "message": message}
@@ -104,7 +118,7 @@ def _emit_release_error(module: ModuleBuilder) -> FunctionRef:
 
 
 def _emit_new(module: ModuleBuilder) -> FunctionRef:
-    """`ptr ()`: an event that has not happened, with one reference."""
+    """`ptr ()`: an event that has not happened, with one reference; null if there is no memory."""
     f = module.function("ingot_pjrt_event", PTR, [])
     size = f.const(I64, EVENT.size)
     event = f.call(runtime_function(module, "ingot_allocate"), [size])
@@ -120,6 +134,13 @@ def _emit_retain(module: ModuleBuilder) -> None:
     f = module.function("ingot_pjrt_event_retain", VOID, [("event", PTR)])
     add_reference(f, f.params[0])
     f.ret()
+
+
+def _emit_ready(module: ModuleBuilder, ready: Value) -> None:
+    """`ptr ()`: an event that has happened."""
+    f = module.function("ingot_pjrt_ready", PTR, [])
+    add_reference(f, ready)
+    f.ret(ready)
 
 
 def _emit_release(module: ModuleBuilder, release_error: FunctionRef) -> FunctionRef:
@@ -220,7 +241,9 @@ def _emit_event_slots(module: ModuleBuilder, functions: EventFunctions) -> None:
     slot.done(load_error(slot.f, event))
 
     slot = Slot(module, "PJRT_Event_Create")
-    slot.set("event", slot.f.call(functions.new, []))
+    event = slot.f.call(functions.new, [])
+    slot.set("event", event)
+    slot.check_memory(event, functions.no_memory)
     slot.done()
 
     slot = Slot(module, "PJRT_Event_Set")
@@ -232,8 +255,11 @@ def _emit_event_slots(module: ModuleBuilder, functions: EventFunctions) -> None:
     slot.done()
 
 
-def _emit_on_ready(module: ModuleBuilder) -> None:
-    """Call back now if it has happened, else later, on the thread that sets it."""
+def _emit_on_ready(module: ModuleBuilder, functions: EventFunctions) -> None:
+    """Call back now if it has happened, else later, on the thread that sets it.
+
+    Without memory to note the callback the call waits, since the callback must come.
+    """
     slot = Slot(module, "PJRT_Event_OnReady")
     f, event = slot.f, slot.get("event")
     callback, user_arg = slot.get("callback"), slot.get("user_arg")
@@ -245,6 +271,12 @@ def _emit_on_ready(module: ModuleBuilder) -> None:
     f.if_(is_done(f, event), now, likely=True)
     size = f.const(I64, WAITER.size)
     waiter = f.call(runtime_function(module, "ingot_allocate"), [size])
+
+    def wait() -> None:
+        f.call(functions.wait, [event])
+        now()
+
+    f.if_(is_null(f, waiter), wait, likely=False)
     WAITER.store(f, waiter, "callback", callback)
     WAITER.store(f, waiter, "user_arg", user_arg)
     lock = EVENT.address(f, event, "lock")

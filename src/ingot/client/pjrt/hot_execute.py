@@ -23,7 +23,6 @@ from ingot.client.pjrt.hot_events import EventFunctions
 from ingot.client.pjrt.hot_launch import Launch
 from ingot.client.pjrt.hot_worker import WorkerFunctions
 from ingot.client.pjrt.records import (
-    BUFFER,
     EXECUTABLE,
     INLINE,
     MANY,
@@ -61,7 +60,7 @@ def emit_execute(
     patient = f.icmp("eq", mode, f.const(I32, PATIENT))
 
     def wait() -> list[Value]:
-        _emit_wait_for_arguments(f, events, arguments, expected)
+        _emit_wait_for_arguments(f, events, buffers, arguments, expected)
         return [f.const(I32, INLINE)]
 
     (mode,) = f.if_(patient, wait, otherwise=[mode])
@@ -89,14 +88,19 @@ def _emit_handles(module: ModuleBuilder, worker: WorkerFunctions) -> None:
 
 
 def _emit_wait_for_arguments(
-    f: FunctionBuilder, events: EventFunctions, arguments: Value, count: Value
+    f: FunctionBuilder,
+    events: EventFunctions,
+    buffers: BufferFunctions,
+    arguments: Value,
+    count: Value,
 ) -> None:
     def one(index: Value, _: list[Value]) -> None:
         buffer = f.load(PTR, f.gep(arguments, index, PTR))
-        storage = BUFFER.load(f, buffer, "storage")
+        storage = f.call(buffers.use, [buffer])
 
         def wait() -> None:
             event = pending_event(f, storage)
+            f.call(buffers.unuse, [buffer])
             unless_null(f, event, lambda: f.call(events.wait, [event]))
             f.call(events.release, [event])
 

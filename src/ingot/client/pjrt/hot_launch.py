@@ -18,7 +18,6 @@ from ingot.client.pjrt.c_api import record
 from ingot.client.pjrt.emit import (
     add_reference,
     is_null,
-    refuse_when,
     return_static,
     runtime_function,
     static_error,
@@ -30,8 +29,8 @@ from ingot.client.pjrt.hot_buffers import (
     BufferFunctions,
     is_ready,
     pending_event,
-    take_storage,
 )
+from ingot.client.pjrt.hot_donation import emit_mark
 from ingot.client.pjrt.hot_events import EventFunctions
 from ingot.client.pjrt.hot_worker import WorkerFunctions, load_data
 from ingot.client.pjrt.records import (
@@ -87,7 +86,7 @@ class Launch:
             for name, (code, text) in _ERRORS.items()
         }
         module.global_text("executions", "internal global i64 0")
-        self.mark = self._emit_mark()
+        self.mark = emit_mark(module)
         self.f: FunctionBuilder = module.function("ingot_pjrt_launch", PTR, LAUNCH_PARAMETERS)
         names = [name for name, _ in LAUNCH_PARAMETERS]
         self.given = dict(zip(names, self.f.params, strict=True))
@@ -106,13 +105,14 @@ class Launch:
         when(f, donates, self.check_donations)
         idle = self.is_idle()
         f.loop(0, self.num_outputs, 1, [], lambda index, _: self.make_output(index, donates))
+        self.give_buffers()
         short = f.icmp("eq", self.given["mode"], f.const(I32, INLINE))
         # A donated memory may still be read by a job that was queued before.
         safe = f.or_(f.xor(donates, f.as_condition(True)), idle)
         now = f.and_(f.and_(short, ready), safe)
         (event,) = f.if_(now, self.run, self.queue, likely=True)
-        self.give_buffers()
         when(f, donates, self.take_donations)
+        self.end_inputs(self.num_inputs)
         complete = self.given["complete"]
 
         def tell() -> None:
@@ -139,20 +139,36 @@ class Launch:
         return ARGUMENT.load(self.f, ARGUMENT.element(self.f, table, index), name)
 
     def fail(self, name: str) -> None:
-        """Return one of the static errors."""
+        """Return one of the static errors, with all arguments in use."""
+        self.end_inputs(self.num_inputs)
         self.f.ret(return_static(self.f, self.errors[name]))
 
+    def end_inputs(self, count: Value) -> None:
+        """End the use of the first arguments."""
+        f = self.f
+
+        def one(index: Value, _: list[Value]) -> None:
+            f.call(self.buffers.unuse, [f.load(PTR, f.gep(self.given["arguments"], index, PTR))])
+
+        f.loop(0, count, 1, [], one)
+
     def read_arguments(self) -> Value:
-        """Note the storage of every argument; return whether all data is there."""
+        """Use the storage of every argument from now on; return whether all data is there."""
         f = self.f
 
         def one(index: Value, ready: list[Value]) -> list[Value]:
             buffer = f.load(PTR, f.gep(self.given["arguments"], index, PTR))
-            storage = BUFFER.load(f, buffer, "storage")
-            gone, deleted = is_null(f, storage), self.buffers.deleted
-            f.if_(gone, lambda: f.ret(return_static(f, deleted)), likely=False)
+            storage = f.call(self.buffers.use, [buffer])
+
+            def refuse(error: Value, used: Value) -> None:
+                self.end_inputs(used)
+                f.ret(return_static(f, error))
+
+            gone = is_null(f, storage)
+            f.if_(gone, lambda: refuse(self.buffers.deleted, index), likely=False)
             wrong = f.icmp("ne", BUFFER.load(f, buffer, "bytes"), self.argument(index, "bytes"))
-            f.if_(wrong, lambda: self.fail("size"), likely=False)
+            used = f.add(index, f.const(I64, 1))
+            f.if_(wrong, lambda: refuse(self.errors["size"], used), likely=False)
             f.store(storage, f.gep(self.inputs, index, PTR))
             here = f.zext(is_ready(f, storage), I64)
             return [f.and_(ready[0], here)]
@@ -197,29 +213,6 @@ class Launch:
         twice = f.icmp("ne", f.call(self.mark, values), f.const(I32, 0))
         f.if_(twice, lambda: self.fail("donated"), likely=False)
 
-    def _emit_mark(self) -> FunctionRef:
-        """`i32 (ptr arguments, ptr donated, i64 count, i64 number)`: 1 if one is used twice.
-
-        Each buffer is marked with the number of this execution, so that one pass finds repeats.
-        """
-        params = [("arguments", PTR), ("donated", PTR), ("count", I64), ("number", I64)]
-        f = self.module.function("ingot_pjrt_mark", I32, params, linkage="internal")
-        arguments, donated, count, number = f.params
-
-        def one(index: Value, _: list[Value]) -> None:
-            buffer = f.load(PTR, f.gep(arguments, index, PTR))
-            gives = f.load(I8, f.gep(donated, index))
-            seen = f.icmp("eq", BUFFER.load(f, buffer, "mark"), number)
-            either = f.or_(BUFFER.load(f, buffer, "mark_donated"), gives)
-            clash = f.and_(seen, f.icmp("ne", either, f.const(I8, 0)))
-            refuse_when(f, clash, f.const(I32, 1))
-            BUFFER.store(f, buffer, "mark", number)
-            BUFFER.store(f, buffer, "mark_donated", gives)
-
-        f.loop(0, count, 1, [], one)
-        f.ret(f.const(I32, 0))
-        return f.reference
-
     def output(self, index: Value) -> Value:
         """Return the description of an output."""
         return OUTPUT.element(self.f, EXECUTABLE.load(self.f, self.executable, "outputs"), index)
@@ -251,18 +244,29 @@ class Launch:
         (storage,) = f.if_(is_null(f, reused), allocate, otherwise=[reused])
 
         def no_memory() -> None:
-            self.drop_outputs(index)
+            self.drop_outputs(f.const(I64, 0), index)
             self.fail("memory")
 
         f.if_(is_null(f, storage), no_memory, likely=False)
         f.store(storage, f.gep(self.outputs, index, PTR))
 
-    def drop_outputs(self, count: Value) -> None:
-        """Give the first `count` output storages back."""
+    def drop_outputs(self, first: Value, end: Value) -> None:
+        """Give output storages back that have no buffer yet."""
         f = self.f
 
         def one(index: Value, _: list[Value]) -> None:
             f.call(self.buffers.release_storage, [f.load(PTR, f.gep(self.outputs, index, PTR))])
+
+        f.loop(first, end, 1, [], one)
+
+    def drop_buffers(self, count: Value) -> None:
+        """Destroy the buffers of the first outputs."""
+        f = self.f
+
+        def one(index: Value, _: list[Value]) -> None:
+            result = f.gep(self.given["results"], index, PTR)
+            f.call(self.buffers.destroy, [f.load(PTR, result)])
+            f.store(zero(PTR), result)
 
         f.loop(0, count, 1, [], one)
 
@@ -277,7 +281,8 @@ class Launch:
         status = f.call(execute, [program, inputs, outputs, sizes])
 
         def failed() -> None:
-            self.drop_outputs(self.num_outputs)
+            self.drop_buffers(self.num_outputs)
+            self.end_inputs(self.num_inputs)
             f.ret(f.call(self.worker.failure, [self.executable, program, status]))
 
         f.if_(f.icmp("ne", status, f.const(I32, 0)), failed, likely=False)
@@ -290,7 +295,19 @@ class Launch:
         slots = f.add(f.add(self.num_inputs, self.num_inputs), self.num_outputs)
         size = f.add(f.shl(slots, f.const(I64, 3)), f.const(I64, JOB.size))
         job = f.call(runtime_function(self.module, "ingot_allocate"), [size])
+
+        def no_job() -> None:
+            self.drop_buffers(self.num_outputs)
+            self.fail("memory")
+
+        f.if_(is_null(f, job), no_job, likely=False)
         event = f.call(self.events.new, [])
+
+        def no_event() -> None:
+            f.call(runtime_function(self.module, "ingot_free"), [job])
+            no_job()
+
+        f.if_(is_null(f, event), no_event, likely=False)
         f.memset(job, 0, JOB.size)
         inputs = f.gep(job, JOB.size)
         input_events = f.gep(inputs, self.num_inputs, PTR)
@@ -342,7 +359,7 @@ class Launch:
         f.loop(0, self.num_outputs, 1, [], one)
 
     def give_buffers(self) -> None:
-        """Make the buffers of all outputs."""
+        """Make the buffers of all outputs, before anything runs."""
         f, device = self.f, self.given["device"]
 
         def one(index: Value, _: list[Value]) -> None:
@@ -353,19 +370,23 @@ class Launch:
             shape = [OUTPUT.load(f, output, name) for name in names]
             storage = f.load(PTR, f.gep(self.outputs, index, PTR))
             buffer = f.call(self.buffers.new, [storage, *shape, device, memory])
+
+            def no_memory() -> None:
+                self.drop_buffers(index)
+                self.drop_outputs(index, self.num_outputs)
+                self.fail("memory")
+
+            f.if_(is_null(f, buffer), no_memory, likely=False)
             f.store(buffer, f.gep(self.given["results"], index, PTR))
 
         f.loop(0, self.num_outputs, 1, [], one)
 
     def take_donations(self) -> None:
-        """Take the storages out of the donated arguments."""
+        """Delete the donated arguments: their storages go when they are not in use any more."""
         f = self.f
 
         def one(index: Value, buffer: Value) -> None:
-            def take() -> None:
-                BUFFER.store(f, buffer, "deleted", f.const(I8, 1))
-                f.call(self.buffers.release_storage, [take_storage(f, buffer)])
-
-            when(f, f.icmp("ne", f.load(I8, f.gep(self.donated, index)), f.const(I8, 0)), take)
+            gives = f.icmp("ne", f.load(I8, f.gep(self.donated, index)), f.const(I8, 0))
+            when(f, gives, lambda: f.call(self.buffers.discard, [buffer]))
 
         self.each_input(one)

@@ -15,11 +15,11 @@ from ingot.client.pjrt.emit import (
     Slot,
     add_reference,
     is_null,
+    refuse_when,
     return_static,
     runtime_function,
-    static_error,
 )
-from ingot.client.pjrt.hot_buffers import BufferFunctions, is_ready, pending_event, storage_or_error
+from ingot.client.pjrt.hot_buffers import BufferFunctions, is_ready, pending_event, use_or_error
 from ingot.client.pjrt.hot_events import EventFunctions
 from ingot.client.pjrt.hot_worker import WorkerFunctions
 from ingot.client.pjrt.records import BUFFER, DEVICE, JOB, MEMORY, STORAGE
@@ -53,15 +53,14 @@ def emit_transfer(
     """Add the slots of transfers to `module`."""
     sizes = ", ".join(f"i64 {element_bytes(name)}" for name in TYPE_NAMES.values())
     table = f"internal constant [{len(TYPE_NAMES)} x i64] [{sizes}], align 64"
-    static_error(module, "no_memory_error", 8, "Out of memory while allocating a buffer.")
     _FromHost(module, events, buffers, module.global_text("element_bytes", table)).emit(
         python["from_host"]
     )
     copy = _emit_copy(module, events, worker)
-    _emit_to_host(module, buffers, copy, python["to_host"])
-    _emit_raw(module, buffers, copy)
+    _emit_to_host(module, events, buffers, copy, python["to_host"])
+    _emit_raw(module, events, buffers, copy)
     for name in ("PJRT_Buffer_CopyToDevice", "PJRT_Buffer_CopyToMemory"):
-        _emit_copy_buffer(module, name, buffers, copy, events.release)
+        _emit_copy_buffer(module, name, events, buffers, copy)
 
 
 class _FromHost:
@@ -96,8 +95,17 @@ class _FromHost:
         storage = self.make_storage(size)
         memory, device = self.place()
         values = [storage, kind, dims, rank, size, device, memory]
-        slot.set("buffer", f.call(self.buffers.new, values))
+        buffer = f.call(self.buffers.new, values)
+        slot.set("buffer", buffer)
+        f.if_(is_null(f, buffer), lambda: self.give_up(storage), likely=False)
         slot.done()
+
+    def give_up(self, storage: Value) -> None:
+        """Fail for want of memory, after the storage and its event were made."""
+        f, slot = self.f, self.slot
+        f.call(self.buffers.release_storage, [storage])
+        f.call(self.events.release, [slot.get("done_with_host_buffer")])
+        slot.done(return_static(f, self.events.no_memory))
 
     def place(self) -> tuple[Value, Value]:
         """Return memory and device: either may be left out."""
@@ -153,16 +161,18 @@ class _FromHost:
 
         def in_place() -> list[Value]:
             event = f.call(self.events.new, [])
-            add_reference(f, event)
+            slot.check_memory(event, self.events.no_memory)
             slot.set("done_with_host_buffer", event)
             release = Value(PTR, self.release.text)
-            return [f.call(self.buffers.new_view, [data, size, release, event])]
+            storage = f.call(self.buffers.new_view, [data, size, release, event])
+            missing = is_null(f, storage)
+            f.if_(missing, lambda: self.give_up(storage), likely=False)
+            add_reference(f, event)
+            return [storage]
 
         def copy() -> list[Value]:
             storage = f.call(self.buffers.new_storage, [size])
-            error = Value(PTR, "@no_memory_error")
-            missing = is_null(f, storage)
-            f.if_(missing, lambda: slot.done(return_static(f, error)), likely=False)
+            slot.check_memory(storage, self.events.no_memory)
             f.memcpy(STORAGE.load(f, storage, "data"), data, size)
             add_reference(f, self.events.ready)
             slot.set("done_with_host_buffer", self.events.ready)
@@ -176,7 +186,8 @@ def _emit_copy(
 ) -> FunctionRef:
     """`ptr (device, source, offset, bytes, target, target_storage)`: copy, now or as a job.
 
-    Returns an event; `target_storage` is null where the target is the host's own memory.
+    Returns an event, or null if there is no memory for one; `target_storage` is null where the
+    target is the host's own memory.
     """
     params = [
         *(("device", PTR), ("source", PTR), ("offset", I64), ("bytes", I64)),
@@ -193,10 +204,17 @@ def _emit_copy(
     f.if_(is_ready(f, source), now, likely=True)
     total = f.const(I64, JOB.size + 3 * 8)
     job = f.call(runtime_function(module, "ingot_allocate"), [total])
+    refuse_when(f, is_null(f, job), zero(PTR))
     f.memset(job, 0, JOB.size)
     inputs = f.gep(job, JOB.size)
     input_events, outputs = f.gep(inputs, 1, PTR), f.gep(inputs, 2, PTR)
     event = f.call(events.new, [])
+
+    def no_event() -> None:
+        f.call(runtime_function(module, "ingot_free"), [job])
+        f.ret(zero(PTR))
+
+    f.if_(is_null(f, event), no_event, likely=False)
     one, none = f.const(I64, 1), f.const(I64, 0)
     fields = {
         "event": event,
@@ -229,7 +247,11 @@ def _emit_copy(
 
 
 def _emit_to_host(
-    module: ModuleBuilder, buffers: BufferFunctions, copy: FunctionRef, in_python: FunctionRef
+    module: ModuleBuilder,
+    events: EventFunctions,
+    buffers: BufferFunctions,
+    copy: FunctionRef,
+    in_python: FunctionRef,
 ) -> None:
     slot = Slot(module, "PJRT_Buffer_ToHostBuffer")
     f, buffer, target = slot.f, slot.get("src"), slot.get("dst")
@@ -240,7 +262,6 @@ def _emit_to_host(
         slot.done()
 
     f.if_(is_null(f, target), tell_size)
-    storage = storage_or_error(slot, buffers, buffer)
     layout = slot.get("host_layout")
     special = f.icmp("ne", layout, zero(PTR))
 
@@ -250,9 +271,25 @@ def _emit_to_host(
         f.if_(other, lambda: slot.done(f.call(in_python, [slot.arguments])))
 
     f.if_(special, look)
+    _copy_to_host(slot, events, buffers, copy, buffer, [f.const(I64, 0), size, target])
+
+
+def _copy_to_host(
+    slot: Slot,
+    events: EventFunctions,
+    buffers: BufferFunctions,
+    copy: FunctionRef,
+    buffer: Value,
+    part: list[Value],
+) -> None:
+    """End a slot with a copy of a part (offset, bytes, target) of a buffer to the host."""
+    f = slot.f
+    storage = use_or_error(slot, buffers, buffer)
     device = BUFFER.load(f, buffer, "device")
-    values = [device, storage, f.const(I64, 0), size, target, zero(PTR)]
-    slot.set("event", f.call(copy, values))
+    event = f.call(copy, [device, storage, *part, zero(PTR)])
+    f.call(buffers.unuse, [buffer])
+    slot.set("event", event)
+    slot.check_memory(event, events.no_memory)
     slot.done()
 
 
@@ -275,27 +312,24 @@ def _is_row_major(f: FunctionBuilder, layout: Value, rank: Value) -> Value:
     return f.if_(tiled, compare, otherwise=[f.as_condition(False)])[0]
 
 
-def _emit_raw(module: ModuleBuilder, buffers: BufferFunctions, copy: FunctionRef) -> None:
+def _emit_raw(
+    module: ModuleBuilder, events: EventFunctions, buffers: BufferFunctions, copy: FunctionRef
+) -> None:
     slot = Slot(module, "PJRT_Buffer_CopyRawToHost")
-    f, buffer = slot.f, slot.get("buffer")
-    storage = storage_or_error(slot, buffers, buffer)
-    device = BUFFER.load(f, buffer, "device")
     part = [slot.get("offset"), slot.get("transfer_size"), slot.get("dst")]
-    slot.set("event", f.call(copy, [device, storage, *part, zero(PTR)]))
-    slot.done()
+    _copy_to_host(slot, events, buffers, copy, slot.get("buffer"), part)
 
 
 def _emit_copy_buffer(
     module: ModuleBuilder,
     name: str,
+    events: EventFunctions,
     buffers: BufferFunctions,
     copy: FunctionRef,
-    release: FunctionRef,
 ) -> None:
     """Make a new buffer on another device or in another memory."""
     slot = Slot(module, name)
     f, buffer = slot.f, slot.get("buffer")
-    source = storage_or_error(slot, buffers, buffer)
     if name == "PJRT_Buffer_CopyToDevice":
         device = slot.get("dst_device")
         memory = DEVICE.load(f, device, "default_memory")
@@ -303,13 +337,33 @@ def _emit_copy_buffer(
         memory = slot.get("dst_memory")
         device = f.load(PTR, MEMORY.load(f, memory, "devices"))
     size = BUFFER.load(f, buffer, "bytes")
-    storage = f.call(buffers.new_storage, [size])
-    error = Value(PTR, "@no_memory_error")
-    f.if_(is_null(f, storage), lambda: slot.done(return_static(f, error)), likely=False)
-    target = STORAGE.load(f, storage, "data")
-    event = f.call(copy, [device, source, f.const(I64, 0), size, target, storage])
-    f.call(release, [event])
     names = ("type", "dims", "rank", "bytes")
     shape = [BUFFER.load(f, buffer, field) for field in names]
-    slot.set("dst_buffer", f.call(buffers.new, [storage, *shape, device, memory]))
+    storage = f.call(buffers.new_storage, [size])
+    slot.check_memory(storage, events.no_memory)
+    made = f.call(buffers.new, [storage, *shape, device, memory])
+
+    def no_buffer() -> None:
+        f.call(buffers.release_storage, [storage])
+        slot.done(return_static(f, events.no_memory))
+
+    f.if_(is_null(f, made), no_buffer, likely=False)
+    source = f.call(buffers.use, [buffer])
+
+    def gone() -> None:
+        f.call(buffers.destroy, [made])
+        slot.done(return_static(f, buffers.deleted))
+
+    f.if_(is_null(f, source), gone, likely=False)
+    target = STORAGE.load(f, storage, "data")
+    event = f.call(copy, [device, source, f.const(I64, 0), size, target, storage])
+    f.call(buffers.unuse, [buffer])
+
+    def no_event() -> None:
+        f.call(buffers.destroy, [made])
+        slot.done(return_static(f, events.no_memory))
+
+    f.if_(is_null(f, event), no_event, likely=False)
+    f.call(events.release, [event])
+    slot.set("dst_buffer", made)
     slot.done()

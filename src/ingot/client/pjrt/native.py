@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, PjrtError
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.hot_buffers import DELETED_TEXT
+from ingot.client.pjrt.hot_events import NO_MEMORY_TEXT
 from ingot.client.pjrt.hot_launch import LAUNCH_PARAMETERS
 from ingot.client.pjrt.objects import Device, Memory
-from ingot.client.pjrt.records import BUFFER, STORAGE
+from ingot.client.pjrt.records import STORAGE
 from ingot.llvm.jit import Library
 from ingot.llvm.types import I32, I64
 
@@ -26,6 +28,7 @@ _POINTER: Any = ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "error": (_POINTER, (ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64)),
     "event": (_POINTER, ()),
+    "ready": (_POINTER, ()),
     "event_set": (None, (_POINTER, _POINTER)),
     "event_wait": (None, (_POINTER,)),
     "event_retain": (None, (_POINTER,)),
@@ -37,6 +40,8 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         _POINTER,
         (_POINTER, ctypes.c_int32, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2),
     ),
+    "use": (_POINTER, (_POINTER,)),
+    "unuse": (None, (_POINTER,)),
     "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),
     "launch": (
         _POINTER,
@@ -69,11 +74,22 @@ class Native:
         """Return the address of a function of the module."""
         return self.library.address(name)
 
-    def done_event(self, error: int = 0) -> int:
-        """Return a new event that has happened."""
-        event = self.call("event")
+    def done_event(self) -> int:
+        """Return an event that has happened."""
+        return self.call("ready")
+
+    def failed_event(self, error: int) -> int:
+        """Return a new event that has failed; takes over the reference to the error."""
+        event = self._made("event")
         self.call("event_set", event, error)
         return event
+
+    def _made(self, name: str, *args: Any) -> int:
+        """Return what a function makes; PjrtError if there is no memory."""
+        made = self.call(name, *args)
+        if not made:
+            raise PjrtError(RESOURCE_EXHAUSTED, NO_MEMORY_TEXT)
+        return made
 
     def new_storage(self, size: int) -> int:
         """Return a new storage; PjrtError if there is no memory."""
@@ -88,17 +104,41 @@ class Native:
         """Return a new buffer that takes over the reference to `storage`."""
         array = (ctypes.c_int64 * max(1, len(dims)))(*dims)
         place = (memory.device.address, memory.address)
-        return self.call("buffer", storage, type_code, array, len(dims), size, *place)
+        try:
+            return self._made("buffer", storage, type_code, array, len(dims), size, *place)
+        except PjrtError:
+            self.call("storage_release", storage)
+            raise
 
-    def read_storage(self, buffer: int) -> int:
-        """Return the storage of a buffer, once its data is there; PjrtError if it has none."""
-        storage = BUFFER.read(buffer, "storage")
+    def new_view(self, data: int, size: int, release: int, context: int) -> int:
+        """Return a new storage over memory of the host; `release(data, context)` ends it."""
+        return self._made("view", data, size, release, context)
+
+    @contextmanager
+    def used_storage(self, buffer: int) -> Generator[int]:
+        """Use the storage of a buffer, once its data is there, or has failed.
+
+        Raises:
+            PjrtError: the buffer is deleted.
+        """
+        storage = self.call("use", buffer)
         if not storage:
             raise PjrtError(INVALID_ARGUMENT, DELETED_TEXT)
+        try:
+            event = STORAGE.read(storage, "event")
+            if event:
+                self.call("event_wait", event)
+            yield storage
+        finally:
+            self.call("unuse", buffer)
+
+    def ready_event(self, storage: int) -> int:
+        """Return a reference to the event of a storage whose data is there, or has failed."""
         event = STORAGE.read(storage, "event")
-        if event:
-            self.call("event_wait", event)
-        return storage
+        if not event:
+            return self.done_event()
+        self.call("event_retain", event)
+        return event
 
 
 def place(device: int, memory: int) -> Memory:

@@ -57,12 +57,16 @@ STORAGE = Record(
     Field("context", "ptr"),
 )
 
+GONE = 1 << 62
+"""In `users`: nobody may begin to use the storage; who ends last gives it back."""
+
 STORAGE_HEADER_BYTES = 64
 """Our own memory lies this far after its storage record, so that it is 64-byte aligned."""
 
 BUFFER = Record(
     "IngotPjrtBuffer",
-    Field("storage", "ptr", note="null once deleted or donated"),
+    Field("storage", "ptr", note="null once deleted or donated, and not in use any more"),
+    Field("users", "i64", note="calls that use the storage now, and GONE once it is deleted"),
     Field("dims", "ptr", note="int64_t[rank], after the record"),
     Field("bytes", "i64"),
     Field("type", "i32", note="PJRT_Buffer_Type"),

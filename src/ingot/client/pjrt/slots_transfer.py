@@ -81,15 +81,15 @@ class TransferSlots:
 
     def to_host(self, args: Any) -> None:
         """PJRT_Buffer_ToHostBuffer into a layout that is not row-major."""
-        storage = self.native.read_storage(args.src)
         dims = read_words(BUFFER.read(args.src, "dims"), BUFFER.read(args.src, "rank"))
         item = element_bytes(TYPE_NAMES[BUFFER.read(args.src, "type")])
         strides = self._host_strides(args.host_layout, dims, item)
-        if math.prod(dims):
-            row_major = dense_strides(dims, list(range(len(dims)))[::-1], item)
-            source = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
-            byte_view(args.dst, dims, strides, item)[...] = source
-        args.event = self.native.done_event()
+        with self.native.used_storage(args.src) as storage:
+            if math.prod(dims):
+                row_major = dense_strides(dims, list(range(len(dims)))[::-1], item)
+                source = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
+                byte_view(args.dst, dims, strides, item)[...] = source
+            args.event = self.native.ready_event(storage)
 
     def _host_strides(self, address: int, dims: list[int], item: int) -> list[int]:
         layout = _LAYOUT.structure.from_address(address)
@@ -115,7 +115,7 @@ class TransferSlots:
         text = read_text(args.error_message, args.error_message_size)
         storage = self.native.new_storage(size)
         error = self.errors.make(PjrtError(args.error_code, text))
-        STORAGE.write(storage, "event", self.native.done_event(error))
+        STORAGE.write(storage, "event", self.native.failed_event(error))
         memory = lookup(args.memory, Memory)
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
@@ -128,7 +128,7 @@ class TransferSlots:
             self._require_row_major(args.layout, len(dims))
         release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")
         owner = (release, args.on_delete_callback_arg)
-        storage = self.native.call("view", args.device_buffer_ptr, size, *owner)
+        storage = self.native.new_view(args.device_buffer_ptr, size, *owner)
         has_memory = args.struct_size >= args.__class__.memory.offset + 8
         memory = place(args.device, args.memory if has_memory else 0)
         args.buffer = self.native.new_buffer(storage, args.element_type, dims, size, memory)
