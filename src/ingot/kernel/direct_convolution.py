@@ -59,7 +59,7 @@ PARAMETERS = (
     *("size_0", "size_1", "size_2", "channels", "features"),
     *("stride_0", "stride_1", "low_0", "low_1", "low_2"),
     *("result_0", "result_1", "result_2", "taps_1", "taps_2", "group_channels", "group_features"),
-    *("dilation_0", "offset_0", "offset_1", "offset_2", "line_step", "row_step"),
+    *("dilation_0", "offset_first", "offset_0", "offset_1", "offset_2", "line_step", "row_step"),
     *("copies", "planes", "plane_rows", "padded_width", "pixel"),
     *("segment", "segments", "piece_segments", "low_rows", "tall_blocks", "row_blocks"),
     *("unit_lines", "line_units", "n_block", "blocks", "units", "grain", "chunk_elements"),
@@ -67,11 +67,12 @@ PARAMETERS = (
 )
 """Numbers of a direct convolution, in the order of its env; steps are in elements.
 
-`offset_d` is the step from tap to tap, `line_step` and `row_step` from line to line and along one.
-`copies`: whether rows are copied: `planes` of `plane_rows` rows, each of `padded_width` pixels that
-are `pixel` apart. `blocks` counts blocks of features in a group, `panels` panels. Where the taps
-are packed, the scratch begins with their panels. A chunk's scratch is the copied rows, a packed
-piece, then the rows of an epilogue.
+The first tap is `offset_first` behind its window's first element, `offset_d` is the step from tap
+to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
+copied: `planes` of `plane_rows` rows, each of `padded_width` pixels that are `pixel` apart.
+`blocks` counts blocks of features in a group, `panels` panels. Where the taps are packed, the
+scratch begins with their panels. A chunk's scratch is the copied rows, a packed piece, then the
+rows of an epilogue.
 """
 
 
@@ -163,7 +164,7 @@ def direct_convolution(kernel: ContractionKernel, vectors: Vectors) -> Direct | 
     sizes = _Sizes.of(given)
     columns = VECTORS * lanes
     whole = -(-sizes.group_features // columns) * columns
-    is_simple = all(one.base_dilation == 1 and not one.reversal for one in sizes.window)
+    is_simple = all(one.base_dilation == 1 for one in sizes.window)
     if not is_simple or sizes.results[-1] < MIN_LINE or whole > MAX_WASTE * sizes.group_features:
         return None
     return _plan(sizes, kernel.accumulate, lanes, most_rows(VECTORS, vectors))
@@ -191,6 +192,7 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
     lines = _lines(sizes, planes * row * cell if copies else 0)
     plane_rows = sizes.reach(1, lines)
     plane = plane_rows * row if copies else sizes.window[0].window_dilation * sizes.sizes[1] * row
+    steps = (plane, sizes.window[1].window_dilation * row, last.window_dilation * pixel)
     line_units = -(-sizes.results[1] // lines)
     outer = sizes.batch * sizes.results[0] * line_units * sizes.groups
     n_block = _column_block(sizes.group_features, outer, columns, lines * sizes.results[2] * cell)
@@ -226,9 +228,15 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
         "group_channels": sizes.group_channels,
         "group_features": sizes.group_features,
         "dilation_0": sizes.window[0].window_dilation,
-        "offset_0": plane,
-        "offset_1": sizes.window[1].window_dilation * row,
-        "offset_2": last.window_dilation * pixel,
+        "offset_first": sum(
+            (one.size - 1) * step
+            for one, step in zip(sizes.window, steps, strict=True)
+            if one.reversal
+        ),
+        **{
+            f"offset_{number}": -step if one.reversal else step
+            for number, (one, step) in enumerate(zip(sizes.window, steps, strict=True))
+        },
         "line_step": sizes.window[1].stride * row,
         "row_step": last.stride * pixel,
         "copies": int(copies),
@@ -268,8 +276,10 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
 def _segment(sizes: _Sizes, is_crowded: bool) -> int | None:
     """Return the longest run of k that lies in one piece everywhere and is not too long."""
     length = sizes.group_channels
-    if sizes.groups == 1 and not is_crowded and sizes.window[-1].window_dilation == 1:
-        length *= sizes.window[-1].size
+    last = sizes.window[-1]
+    is_dense = last.window_dilation == 1 and not last.reversal
+    if sizes.groups == 1 and not is_crowded and is_dense:
+        length *= last.size
     found = max(part for part in range(1, min(length, MAX_SEGMENT) + 1) if length % part == 0)
     return found if found >= min(length, MIN_SEGMENT) else None
 

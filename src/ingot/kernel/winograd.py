@@ -58,12 +58,13 @@ PARAMETERS = (
     *("low_0", "low_1", "tiles_down", "tiles_across", "tile_rows"),
     *("row_units", "column_units", "units", "grain", "n_block", "rows"),
     *("taps_plane", "image_row", "image_plane", "sums_plane", "chunk_elements"),
-    *("panels", "panel_grain"),
+    *("panels", "panel_grain", "tap_first", "tap_row", "tap_column"),
 )
 """Numbers of a Winograd convolution, in the order of its env; sizes and steps are in elements.
 
 `rows` is the height of a register block. Behind the taps' planes, each chunk has `chunk_elements`
 of scratch: the image's planes, the sums' planes, then room for one tile's elements and results.
+Taps are read from `tap_first` on in steps `tap_row` and `tap_column`, backwards if reversed.
 """
 
 
@@ -108,7 +109,8 @@ def winograd(kernel: ContractionKernel, vectors: Vectors) -> Winograd | None:
 
 def _suits(given: PlainConvolution, columns: int) -> bool:
     is_3x3 = len(given.window) == 2 and all(
-        one == WindowDimension(3, low=one.low, high=one.high) for one in given.window
+        one == WindowDimension(3, low=one.low, high=one.high, reversal=one.reversal)
+        for one in given.window
     )
     if not is_3x3 or given.groups > 1 or min(given.channels, given.features) < MIN_FEATURES:
         return False
@@ -143,6 +145,12 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     panels = features // (VECTORS * lanes)
     panel_grain = -(-panels // MAX_CHUNKS)
     chunks = -(-units // grain)
+    tap_steps = (3 * channels * features, channels * features)
+    reversals = [one.reversal for one in given.window]
+    tap_row, tap_column = (
+        -step if is_reversed else step
+        for step, is_reversed in zip(tap_steps, reversals, strict=True)
+    )
     values = {
         "height": given.sizes[0],
         "width": given.sizes[1],
@@ -168,6 +176,9 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         "chunk_elements": chunk,
         "panels": panels,
         "panel_grain": panel_grain,
+        "tap_first": -2 * (min(tap_row, 0) + min(tap_column, 0)),
+        "tap_row": tap_row,
+        "tap_column": tap_column,
     }
     return Winograd(
         element,

@@ -148,6 +148,7 @@ class _Units(DriverPart):
             tap_0, tap_1 = self.divide(rest, given["taps_1"])
             offset = f.add(f.mul(tap_0, given["offset_0"]), f.mul(tap_1, given["offset_1"]))
             offset = f.add(offset, f.add(f.mul(tap_2, given["offset_2"]), channel))
+            offset = f.add(offset, given["offset_first"])
             f.store(offset, f.gep(self.table, number, lt.I64), 8)
 
         f.loop(0, given["segments"], 1, [], entry, at_least_once=True)

@@ -154,11 +154,10 @@ class _Driver:
         first = f.mul(chunk, given["panel_grain"])
         last = f.imin(f.iadd(first, given["panel_grain"]), given["panels"])
         columns, channels, features = self._columns, given["channels"], given["features"]
-        across = f.mul(channels, features)
-        down = f.mul(across, f.const(lt.I64, TAPS))
+        down, across = given["tap_row"], given["tap_column"]
 
         def panel(number: Value, _: list[Value]) -> None:
-            start = self._at(self.env.taps, (number, columns))
+            start = f.gep(self._at(self.env.taps, (number, columns)), given["tap_first"], self.cell)
             planes = self._at(self.places.taps, (f.mul(number, channels), columns))
 
             def channel(c: Value, _: list[Value]) -> None:

@@ -21,7 +21,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.window import WindowDimension
-from ingot.passes.simplify.convolutions import canonical_labels, reordered
+from ingot.passes.simplify.convolutions import canonical_labels, reordered, unreversed
 
 MIN_PRODUCTS = 10_000_000
 """Products below which one kernel with gaps is better than several without."""
@@ -42,7 +42,8 @@ class ConvolutionPhases(Pass):
         for computation in module.post_order():
             for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
                 if not item.control_predecessors and _pays(item):
-                    computation.replace(item, _interleaved(item))
+                    convolution = _with_taps_outside(item)
+                    computation.replace(convolution, _interleaved(convolution))
                     changed = True
         return changed
 
@@ -105,7 +106,6 @@ def _phases(one: WindowDimension, size: int, count: int) -> list[_Phase]:
 def _interleaved(convolution: Instruction) -> Instruction:
     """Return the phases' results, side by side."""
     build = Builder(convolution.computation, convolution.metadata)
-    convolution = _with_taps_outside(convolution, build)
     given: ConvolutionAttributes = convolution.attributes
     labels = given.labels
     dims = convolution.shape.dims
@@ -135,18 +135,27 @@ def _interleaved(convolution: Instruction) -> Instruction:
     return build.slice(whole, slice=tuple((0, size, 1) for size in dims))
 
 
-def _with_taps_outside(convolution: Instruction, build: Builder) -> Instruction:
-    """Return the convolution with its kernel in canonical order: parts of it are whole pieces."""
+def _with_taps_outside(convolution: Instruction) -> Instruction:
+    """Give a convolution its kernel in the order in which parts of it are whole; return it."""
+    build = Builder(convolution.computation, convolution.metadata)
     given: ConvolutionAttributes = convolution.attributes
     labels, wanted = given.labels, canonical_labels(given.labels)
-    if labels.rhs == wanted.rhs:
-        return convolution
     lhs, rhs = convolution.operands
-    kernel = reordered(build, rhs, labels.rhs, wanted.rhs)
-    attributes = replace(given, dim_labels=str(replace(labels, rhs=wanted.rhs)))
-    return convolution.computation.add(
-        "convolution", (lhs, kernel), attributes, metadata=convolution.metadata
+    kernel, window = unreversed(rhs, given)
+    if labels.rhs == wanted.rhs and kernel is rhs:
+        return convolution
+    kernel = reordered(build, kernel, labels.rhs, wanted.rhs)
+    order = str(replace(labels, rhs=wanted.rhs))
+    attributes = replace(given, dim_labels=order, window=window)
+    made = convolution.computation.add(
+        "convolution",
+        (lhs, kernel),
+        attributes,
+        shape=convolution.shape,
+        metadata=convolution.metadata,
     )
+    convolution.computation.replace(convolution, made)
+    return made
 
 
 def _joined(
@@ -188,5 +197,5 @@ def _dense(
     attributes = replace(given, window=tuple(phase.window for phase in phases))
     kernel = build.slice(rhs, slice=tuple(cut))
     return convolution.computation.add(
-        "convolution", (lhs, kernel), attributes, metadata=convolution.metadata
+        "convolution", (lhs, kernel), attributes, shape=shape, metadata=convolution.metadata
     )

@@ -2,7 +2,8 @@
 
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
-get transposes, which other rules may move or cancel. Sums over nothing are zero.
+get transposes, which other rules may move or cancel. A reversed kernel is read backwards. Sums over
+nothing are zero.
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """
@@ -17,6 +18,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +48,40 @@ def _canonicalize(convolution: Instruction) -> bool:
     given: ConvolutionAttributes = convolution.attributes
     labels = given.labels
     wanted = canonical_labels(labels)
-    if wanted == labels:
-        return False
     lhs, rhs = convolution.operands
-    attributes = replace(given, dim_labels=str(wanted))
-    operands = (reordered(build, lhs, labels.lhs, wanted.lhs), reordered(build, rhs, labels.rhs, wanted.rhs))
+    kernel, window = unreversed(rhs, given)
+    if wanted == labels and kernel is rhs:
+        return False
+    attributes = replace(given, dim_labels=str(wanted), window=window)
+    operands = (
+        reordered(build, lhs, labels.lhs, wanted.lhs),
+        reordered(build, kernel, labels.rhs, wanted.rhs),
+    )
+    dims = tuple(convolution.shape.dims[labels.output.index(letter)] for letter in wanted.output)
     made = computation.add(
-        "convolution", operands, attributes, name=convolution.name, metadata=convolution.metadata
+        "convolution",
+        operands,
+        attributes,
+        # Sums may be of a wider type than the operands.
+        shape=convolution.shape.with_dims(dims),
+        name=convolution.name,
+        metadata=convolution.metadata,
     )
     computation.replace(convolution, reordered(build, made, wanted.output, labels.output))
     return True
+
+
+def unreversed(kernel: Instruction, given: ConvolutionAttributes) -> tuple[Instruction, Window]:
+    """Return what a kernel is the reverse of, and the window that reads that backwards."""
+    places = given.labels.rhs
+    if kernel.opcode != "reverse" or any(places[d] in "io" for d in kernel.attributes.dimensions):
+        return kernel, given.window
+    backwards = {int(places[number]) for number in kernel.attributes.dimensions}
+    window = tuple(
+        replace(one, reversal=one.reversal != (number in backwards))
+        for number, one in enumerate(given.window)
+    )
+    return kernel.operands[0], window
 
 
 def canonical_labels(labels: ConvolutionLabels) -> ConvolutionLabels:
