@@ -5,8 +5,8 @@ thread pool stands in another's way.
 `compile_once` compiles from nothing what was loaded and returns the seconds: XLA from lowered HLO
 to executable, Ingot from the parsed module to executable, TensorFlow's the whole first call.
 
-What is installed is there before: XLA's libraries of matrix products (Eigen, oneDNN) as well as
-Ingot's own, which is made of the same IR as any kernel, compiled once on a machine and kept on disk
+What is installed is there before: XLA's libraries (Eigen, oneDNN, DUCC, sorts) as well as Ingot's
+own, which is made of the same IR as any kernel, compiled once on a machine and kept on disk
 (`ingot.cpu.library`). Everything else is compiled anew each time.
 """
 

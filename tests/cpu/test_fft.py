@@ -113,3 +113,19 @@ def test_between_kernels_and_evaluator():
     want = np.fft.irfft(np.fft.rfft(x) * w)
     np.testing.assert_allclose(ingot.compile(module)(x, w), want, atol=1e-5)
     np.testing.assert_allclose(evaluate(module, [x, w]), want, atol=1e-5)
+
+
+def library_parts(executable):
+    compiled = executable._compiled.kernels.compiled.values()
+    assert all(kernel.code is None for kernel in compiled)
+    return {part.name for kernel in compiled for part in kernel.shared}
+
+
+def test_sizes_and_directions_share_the_code():
+    def parts(kind, batch, lengths):
+        return library_parts(ingot.compile(transform(kind, batch, lengths, "c64")[0]))
+
+    assert parts("FFT", (64,), (256,)) == parts("IFFT", (3000,), (2048,))
+    real = parts("RFFT", (64,), (256,))
+    assert real == parts("IRFFT", (77,), (4096,))
+    assert len(parts("RFFT", (), (1 << 20,)) - real) == 1

@@ -11,16 +11,17 @@ from ingot.llvm.target import TargetSpec
 def clear_caches() -> None:
     """Forget every kernel that this process has compiled, to measure compile time.
 
-    Executables keep working. Objects on disk stay; `INGOT_CACHE=0` turns them off. The library of
-    matrix products stays too: it belongs to no program.
+    Executables keep working. Objects on disk stay; `INGOT_CACHE=0` turns them off. The library
+    stays too: it belongs to no program.
     """
     forget_kernels()
     default_cache().clear_memory()
 
 
 def load_library() -> None:
-    """Load the library of matrix products now, which the first product would else wait for.
+    """Load now what common products, reductions, sorts and transforms share (`ingot.cpu.library`).
 
-    It comes from the disk; the first process on a machine compiles it (about 0.3 s).
+    Else the first of a kind waits for its part. It comes from the disk; the first process on a
+    machine compiles it (about 2.5 s on one CPU).
     """
     library.load_library(TargetSpec.host())

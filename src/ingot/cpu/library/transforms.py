@@ -42,9 +42,8 @@ CHUNK_WORK = 60_000
 ALIGNMENT = 64
 
 COMMON_RADICES = (8, 4, 2, 3, 5)
-"""Radices that are compiled with everything that uses them; of others what is needed."""
+"""Radices whose passes are compiled together."""
 
-_TILE: tuple[Side, ...] = ("tile",)
 _SOURCES: tuple[Side, ...] = ("tile", "columns")
 _TARGETS: tuple[Side, ...] = ("tile", "columns", "grid")
 
@@ -62,10 +61,6 @@ MOVES = (
     Code("extend", "tile", "tile"),
     Code("pack", "tile", "tile"),
     Code("unpack", "tile", "tile"),
-)
-PRODUCTS = (
-    *(Code("times", source, "tile") for source in _SOURCES),
-    *(Code("conjugate times", "tile", to) for to in _TARGETS),
 )
 
 
@@ -105,21 +100,25 @@ class _Steps:
         kind = code.kind.replace(" ", "_")
         return f"{self.name}_{kind}{code.radix or ''}_{code.source}_{code.target}"
 
+    @property
+    def are_common(self) -> bool:
+        """Whether the vectors are those that `common_transforms` loads."""
+        return self.type == vector(F32, self.target.vector_bits // F32.bits)
+
     def part(self, code: Code) -> Shared:
-        """Return the part that has a step."""
-        if code.radix == 0:
-            name, codes = ("moves", MOVES) if code in MOVES else ("products", PRODUCTS)
-        elif code.radix in COMMON_RADICES:
-            name = f"radix{code.radix}"
+        """Return the part that has a step: its own; common ones share a part."""
+        name, codes = self.symbol(code), (code,)
+        if self.are_common and code.radix in COMMON_RADICES:
+            name = f"{self.name}_radix{code.radix}"
             codes = tuple(replace(item, radix=code.radix) for item in PASSES)
-        else:
-            name, codes = f"radix{code.radix}_{code.kind}_{code.source}_{code.target}", (code,)
+        elif self.are_common and code in MOVES:
+            name, codes = f"{self.name}_moves", MOVES
 
         def define(module: ModuleBuilder) -> None:
             for item in codes:
                 emit_step(module, self.symbol(item), item, self.type, self.target.has_fma)
 
-        return shared_part(self.target, f"{self.name}_{name}", define)
+        return shared_part(self.target, name, define)
 
     def folds(self) -> Shared:
         """Return the part that has the drivers of folds."""
