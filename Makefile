@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+JAX_CASES ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -70,7 +71,8 @@ docs: $(DEV)
 
 conformance-jax: $(DEV)
 	$(BIN)/python -m pip install -q "pytest<9" hypothesis==6.142.1 mpmath==1.3.0 --target .venv/jax-tests
-	PYTHONPATH=.venv/jax-tests $(BIN)/python tools/conformance_jax.py $(JAX_TESTS) $(JAX_FILES)
+	PYTHONPATH=$(CURDIR)/.venv/jax-tests $(BIN)/python tools/conformance_jax.py $(JAX_TESTS) \
+		$(JAX_FILES) --cases $(JAX_CASES) --write
 
 format: $(DEV)
 	$(BIN)/ruff format .

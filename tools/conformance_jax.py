@@ -1,13 +1,16 @@
-"""Runs JAX's own tests on Ingot and prints what passed: `make conformance-jax JAX_TESTS=path`.
+"""Runs JAX's own tests on Ingot and writes what passed: `make conformance-jax JAX_TESTS=path`.
 
 `path` is the `tests` folder of JAX's repository at the tag of the installed version; nothing of it
-is kept here. Each file runs in a process of its own, with `JAX_PLATFORMS=ingot`, and pytest's XML
-report is read. Needs `pytest<9`, `hypothesis` and `mpmath` beside JAX (JAX's own requirements).
+is kept here. Each file runs in a process of its own, with `JAX_PLATFORMS=ingot`; the outcome of
+each test is kept in `--results`, and a run that was ended is taken up where it stopped. What failed
+runs again on JAX's own CPU backend: what fails there too says nothing of Ingot. Needs `pytest<9`,
+`hypothesis` and `mpmath` beside JAX (JAX's own requirements).
 
 Example:
-    python tools/conformance_jax.py ~/jax/tests lax_test api_test --failures failures.txt
+    python tools/conformance_jax.py ~/jax/tests lax_test api_test --cases 10 --again failed
 
-`--write` makes `docs/conformance_jax.md` of what was measured, with the reason of every exception.
+`--write` makes `docs/conformance_jax.md` of all that is in `--results`, with the reason of every
+exception.
 """
 
 from __future__ import annotations
@@ -15,19 +18,19 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import re
 import subprocess
 import sys
-import tempfile
-import time
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from conformance_plugin import read_lines
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "conformance_jax.md"
+RESULTS = ROOT / ".venv" / "jax-results"
 FILES = (
     *("lax_test", "lax_numpy_test", "lax_numpy_operators_test", "lax_numpy_reducers_test"),
     *("lax_numpy_indexing_test", "lax_numpy_einsum_test", "nn_test", "linalg_test", "fft_test"),
@@ -38,103 +41,148 @@ FILES = (
 )
 """The files that run when none are named."""
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "conformance_jax.md"
 REASONS = (
-    (
-        "INGOT0360",
-        "A sharded `jit` that needs automatic partitioning, which Ingot does not have yet: the "
-        "error says so. `shard_map` and `pmap` programs run.",
-    ),
-    (
-        "no custom-call target 'InspectSharding'",
-        "Asks the automatic partitioner how it divided a value.",
-    ),
     (
         "'lapack_sgetrf_ffi': it takes",
         "Compiles a LAPACK call without operands and never runs it; Ingot checks such calls when "
         "it compiles, XLA when it runs them.",
     ),
     (
-        "test_dump_on_cache_hit",
-        "Looks for the files that XLA writes for the compiler option `xla_dump_to`.",
+        "unreduced",
+        "Gives a value that is still to be summed over the devices (`unreduced`): Ingot sums it.",
     ),
 )
 """What a failure's name or text contains, and why that is an exception."""
+_ON_CPU = "Fails on JAX's own CPU backend too, on the same machine."
+_RESTARTS = 20
+"""Processes for one file: each takes up what the one before left."""
 _INTRODUCTION = """# Conformance: JAX's own tests on Ingot
 
-Measured on {date} by `make conformance-jax JAX_TESTS=path` (`tools/conformance_jax.py`): JAX's own
-tests of the tag of the installed version (jax-v{version}), `JAX_PLATFORMS=ingot`,
-`JAX_NUM_GENERATED_CASES={cases}`.{note}
-
+Measured on {dates} by `make conformance-jax JAX_TESTS=path` (`tools/conformance_jax.py`): JAX's own
+tests of the tag of the installed version (jax-v{version}), `JAX_PLATFORMS=ingot`. A run keeps its
+outcomes and can be taken up again; what failed and was mended ran again. `tests` are those of the
+file, `run` those that ran.
 """
 
 
 @dataclass
 class Report:
-    """What happened to the tests of one file."""
+    """What happened to the tests of one file.
+
+    Attributes:
+        collected: how many tests the file has.
+        outcomes: the last outcome of each test that ran.
+        texts: why tests failed.
+        last: when the last test ended, in seconds since 1970.
+    """
 
     name: str
-    seconds: float
-    counts: Counter[str] = field(default_factory=Counter)
-    failures: list[tuple[str, str]] = field(default_factory=list)
+    collected: int = 0
+    outcomes: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    last: float = 0.0
+
+    @property
+    def failures(self) -> list[str]:
+        """The tests that failed."""
+        return [name for name, outcome in self.outcomes.items() if outcome == "failed"]
+
+    @property
+    def row(self) -> list[int]:
+        """Tests, run, passed, failed, skipped."""
+        counts = Counter(self.outcomes.values())
+        run = sum(counts.values())
+        kinds = [counts[kind] for kind in ("passed", "failed", "skipped")]
+        return [max(self.collected, run), run, *kinds]
 
 
-def run_file(folder: Path, name: str, arguments: argparse.Namespace) -> Report:
-    """Run one file; a process that dies counts as an error."""
-    environment = dict(os.environ)
-    environment.setdefault("JAX_NUM_GENERATED_CASES", str(arguments.cases))
-    environment["JAX_PLATFORMS"] = arguments.platform
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        xml = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=short"]
-        command += [f"--junitxml={xml}", "--import-mode=importlib", *arguments.pytest]
-        if arguments.select:
-            command += ["-k", arguments.select]
+def read_report(path: Path) -> Report:
+    """Return what a file of results says; a test without outcome ended its process."""
+    report = Report(path.stem)
+    for row in read_lines(path):
+        if "collected" in row:
+            report.collected = row["collected"]
+            continue
+        name, outcome = row["test"], row["outcome"]
+        if outcome == "begun":
+            outcome, row["text"] = "failed", "it did not end: its process died or ran out of time"
+        report.outcomes[name] = outcome
+        report.texts[name] = row.get("text", "")
+        report.last = row["time"]
+    return report
+
+
+def read_reports(folder: Path) -> list[Report]:
+    """Return the reports of a folder, in the order of `FILES`."""
+    found = {path.stem: read_report(path) for path in folder.glob("*.jsonl")}
+    known = [name for name in FILES if name in found]
+    return [found[name] for name in (*known, *sorted(found.keys() - set(known)))]
+
+
+def run_file(
+    arguments: argparse.Namespace, name: str, folder: Path, platform: str, again: Sequence[str] = ()
+) -> None:
+    """Run the tests of a file that have no outcome, or those of `again`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results, chosen = folder / f"{name}.jsonl", folder / f"{name}.again"
+    chosen.write_text("\n".join(again), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "JAX_NUM_GENERATED_CASES": str(arguments.cases),
+        "JAX_PLATFORMS": platform,
+        "CONFORMANCE_RESULTS": str(results),
+        "CONFORMANCE_AGAIN": str(chosen) if again else "",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "conformance_plugin"]
+    command += ["-q", "--tb=short", "--import-mode=importlib", *arguments.pytest]
+    for _ in range(1 if again else _RESTARTS):
+        before = len(read_lines(results))
         try:
             done = subprocess.run(
-                [*command, str(folder / f"{name}.py")],
+                [*command, str(arguments.tests / f"{name}.py")],
                 env=environment,
-                cwd=folder.parent,
+                cwd=arguments.tests.parent,
                 capture_output=True,
                 text=True,
                 timeout=arguments.timeout,
                 check=False,
             )
-            ending = done.stdout + done.stderr
-        except subprocess.TimeoutExpired as expired:
-            output = expired.stdout or b""
-            ending = output.decode() if isinstance(output, bytes) else output
-        report = Report(name, time.monotonic() - start)
-        if xml.exists():
-            read_xml(xml, report)
-        else:
-            read_lines(ending, report)
-            report.counts["died"] += 1
-            report.failures.append((name, f"no end; the last lines:\n{ending[-2000:]}"))
-    return report
+        except subprocess.TimeoutExpired:
+            continue
+        if len(read_lines(results)) == before:
+            raise SystemExit(f"{name}: no test was collected\n{done.stdout}{done.stderr}"[-4000:])
+        if done.returncode in (0, 1, 5):  # all passed, some failed, nothing was left to run
+            break
+    chosen.unlink()
 
 
-def read_xml(path: Path, report: Report) -> None:
-    """Add what pytest's report says."""
-    for case in ElementTree.parse(path).iter("testcase"):
-        outcome, text = "passed", ""
-        for kind in ("failure", "error", "skipped"):
-            found = case.find(kind)
-            if found is not None:
-                outcome = "failed" if kind in ("failure", "error") else kind
-                text = (found.get("message") or "") + "\n" + (found.text or "")
-        report.counts[outcome] += 1
-        if outcome == "failed":
-            report.failures.append((f"{case.get('classname')}.{case.get('name')}", text))
+def run(arguments: argparse.Namespace, names: Sequence[str], folder: Path) -> None:
+    """Run files on Ingot, and what fails there on JAX's own CPU backend."""
+    for name in names:
+        results = folder / f"{name}.jsonl"
+        if arguments.again == "all":
+            results.unlink(missing_ok=True)
+        elif arguments.again == "failed" and results.exists():
+            failed = read_report(results).failures
+            if failed:
+                run_file(arguments, name, folder, "ingot", failed)
+        run_file(arguments, name, folder, "ingot")
+        (folder / "cpu" / f"{name}.jsonl").unlink(missing_ok=True)
+        report = read_report(results)
+        if report.failures:
+            run_file(arguments, name, folder / "cpu", "cpu", report.failures)
+        print(f"{name}: {dict(Counter(report.outcomes.values()))}", flush=True)
 
 
-def read_lines(output: str, report: Report) -> None:
-    """Add what the lines of an unfinished run say."""
-    for name, outcome in re.findall(r"::(\w+) (PASSED|FAILED|SKIPPED)", output):
-        report.counts[outcome.lower()] += 1
-        if outcome == "FAILED":
-            report.failures.append((name, "failed in a run that did not end"))
+def table(reports: Sequence[Report]) -> str:
+    """Return the table as Markdown."""
+    lines = ["| file | tests | run | passed | failed | skipped |", "|---|---|---|---|---|---|"]
+    rows = [(report.name, report.row) for report in reports]
+    total = [sum(column) for column in zip(*(row for _, row in rows), strict=True)]
+    for name, row in [*rows, ("all", total)]:
+        lines.append("| " + " | ".join(map(str, (name, *row))) + " |")
+    return "\n".join(lines)
 
 
 def cause(text: str) -> str:
@@ -148,54 +196,49 @@ def cause(text: str) -> str:
     return (errors[0] if errors else lines[0] if lines else "")[:200]
 
 
-def table(reports: Iterable[Report]) -> str:
-    """Return the table as Markdown."""
-    lines = ["| file | passed | failed | skipped | seconds |", "|---|---|---|---|---|"]
-    for report in reports:
-        counts = report.counts
-        failed = counts["failed"] + counts["died"]
-        row = (report.name, counts["passed"], failed, counts["skipped"], f"{report.seconds:.0f}")
-        lines.append("| " + " | ".join(map(str, row)) + " |")
-    return "\n".join(lines)
-
-
 def causes(reports: Iterable[Report]) -> str:
     """Return the causes of failures, the most frequent ones first."""
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
     for report in reports:
-        for name, text in report.failures:
-            why = cause(text)
+        for name in report.failures:
+            why = cause(report.texts[name])
             counts[why] += 1
-            examples.setdefault(why, name)
+            examples.setdefault(why, f"{report.name}::{name}")
     return "\n".join(
         f"{count:5} {why}\n      {examples[why]}" for why, count in counts.most_common()
     )
 
 
-def exceptions(reports: Iterable[Report]) -> str:
+def exceptions(reports: Iterable[Report], on_cpu: Iterable[Report]) -> str:
     """Return the failed tests by the reason, as Markdown."""
+    elsewhere = {(report.name, name) for report in on_cpu for name in report.failures}
     tests: dict[str, list[str]] = {}
     for report in reports:
-        for name, text in report.failures:
-            found = (reason for mark, reason in REASONS if mark in name + text)
-            tests.setdefault(next(found, "A defect: to be mended."), []).append(name)
-    if not tests:
-        return "Nothing failed.\n"
-    parts = ["## Exceptions\n"]
+        for name in report.failures:
+            text = name + report.texts[name]
+            found = next((reason for mark, reason in REASONS if mark in text), "A defect.")
+            reason = _ON_CPU if (report.name, name) in elsewhere else found
+            tests.setdefault(reason, []).append(f"{report.name}::{name}")
+    parts: list[str] = []
     for reason, names in tests.items():
         parts.append(f"{reason} ({len(names)})\n")
         parts.append("\n".join(f"- `{name}`" for name in sorted(names)) + "\n")
-    return "\n".join(parts)
+    return "\n".join(parts) or "Nothing failed.\n"
 
 
-def page(reports: Iterable[Report], cases: int, note: str = "") -> str:
-    """Return the page of documentation."""
-    reports = list(reports)
-    start = _INTRODUCTION.format(
-        date=datetime.date.today().isoformat(), version=version("jax"), cases=cases, note=note
-    )
-    return f"{start}{table(reports)}\n\n{exceptions(reports)}"
+def page(results: Path) -> str:
+    """Return the page of documentation: every number of generated cases that has results."""
+    parts: list[str] = []
+    ends: list[float] = []
+    for folder in sorted(results.iterdir(), key=lambda path: int(path.name)):
+        reports = read_reports(folder)
+        ends += [report.last for report in reports]
+        parts.append(f"## `JAX_NUM_GENERATED_CASES={folder.name}`\n\n{table(reports)}\n")
+        parts.append(f"### Exceptions\n\n{exceptions(reports, read_reports(folder / 'cpu'))}")
+    days = sorted({datetime.date.fromtimestamp(end).isoformat() for end in (min(ends), max(ends))})
+    start = _INTRODUCTION.format(dates=" to ".join(days), version=version("jax"))
+    return "\n".join([start, *parts])
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -204,12 +247,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("tests", type=Path, help="the `tests` folder of JAX's repository")
     parser.add_argument("files", nargs="*", help="names of files, without .py")
     parser.add_argument("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES")
-    parser.add_argument("--platform", default="ingot", help="JAX_PLATFORMS")
-    parser.add_argument("--timeout", type=float, default=1800, help="seconds per file")
-    parser.add_argument("--processes", type=int, default=1, help="files at once")
-    parser.add_argument("--select", default="", help="pytest's -k")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds per process")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of outcomes")
+    parser.add_argument("--again", choices=("failed", "all"), help="run what has outcomes again")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    parser.add_argument("--failures", type=Path, help="file for the texts of all failures")
     parser.add_argument("--pytest", type=str.split, default=[], help="more arguments for pytest")
     return parser.parse_args()
 
@@ -217,19 +258,14 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     """Run; 0 if nothing failed."""
     arguments = parse_arguments()
+    arguments.tests = arguments.tests.resolve()
+    folder = arguments.results.resolve() / str(arguments.cases)
     names = arguments.files or [n for n in FILES if (arguments.tests / f"{n}.py").exists()]
-    with ThreadPoolExecutor(arguments.processes) as pool:
-        jobs = [pool.submit(run_file, arguments.tests, name, arguments) for name in names]
-        reports = [job.result() for job in jobs]
-    print(table(reports))
-    print()
-    print(causes(reports))
+    run(arguments, names, folder)
+    reports = read_reports(folder)
+    print(f"{table(reports)}\n\n{causes(reports)}")
     if arguments.write:
-        PAGE.write_text(page(reports, arguments.cases), encoding="utf-8")
-    if arguments.failures:
-        rows = [row for report in reports for row in report.failures]
-        text = "\n\n".join(f"==== {name}\n{text}" for name, text in rows)
-        arguments.failures.write_text(text, encoding="utf-8")
+        PAGE.write_text(page(arguments.results), encoding="utf-8")
     return int(any(report.failures for report in reports))
 
 

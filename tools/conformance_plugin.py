@@ -1,0 +1,71 @@
+"""A pytest plugin that writes each test's outcome as a line, so that a run can be taken up again.
+
+`tools/conformance_jax.py` loads it into the processes that run JAX's tests, with the file to write
+in `CONFORMANCE_RESULTS`. Tests that have an outcome there are not run; one that was begun twice
+without an outcome ended its process, and is not run again either. `CONFORMANCE_AGAIN` names a file
+of tests to run whatever is known of them, and no others.
+
+Invariant: a line is complete when it is written; the last one of a test counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RESULTS = Path(os.environ.get("CONFORMANCE_RESULTS", "results.jsonl"))
+AGAIN = os.environ.get("CONFORMANCE_AGAIN", "")
+_TEXT = 8000
+"""Characters of a failure that are kept: its end."""
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a results file; one that was cut off is left out."""
+    found: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def _write(**row: Any) -> None:
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({**row, "time": time.time()}) + "\n")
+
+
+def _name(node: str) -> str:
+    return node.split("::", 1)[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that have no outcome yet, or those that are to run again."""
+    rows = read_lines(RESULTS)
+    known = {row["test"] for row in rows if row.get("outcome", "begun") != "begun"}
+    begun = Counter(row["test"] for row in rows if row.get("outcome") == "begun")
+    _write(collected=len(items))
+    if AGAIN:
+        wanted = set(Path(AGAIN).read_text(encoding="utf-8").splitlines())
+        items[:] = [item for item in items if _name(item.nodeid) in wanted]
+        return
+    names = [(_name(item.nodeid), item) for item in items]
+    items[:] = [item for name, item in names if name not in known and begun[name] < 2]
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Write that a test begins."""
+    _write(test=_name(nodeid), outcome="begun")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write how a test, or what stands around it, ended."""
+    if report.when == "call" or not report.passed:
+        text = report.longreprtext[-_TEXT:] if report.failed else ""
+        _write(test=_name(report.nodeid), outcome=report.outcome, text=text)
