@@ -12,7 +12,7 @@ from tests.support.random_modules import random_module
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation, has_side_effect
-from ingot.hlo.instruction import Metadata
+from ingot.hlo.instruction import Instruction, Metadata
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify, verify_computation
 from ingot.support.diagnostics import InternalError
@@ -171,3 +171,63 @@ def test_side_effects_are_seen_through_calls() -> None:
     outer = Builder("outer")
     assert has_side_effect(outer.call(to_apply=inner.build(token)))
     assert not has_side_effect(outer.constant(1, "f32"))
+
+
+def _three() -> tuple[Builder, list[Instruction]]:
+    """Return x, its negation, and two values of it of which the second waits for the first."""
+    b = Builder("f")
+    x = b.parameter(0, "f32[2]")
+    y = b.negate(x)
+    first, second = b.abs(y), b.sine(x)
+    second.control_predecessors = (first,)
+    return b, [x, y, first, second]
+
+
+def test_a_replacement_takes_over_the_order() -> None:
+    b, (x, _, first, second) = _three()
+    root = b.add(first, second)
+    b.build(root)
+    other = b.cosine(x)
+    other.control_predecessors = (x,)
+    b.computation.replace(first, other)
+    assert second.control_predecessors == (other,)
+    third = b.tanh(x)
+    b.computation.replace(second, third)
+    assert third.control_predecessors == (other,)
+    _assert_order(b.computation)
+
+
+def test_what_waits_for_a_removed_instruction_waits_for_what_that_needed() -> None:
+    b, (x, y, first, second) = _three()
+    b.build(second)
+    b.computation.remove(first)
+    assert second.control_predecessors == (y,)
+    b.computation.remove(y)
+    assert second.control_predecessors == (x,)
+    _assert_order(b.computation)
+    verify_computation(b.computation)
+
+
+def test_an_order_never_becomes_a_circle() -> None:
+    b = Builder("f")
+    x = b.parameter(0, "f32[2]")
+    y = b.negate(x)
+    z = b.abs(y)
+    waits = b.add(x, x)
+    waits.control_predecessors = (z,)
+    user = b.multiply(waits, z)
+    b.build(user)
+    # `y` comes before `z`, which `waits` comes after: `y` itself cannot come after `z`.
+    b.computation.replace(waits, y)
+    assert y.control_predecessors == ()
+    assert user.control_predecessors == (z,)
+    _assert_order(b.computation)
+
+
+def test_another_shape_is_no_replacement() -> None:
+    b = Builder("f")
+    x = b.parameter(0, "f32[2]")
+    y = b.negate(x)
+    b.build(b.abs(y))
+    with pytest.raises(InternalError, match="replaced by"):
+        b.computation.replace(y, b.convert_to(x, "f64"))

@@ -127,9 +127,15 @@ class Computation:
         self.version += 1
 
     def remove(self, instruction: Instruction) -> None:
-        """Remove an instruction that nobody uses and that is not the root."""
+        """Remove an instruction that nobody uses and that is not the root.
+
+        What had to come after it comes after what it had to come after itself.
+        """
         if instruction.users or instruction is self.root_:
             raise InternalError(f"cannot remove {instruction.name}: it is used")
+        self._put_before_waiting(
+            instruction, (*instruction.operands, *instruction.control_predecessors)
+        )
         for operand in instruction.operands:
             _drop_user(operand, instruction)
         del self._instructions[instruction]
@@ -161,11 +167,43 @@ class Computation:
         self.version += 1
 
     def replace(self, old: Instruction, new: Instruction) -> None:
-        """Replace `old` by `new` everywhere and remove `old` with what only it used."""
+        """Replace `old` by `new` everywhere and remove `old` with what only it used.
+
+        What `old` had to come after comes before `new`, and what had to come after `old` comes
+        after `new`. What stands between (operands made for `new`) is free to move.
+
+        Raises:
+            InternalError: INGOT0900 `new` is of another shape.
+        """
+        if not old.shape.compatible(new.shape):
+            raise InternalError(f"{old.name} of {old.shape} is replaced by {new.shape}")
         if new.metadata is NO_METADATA:
             new.metadata = old.metadata
+        self.hand_on_order(old, new)
         self.replace_all_uses(old, new)
         self.remove_dead(old)
+
+    def hand_on_order(self, old: Instruction, new: Instruction) -> None:
+        """Give `new` the places of `old` in the control predecessors of this computation."""
+        if old is new:
+            return
+        before, old.control_predecessors = old.control_predecessors, ()
+        if before:
+            # `new` may be a value that these need: then it is what uses it that has to wait.
+            waiting = list(old.users) if comes_before(new, before) else [new]
+            for item in waiting:
+                item.control_predecessors = (*dict.fromkeys((*item.control_predecessors, *before)),)
+        self._put_before_waiting(old, (new,))
+
+    def _put_before_waiting(self, old: Instruction, new: Iterable[Instruction]) -> None:
+        """Make what waits for `old` wait for `new`."""
+        if not old.is_awaited:
+            return
+        given = tuple(new)
+        for later in self._instructions:
+            if old in later.control_predecessors:
+                kept = (p for p in (*later.control_predecessors, *given) if p is not old)
+                later.control_predecessors = tuple(p for p in dict.fromkeys(kept) if p is not later)
 
     def remove_dead(self, start: Instruction) -> None:
         """Remove `start` and its operands as far as nobody else uses them (parameters stay)."""
@@ -255,6 +293,19 @@ class Computation:
         """Make every name here unique within `names` (done when a module takes it in)."""
         for instruction in self._instructions:
             instruction.name = unique_name(names, instruction.name)
+
+
+def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:
+    """Whether one of `others` is `first`, or has to come after it."""
+    stack, seen = list(others), set[Instruction]()
+    while stack:
+        item = stack.pop()
+        if item is first:
+            return True
+        if item not in seen:
+            seen.add(item)
+            stack.extend((*item.operands, *item.control_predecessors))
+    return False
 
 
 def unique_name(names: dict[str, int], name: str) -> str:

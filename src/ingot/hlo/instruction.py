@@ -51,14 +51,15 @@ class Instruction:
         users: every instruction that has this one as operand, with how many times.
         parent: the computation that holds it.
         extra: text attributes that Ingot keeps but does not read (sharding, backend_config, …).
-        control_predecessors: instructions that must run before.
+        is_awaited: whether this is, or once was, a control predecessor of another instruction.
     """
 
     __slots__ = (
+        "_control_predecessors",
         "attributes",
-        "control_predecessors",
         "definition",
         "extra",
+        "is_awaited",
         "metadata",
         "name",
         "opcode",
@@ -88,11 +89,23 @@ class Instruction:
         self.users: dict[Instruction, int] = {}
         self.parent: Computation | None = None
         self.extra: dict[str, str] = {}
-        self.control_predecessors: tuple[Instruction, ...] = ()
+        self.is_awaited = False
+        self._control_predecessors: tuple[Instruction, ...] = ()
 
     def __repr__(self) -> str:
         inner = ", ".join(f"%{operand.name}" for operand in self.operands)
         return f"%{self.name} = {self.shape} {self.opcode}({inner})"
+
+    @property
+    def control_predecessors(self) -> tuple[Instruction, ...]:
+        """Instructions that must run before."""
+        return self._control_predecessors
+
+    @control_predecessors.setter
+    def control_predecessors(self, before: tuple[Instruction, ...]) -> None:
+        self._control_predecessors = before
+        for instruction in before:
+            instruction.is_awaited = True
 
     @property
     def computation(self) -> Computation:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from functools import cache
 from typing import Any
 
@@ -44,8 +44,8 @@ FAMILIES = (
 )
 
 
-class Trait(Enum):
-    """What passes may assume of every instruction of an op."""
+class Trait(IntEnum):
+    """What passes may assume of every instruction of an op; an integer, which hashes fast."""
 
     ELEMENTWISE = auto()  # output element i depends on element i of each operand
     COMMUTATIVE = auto()

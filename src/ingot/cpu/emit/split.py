@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
-from ingot.cpu.emit.types import memory_type, register_type
+from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import LoopKernel, Pass
@@ -98,10 +98,9 @@ class PartialLayout:
         for reduction in item.reductions:
             for value in reduction.inputs:
                 element = register_type(value.dtype)
-                stored = memory_type(value.dtype) if element is lt.I1 else element
-                types.append(stored)
+                types.append(element)
                 offsets.append(total)
-                total += -(-lanes * stored.bytes // 64) * 64
+                total += -(-lanes * _stored(element).bytes // 64) * 64
         return PartialLayout(tuple(types), tuple(offsets), total, lanes, schedule.units)
 
     def address(
@@ -119,18 +118,23 @@ class PartialLayout:
     def load(self, f: FunctionBuilder, address: Value) -> list[Value]:
         """Return the accumulators stored at `address`."""
         found: list[Value] = []
-        for stored, offset in zip(self.types, self.offsets, strict=True):
-            value = f.load(vector(stored, self.lanes), f.gep(address, offset))
-            is_bool = stored is lt.I8
+        for element, offset in zip(self.types, self.offsets, strict=True):
+            value = f.load(vector(_stored(element), self.lanes), f.gep(address, offset))
+            is_bool = element is lt.I1
             found.append(f.icmp("ne", value, f.zero(value.type)) if is_bool else value)
         return found
 
     def store(self, f: FunctionBuilder, address: Value, values: list[Value]) -> None:
         """Store accumulators at `address`."""
-        for value, stored, offset in zip(values, self.types, self.offsets, strict=True):
-            is_bool = value.type.element is lt.I1
-            kept = f.zext(value, vector(stored, value.type.lanes)) if is_bool else value
+        for value, element, offset in zip(values, self.types, self.offsets, strict=True):
+            stored = vector(_stored(element), value.type.lanes)
+            kept = f.zext(value, stored) if element is lt.I1 else value
             f.store(kept, f.gep(address, offset))
+
+
+def _stored(element: lt.Type) -> lt.Type:
+    """Return how an accumulator lies in scratch memory: a truth value takes a byte."""
+    return lt.I8 if element is lt.I1 else element
 
 
 def _emit_parts(

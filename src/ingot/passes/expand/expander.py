@@ -35,10 +35,7 @@ class Expander(Pass):
                 if op.control_predecessors:
                     for item in computation.instructions[count:]:
                         item.control_predecessors = op.control_predecessors
-                successors = [i for i in computation.instructions if op in i.control_predecessors]
-                for later in successors:
-                    kept = tuple(p for p in later.control_predecessors if p is not op)
-                    later.control_predecessors = (*kept, made)
+                computation.hand_on_order(op, made)
                 computation.replace_all_uses(op, made)
                 if not op.users:
                     computation.remove(op)

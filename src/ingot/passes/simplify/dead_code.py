@@ -52,7 +52,10 @@ def acts(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
 def live_instructions(
     computation: Computation, effects: dict[Computation, bool]
 ) -> set[Instruction]:
-    """Return what the root and the side effects need."""
+    """Return what the root and the side effects need.
+
+    An order among instructions needs none of them: what has no effect may go from it.
+    """
     live: set[Instruction] = set()
     stack = [i for i in computation.instructions if acts(i, effects)]
     stack.append(computation.root)
@@ -61,7 +64,6 @@ def live_instructions(
         if item not in live:
             live.add(item)
             stack.extend(item.operands)
-            stack.extend(item.control_predecessors)
     return live
 
 
