@@ -24,8 +24,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -162,18 +162,22 @@ def conjunction(left: Expr | None, right: Expr | None) -> Expr | None:
     return left if left is right else make("and", PRED, (left, right), NO_ATTRIBUTES)
 
 
-def walk(roots: tuple[Expr, ...]) -> Iterator[Expr]:
-    """Yield every distinct expression under `roots`, arguments first."""
-    seen: set[Expr] = set()
-    stack = [(root, False) for root in reversed(roots)]
+@lru_cache(maxsize=64)
+def walk(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return every distinct expression under `roots`, arguments first.
+
+    What builds, schedules and emits a kernel walks the same expressions again and again.
+    """
+    order: dict[Expr, None] = {}
+    stack = [*reversed(roots)]
     while stack:
-        item, expanded = stack.pop()
-        if expanded:
-            yield item
-        elif item not in seen:
-            seen.add(item)
-            stack.append((item, True))
-            stack.extend((arg, False) for arg in reversed(item.args))
+        item = stack[-1]
+        waiting = [arg for arg in reversed(item.args) if arg not in order]
+        if waiting:
+            stack += waiting
+        else:
+            order[stack.pop()] = None
+    return tuple(order)
 
 
 def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -307,8 +308,13 @@ def _lanes(
 # ---- how much work
 
 
+@cache
+def _is_expensive_op(op: str) -> bool:
+    return op not in LEAVES and find(op).has(Trait.EXPENSIVE)
+
+
 def _is_expensive(node: Expr) -> bool:
-    return node.op not in LEAVES and find(node.op).has(Trait.EXPENSIVE)
+    return _is_expensive_op(node.op)
 
 
 def _weight(exprs: tuple[Expr, ...]) -> int:

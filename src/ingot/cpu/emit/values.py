@@ -58,7 +58,8 @@ class ValueEmitter:
         self.fma = fma
         self.names: dict[str, IndexValue] = dict(sizes)
         self.lanes: Lanes | None = None
-        self._scopes: list[dict[object, Value]] = [{}]
+        self._values: dict[object, Value] = {}
+        self._scopes: list[list[tuple[object, Value | None]]] = []
 
     @property
     def has_f16c(self) -> bool:
@@ -69,22 +70,24 @@ class ValueEmitter:
 
     def open_scope(self) -> None:
         """Start a block whose values are forgotten at `close_scope`."""
-        self._scopes.append({})
+        self._scopes.append([])
 
     def close_scope(self) -> None:
         """Forget what was emitted since `open_scope`."""
-        self._scopes.pop()
+        for key, before in reversed(self._scopes.pop()):
+            if before is None:
+                del self._values[key]
+            else:
+                self._values[key] = before
 
     def _find(self, key: object) -> Value | None:
-        for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found
-        return None
+        return self._values.get(key)
 
     def bind(self, key: object, value: Value) -> None:
         """Make `value` the emitted value of an expression (reductions, accumulators)."""
-        self._scopes[-1][key] = value
+        if self._scopes:
+            self._scopes[-1].append((key, self._values.get(key)))
+        self._values[key] = value
 
     # ---- indices
 
@@ -169,10 +172,18 @@ class ValueEmitter:
         found = self._find(expr)
         if found is not None:
             return found
-        for item in walk((expr,)):
-            if self._find(item) is None:
-                self.bind(item, self._emit(item))
-        found = self._find(expr)
+        waiting = [expr]
+        while waiting:
+            item = waiting[-1]
+            found = self._find(item)
+            if found is None:
+                args = [arg for arg in reversed(item.args) if self._find(arg) is None]
+                if args:
+                    waiting += args
+                    continue
+                found = self._emit(item)
+                self.bind(item, found)
+            waiting.pop()
         assert found is not None
         return found
 
