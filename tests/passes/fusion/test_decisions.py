@@ -29,6 +29,13 @@ NOT_FUSED = {
       d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
       sb = f32[8,8] broadcast(s), dimensions={0}
       ROOT a = f32[8,8] add(d, sb)""",
+    "a reduction would compute it again for each of its results": """h = f32[100] parameter(0)
+      w = f32[100,64] parameter(1)
+      zero = f32[] constant(0)
+      t = f32[100] tanh(h)
+      tb = f32[100,64] broadcast(t), dimensions={0}
+      m = f32[100,64] multiply(tb, w)
+      ROOT r = f32[64] reduce(m, zero), dimensions={0}, to_apply=add""",
     "it is read at other places than it is computed at": ROWS + """
       s = f32[128] reduce(x, zero), dimensions={0}, to_apply=add
       r = f32[128] reverse(s), dimensions={0}

@@ -16,7 +16,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.recompute import places_in
+from ingot.passes.fusion.recompute import is_repeated, places_in
 
 MAX_PLACES = 4
 """Places of one point at which a kernel computes the same cheap value again, at most."""
@@ -122,6 +122,8 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return _why_not_reduce(producer, group, frame)
     if producer.opcode in CONTRACTIONS:
         return _why_not_dot(grouping, producer, group, frame)
+    if is_repeated(group, producer):
+        return "a reduction would compute it again for each of its results"
     if producer.has(Trait.EXPENSIVE):
         return _why_not_expensive(producer, group, frame)
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):

@@ -7,6 +7,7 @@ one byte as a mask. The count walks up through what fusion would pull, and stops
 
 from __future__ import annotations
 
+from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.passes.fusion.groups import Group
@@ -14,18 +15,24 @@ from ingot.passes.fusion.groups import Group
 MAX_RECOMPUTED = 12
 """Operations per element that are cheaper than writing a value and reading it again."""
 
+MAX_REPEATED = 2
+"""Operations per element that a reduction may do again for each of its results."""
+
+MIN_REPETITIONS = 32
+"""Results below which doing them again is cheaper than one more kernel."""
+
 EXPENSIVE_OPERATIONS = 12
 
 
-def is_cheap_to_recompute(producer: Instruction) -> bool:
-    """Whether at most `MAX_RECOMPUTED` operations an element stand behind `producer`."""
+def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
+    """Whether at most so many operations an element stand behind `producer`."""
     total = 0
     seen: set[Instruction] = {producer}
     stack = [producer]
     while stack:
         item = stack.pop()
         total += _operations(item)
-        if total > MAX_RECOMPUTED:
+        if total > most:
             return False
         for operand in item.operands:
             if operand not in seen and _is_computed(operand, producer):
@@ -52,6 +59,21 @@ def _is_computed(operand: Instruction, producer: Instruction) -> bool:
     return not any(
         user.opcode in ("dot", "tuple", "while", "conditional") for user in operand.users
     )
+
+
+def is_repeated(group: Group, producer: Instruction) -> bool:
+    """Whether a reduction would do more than a little work of `producer` again for each result.
+
+    That is so where the producer does not vary along an axis of the grid: the vector of a
+    matrix-vector product, say, which each row reads whole.
+    """
+    frame = group.frames.frames.get(producer)
+    if group.grid is None or frame is None or not producer.has(Trait.ELEMENTWISE):
+        return False
+    times = dim.product(group.frames.extents[axis] for axis in group.grid.difference(frame))
+    if isinstance(times, int) and times < MIN_REPETITIONS:
+        return False
+    return not is_cheap_to_recompute(producer, MAX_REPEATED)
 
 
 def places_in(group: Group, producer: Instruction) -> frozenset[object]:
