@@ -16,7 +16,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.direct_convolution import Direct, direct_convolution
-from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.schedule import Vectors
 
 W = WindowDimension
@@ -56,7 +56,7 @@ class Case:
 
 def _plan(module: Module) -> Direct | None:
     kernel = lower_fusion(module.entry)
-    assert isinstance(kernel, ContractionKernel)
+    assert isinstance(kernel, ContractionKernel | LoopKernel)
     return direct_convolution(kernel, Vectors(512, 32))
 
 
@@ -82,6 +82,8 @@ CASES = (
     Case((1, 3, 5, 32), (W(1, 1, 6, -4), W(1, 1, 6, -5)), 32),
     Case((2, 11, 4, 32), (W(2, 1, 1, 0), W(1, 1, 9, -2)), 32),
     Case((1, 9, 8, 24), (W(3, 1, 1, 1, 1, 1, True), W(3, 1, 2, 2, 1, 2, True)), 64),
+    Case((2, 9, 13, 40), (W(3, 1, 1, 1), W(3, 2, 1, 1)), 40, 40),
+    Case((1, 12, 30), (W(5, 1, 2, 2, 1, 2),), 30, 30),
     Case((1, 8, 9, 40), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 160),
 )
 
@@ -91,18 +93,22 @@ CASES = (
 @pytest.mark.parametrize("epilogue", [False, True])
 def test_windows(case: Case, epilogue: bool) -> None:
     module = case.module(epilogue=epilogue)
-    assert _plan(module) is not None
+    # What follows a depthwise one is computed in its loop.
+    is_loop = epilogue and case.groups == case.features
+    assert (_plan(module) is None) == is_loop
     _check(module, 3e-6)
 
 
-def test_a_strided_one() -> None:
-    _check(CASES[0].module(), 3e-6)
+@pytest.mark.parametrize("case", [CASES[0], CASES[-2]])
+def test_some_windows(case: Case) -> None:
+    _check(case.module(), 3e-6)
 
 
 @pytest.mark.slow
-def test_f64() -> None:
-    case = Case((2, 15, 13, 24), (W(3, 2, 1, 1), W(3, 2, 1, 1)), 52, element="f64")
-    _check(case.module(), 1e-14)
+@pytest.mark.parametrize(("features", "groups"), [(52, 1), (24, 24)])
+def test_f64(features: int, groups: int) -> None:
+    window = (W(3, 2, 1, 1), W(3, 2, 1, 1))
+    _check(Case((2, 15, 13, 24), window, features, groups, "f64").module(), 1e-14)
 
 
 def test_results_a_page_apart_are_copied_with_gaps() -> None:

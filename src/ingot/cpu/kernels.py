@@ -42,6 +42,7 @@ from ingot.kernel.ir import (
 )
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.plain_convolution import plain_root
 from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
@@ -144,7 +145,9 @@ def lower_fusion(fused: Computation) -> Kernel:
     if prefixes is not None:
         return collapse(build_scan_kernel(fused, prefixes))
     kernel = unroll_short_rows(collapse(build_loop_kernel(fused)))
-    return keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
+    kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
+    plain = None if convolution is None else plain_root(fused)
+    return kernel if plain is None else replace(kernel, convolution=plain)
 
 
 @dataclass(slots=True)

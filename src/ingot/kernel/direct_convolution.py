@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction_schedule import cell_bits
-from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.kernel.register_block import block_cycles, most_rows
 from ingot.kernel.schedule import Vectors
@@ -63,13 +63,14 @@ PARAMETERS = (
     *("copies", "planes", "plane_rows", "padded_width", "pixel"),
     *("segment", "segments", "piece_segments", "low_rows", "tall_blocks", "row_blocks"),
     *("unit_lines", "line_units", "n_block", "blocks", "units", "grain", "chunk_elements"),
-    *("copy_elements", "is_packed", "panels", "panel_grain"),
+    *("copy_elements", "is_packed", "panels", "panel_grain", "column_step"),
 )
 """Numbers of a direct convolution, in the order of its env; steps are in elements.
 
 The first tap is `offset_first` behind its window's first element, `offset_d` is the step from tap
 to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
 copied: `planes` of `plane_rows` rows, each of `padded_width` pixels that are `pixel` apart.
+`column_step` is the image's from feature to feature: 1 where each has a channel of its own.
 `blocks` counts blocks of features in a group, `panels` panels. Where the taps are packed, the
 scratch begins with their panels. A chunk's scratch is the copied rows, a packed piece, then the
 rows of an epilogue.
@@ -88,6 +89,7 @@ class Direct:
         chunks: chunks of units.
         scratch_bytes: bytes of scratch.
         has_rest: whether columns are left over behind the whole panels.
+        is_depthwise: whether each feature is a sum over its own channel alone.
     """
 
     element: DType
@@ -97,6 +99,7 @@ class Direct:
     chunks: int
     scratch_bytes: int
     has_rest: bool
+    is_depthwise: bool
 
     def value(self, name: str) -> int:
         """Return a parameter."""
@@ -122,10 +125,13 @@ class _Sizes:
     group_channels: int
     group_features: int
     groups: int
+    is_depthwise: bool
 
     @staticmethod
     def of(given: PlainConvolution) -> _Sizes:
         ones = (1,) * (DIMENSIONS - len(given.window))
+        is_depthwise = given.groups == given.channels == given.features > 1
+        groups = 1 if is_depthwise else given.groups
         return _Sizes(
             given.batch,
             ones + given.sizes,
@@ -134,8 +140,9 @@ class _Sizes:
             given.channels,
             given.features,
             given.channels // given.groups,
-            given.features // given.groups,
-            given.groups,
+            given.features // groups,
+            groups,
+            is_depthwise,
         )
 
     @property
@@ -153,26 +160,35 @@ class _Sizes:
         return (results - 1) * one.stride + (one.size - 1) * one.window_dilation + 1
 
 
-def direct_convolution(kernel: ContractionKernel, vectors: Vectors) -> Direct | None:
+def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> Direct | None:
     """Return how the shared driver sums a convolution, None if it cannot or would be slow."""
     given = kernel.convolution
-    if given is None or kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+    if given is None or kernel.symbols or not 1 <= len(given.window) <= DIMENSIONS:
         return None
-    if kernel.symbols or not 1 <= len(given.window) <= DIMENSIONS or not _has_types(kernel, given):
+    is_loop = isinstance(kernel, LoopKernel)
+    element = kernel.buffers[-1].dtype if is_loop else kernel.accumulate
+    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
+    is_same = all(buffer.dtype is element for buffer in held)
+    if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return None
-    lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
+    lanes = vectors.lanes(cell_bits(element), 1)
     sizes = _Sizes.of(given)
     columns = VECTORS * lanes
-    whole = -(-sizes.group_features // columns) * columns
     is_simple = all(one.base_dilation == 1 for one in sizes.window)
-    if not is_simple or sizes.results[-1] < MIN_LINE or whole > MAX_WASTE * sizes.group_features:
+    is_wide = _fills(sizes, columns)
+    if not is_simple or not is_wide or sizes.results[-1] < MIN_LINE:
         return None
-    return _plan(sizes, kernel.accumulate, lanes, most_rows(VECTORS, vectors))
+    if is_loop != sizes.is_depthwise:
+        return None
+    return _plan(sizes, element, lanes, most_rows(VECTORS, vectors))
 
 
-def _has_types(kernel: ContractionKernel, given: PlainConvolution) -> bool:
-    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
-    return all(buffer.dtype is kernel.accumulate for buffer in held)
+def _fills(sizes: _Sizes, columns: int) -> bool:
+    """Whether the features fill panels of so many columns well enough."""
+    if sizes.is_depthwise:
+        return 2 * sizes.features >= columns
+    whole = -(-sizes.group_features // columns) * columns
+    return whole <= MAX_WASTE * sizes.group_features
 
 
 def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None:
@@ -261,6 +277,7 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
         "is_packed": int(is_packed),
         "panels": panels,
         "panel_grain": panel_grain,
+        "column_step": int(sizes.is_depthwise),
     }
     return Direct(
         element,
@@ -270,11 +287,14 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
         chunks,
         cell * (packed + chunks * chunk),
         sizes.group_features % columns > 0,
+        sizes.is_depthwise,
     )
 
 
 def _segment(sizes: _Sizes, is_crowded: bool) -> int | None:
     """Return the longest run of k that lies in one piece everywhere and is not too long."""
+    if sizes.is_depthwise:
+        return 1
     length = sizes.group_channels
     last = sizes.window[-1]
     is_dense = last.window_dilation == 1 and not last.reversal

@@ -136,6 +136,7 @@ class LoopKernel:
         serial: points must run in order, one after the other (scatter).
         kept: local buffers, numbered after `buffers`; each grid point has them to itself.
         parameters: names of sizes that its schedule needs besides those in the kernel.
+        convolution: what shared code must know, if the last buffer is a plain convolution.
     """
 
     grid: tuple[Axis, ...]
@@ -144,6 +145,7 @@ class LoopKernel:
     serial: bool = False
     kept: tuple[Buffer, ...] = ()
     parameters: tuple[str, ...] = ()
+    convolution: PlainConvolution | None = None
 
     @cached_property
     def exprs(self) -> tuple[Expr, ...]:

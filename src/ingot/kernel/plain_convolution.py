@@ -9,12 +9,14 @@ Invariant: every extent is a number.
 
 from __future__ import annotations
 
+from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction_schedule import stores_sums
 from ingot.kernel.convolution_index import Form
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
 from ingot.kernel.place import Place
+from ingot.kernel.pull import puller_of
 from ingot.kernel.puller import Puller
 
 
@@ -48,6 +50,13 @@ def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolut
         form.groups,
         form.given.window,
     )
+
+
+def plain_root(fused: Computation) -> PlainConvolution | None:
+    """Return the convolution whose result is all that a fused computation gives, if it is plain."""
+    if fused.root.opcode != "convolution":
+        return None
+    return plain_convolution(puller_of(fused, {}), fused.root)
 
 
 def _ints(dims: tuple[int | Dim, ...]) -> tuple[int, ...] | None:

@@ -29,10 +29,20 @@ MICRO_KERNELS = 4
 """Micro-kernels in env; `rest`: columns behind the whole panels."""
 
 
-def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
+def micro_kernel(
+    element: DType, lanes: int, rows: int, *, masked: bool, is_depthwise: bool = False
+) -> MicroKernel:
     """Return the micro-kernel of a convolution's row blocks."""
-    cell = cell_type(element)
-    return shared(cell, lanes, rows, VECTORS, masked=masked, a_step=1, is_segmented=True)
+    return shared(
+        cell_type(element),
+        lanes,
+        rows,
+        VECTORS,
+        masked=masked,
+        a_step=1,
+        is_segmented=True,
+        is_elementwise=is_depthwise,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ def direct_call(given: PlainConvolution, plan: Direct) -> DriverCall:
     """Return how a convolution is summed directly."""
     code = DirectCode(plan.element, plan.lanes)
     micro = tuple(
-        micro_kernel(plan.element, plan.lanes, rows, masked=masked)
+        micro_kernel(plan.element, plan.lanes, rows, masked=masked, is_depthwise=plan.is_depthwise)
         for masked in (False, plan.has_rest)
         for rows in plan.heights
     )
@@ -263,7 +273,11 @@ class _Units(DriverPart):
             table = f.gep(self.table, start, lt.I64)
 
             def line(number: Value, _: list[Value]) -> None:
-                image = self.at(operands.image, (number, given["line_step"]))
+                image = self.at(
+                    operands.image,
+                    (number, given["line_step"]),
+                    (feature, given["column_step"]),
+                )
                 to = self.at(result, (f.mul(number, given["result_2"]), operands.row))
 
                 def block(at: Value, _: list[Value]) -> None:

@@ -41,6 +41,7 @@ class MicroKernel:
         is_shared: whether its code lies in the library, not in the module that calls it.
         is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
             begins, counted in elements from `a`; B goes on from segment to segment.
+        is_elementwise: whether A is read in vectors as well: each column has products of its own.
     """
 
     element: Type
@@ -59,6 +60,7 @@ class MicroKernel:
     mask_stores: bool
     is_shared: bool = False
     is_segmented: bool = False
+    is_elementwise: bool = False
 
     @property
     def name(self) -> str:
@@ -67,7 +69,7 @@ class MicroKernel:
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
         place = "shared_micro" if self.is_shared else "micro"
-        place += "_segments" * self.is_segmented
+        place += "_segments" * self.is_segmented + "_elementwise" * self.is_elementwise
         return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
     def _strides(self) -> tuple[int | None, ...]:
@@ -125,6 +127,7 @@ def shared(
     a_step: int | None,
     a_row: int | None = None,
     is_segmented: bool = False,
+    is_elementwise: bool = False,
 ) -> MicroKernel:
     """Return a micro-kernel that fits every product with these steps of A; see `MicroKernel`."""
     return MicroKernel(
@@ -144,6 +147,7 @@ def shared(
         mask_stores=masked,
         is_shared=True,
         is_segmented=is_segmented,
+        is_elementwise=is_elementwise,
     )
 
 
@@ -245,11 +249,23 @@ class _Body:
         found: list[Value] = []
         for row in range(spec.rows):
             where = self._row(starts[row // GROUP], row % GROUP)
-            a = f.splat(f.load(spec.element, where), spec.lanes)
-            for number in range(spec.vectors):
+            for number, a in enumerate(self._elements(where)):
                 found.append(self._product(a, b[number], sums[row * spec.vectors + number]))
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
         return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
+
+    def _elements(self, where: Value) -> list[Value]:
+        """Return what each vector of a row of B is multiplied by."""
+        f, spec = self.f, self.spec
+        if not spec.is_elementwise:
+            return [f.splat(f.load(spec.element, where), spec.lanes)] * spec.vectors
+        return [
+            self._vector(
+                f.gep(where, number * spec.lanes, spec.element),
+                self.masks[number] if spec.mask_loads else None,
+            )
+            for number in range(spec.vectors)
+        ]
 
     def _product(self, a: Value, b: Value, total: Value) -> Value:
         f, spec = self.f, self.spec

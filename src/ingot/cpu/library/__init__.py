@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ingot.cpu.library.convolutions import common_convolutions, contraction_kernel
+from ingot.cpu.library.convolutions import common_convolutions, contraction_kernel, loop_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
 from ingot.cpu.library.products import common_products, shared_micro_kernel
-from ingot.cpu.library.reductions import common_reductions, reduction_kernel
+from ingot.cpu.library.reductions import common_reductions
 from ingot.cpu.library.selections import common_selections, selection_kernel
 from ingot.cpu.library.sorts import common_sorts, sort_kernel
 from ingot.cpu.library.transforms import common_transforms, transform_kernel
@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAKERS: Mapping[type, Callable[[TargetSpec, Any], LibraryKernel | None]] = {
-    LoopKernel: reduction_kernel,
+    LoopKernel: loop_kernel,
     ContractionKernel: contraction_kernel,
     SortKernel: sort_kernel,
     FftKernel: transform_kernel,

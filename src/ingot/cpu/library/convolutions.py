@@ -13,9 +13,10 @@ from ingot.cpu.emit.direct_convolution import DirectCode, micro_kernel
 from ingot.cpu.emit.winograd import WinogradCode
 from ingot.cpu.library.parts import LibraryKernel, Shared
 from ingot.cpu.library.products import product_kernel, shared_micro_kernel
+from ingot.cpu.library.reductions import reduction_kernel
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction_schedule import cell_bits
-from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.plain_convolution import stores_plain_sums
 from ingot.kernel.product import heights_of
 from ingot.kernel.schedule import Vectors
@@ -24,13 +25,27 @@ from ingot.llvm.target import TargetSpec
 
 def contraction_kernel(target: TargetSpec, kernel: ContractionKernel) -> LibraryKernel | None:
     """Return how the library runs a contraction, if it is plain and its sums are its result."""
-    if not stores_plain_sums(kernel):
-        return product_kernel(target, kernel)
+    found = None
+    if stores_plain_sums(kernel):
+        found = _convolution_kernel(target, kernel, kernel.stores[0].buffer)
+    return product_kernel(target, kernel) if found is None else found
+
+
+def loop_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
+    """Return how the library runs a loop kernel, if it is a depthwise convolution or reduction."""
+    if kernel.convolution is None:
+        return reduction_kernel(target, kernel)
+    return _convolution_kernel(target, kernel, len(kernel.buffers) - 1)
+
+
+def _convolution_kernel(
+    target: TargetSpec, kernel: ContractionKernel | LoopKernel, result: int
+) -> LibraryKernel | None:
     call = convolution_call(kernel, Vectors(target.vector_bits, target.num_vector_registers))
     if call is None:
-        return product_kernel(target, kernel)
+        return None
     parts = tuple(shared_micro_kernel(target, item) for item in dict.fromkeys(call.needed))
-    return LibraryKernel(call.without_epilogue(kernel.stores[0].buffer), parts)
+    return LibraryKernel(call.without_epilogue(result), parts)
 
 
 def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
@@ -40,4 +55,6 @@ def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
     yield shared_micro_kernel(target, WinogradCode(F32, lanes))
     yield shared_micro_kernel(target, DirectCode(F32, lanes))
     for rows in heights_of(vectors):
-        yield shared_micro_kernel(target, micro_kernel(F32, lanes, rows, masked=False))
+        for is_depthwise in (False, True):
+            micro = micro_kernel(F32, lanes, rows, masked=False, is_depthwise=is_depthwise)
+            yield shared_micro_kernel(target, micro)
