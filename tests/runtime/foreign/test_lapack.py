@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,18 @@ from tests.runtime.foreign.calls import (
     complex_of,
     matrices,
     real_of,
+    shape,
 )
 
 import ingot.client  # noqa: F401  (registers the targets)
 from ingot.hlo import custom_calls
+from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dtype import dtype
+from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.foreign.lapack.routines import ROUTINES
 from ingot.runtime.foreign.lapack.targets import target_name
+from ingot.runtime.native import native_runtime
+from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import UnsupportedError
 
 BATCHES = ((3,), *(pytest.param(b, marks=pytest.mark.slow) for b in ((), (2, 0), (2, 2))))
@@ -341,3 +347,32 @@ def test_large_batches_are_cut_into_parts(routine: str) -> None:
         one = call(routine, "f64", config, a[place], None, ("f64", (6, 6)), *shapes)
         for found, expected in zip(whole, one, strict=True):
             np.testing.assert_array_equal(found[place], expected)
+
+
+@pytest.mark.parametrize(("element", "n"), [("f32", 23200), ("f64", 40000), ("c128", 32800)])
+def test_a_workspace_that_32_bits_cannot_count_is_refused(element: str, n: int) -> None:
+    """Nothing of these matrices exists: the call ends before it looks at them."""
+    shapes = [(n, n), (n,), (n, n), (n, n), ()]
+    names = [element, real_of(element), element, element, "s32"]
+    results = tuple(
+        shape(name, dims, columns=len(dims) == 2) for name, dims in zip(names, shapes, strict=True)
+    )
+    config = f"{{mode = {code('A')}}}"
+    name = target_name("gesdd", element)
+    site = CallSite(name, results[:1], results, config, "API_VERSION_TYPED_FFI")
+    target = custom_calls.find(name)
+    assert target is not None
+    assert target.link is not None
+    linked = target.link(site)
+    memory = ctypes.create_string_buffer(64)
+    data = (ctypes.c_void_p * 5)(*[ctypes.addressof(memory)] * 5)
+    blocks = [(ctypes.c_int64 * 2)(*dims) for dims in shapes]
+    dims = (ctypes.c_void_p * 5)(*map(ctypes.addressof, blocks))
+    frame = CALL_FRAME.structure(
+        native_runtime().record, *map(ctypes.addressof, (data, data, dims, dims))
+    )
+    call_it = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked.address)
+    assert call_it(ctypes.addressof(frame)) != 0
+    failure = take_error()
+    assert failure is not None
+    assert "32-bit" in failure.message

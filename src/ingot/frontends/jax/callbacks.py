@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
-from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.attributes import parse_attributes
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.foreign.evaluate import evaluator_of
+from ingot.runtime.foreign.python_targets import views
 from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError
 
@@ -116,17 +116,15 @@ def link_callback(call: CallSite) -> LinkedCall:
 def _run(call: CallSite, function: Callable[..., Sequence[Any]], frame: int) -> int:
     """Call `function` for one frame; 0, or 1 with the error told."""
     try:
-        data = (ctypes.c_void_p * len(call.operands)).from_address(
-            CALL_FRAME.read(frame, "operands")
-        )
-        operands = [_operand(shape, at) for shape, at in zip(call.operands, data, strict=True)]
-        results = function(*operands)
-        targets = (ctypes.c_void_p * len(call.results)).from_address(
-            CALL_FRAME.read(frame, "results")
-        )
-        for shape, at, value in zip(call.results, targets, results, strict=True):
-            if shape.is_array:
-                _view(shape, at)[...] = np.asarray(value)
+        given = CALL_FRAME.structure.from_address(frame)
+        arrays = iter(views(call.operands, given.operands, given.operand_dims))
+        # A callback gets None for a token, and gives something for each of its own.
+        operands = [_copy(next(arrays)) if shape.is_array else None for shape in call.operands]
+        results = zip(call.results, function(*operands), strict=True)
+        wanted = [value for shape, value in results if shape.is_array]
+        targets = views(call.results, given.results, given.result_dims)
+        for target, value in zip(targets, wanted, strict=True):
+            target[...] = np.asarray(value)
     except BaseException as problem:
         text = "".join(traceback.format_exception(problem))
         set_error(f"CpuCallback error calling callback: {text}", problem)
@@ -134,21 +132,8 @@ def _run(call: CallSite, function: Callable[..., Sequence[Any]], frame: int) -> 
     return 0
 
 
-def _operand(shape: Shape, address: int | None) -> np.ndarray[Any, Any] | None:
-    """Return what a callback sees of an operand: a read-only copy; None for a token."""
-    if not shape.is_array:
-        return None
-    array = _view(shape, address).copy()
-    array.flags.writeable = False
-    return array
-
-
-def _view(shape: Shape, address: int | None) -> np.ndarray[Any, Any]:
-    """Return the memory of an operand or result as an array."""
-    storage = shape.dtype.numpy
-    dims = tuple(size for size in shape.dims if isinstance(size, int))
-    size = int(np.prod(dims, dtype=np.int64)) * storage.itemsize
-    if not size or address is None:
-        return np.empty(dims, storage)
-    memory: Any = (ctypes.c_uint8 * size).from_address(address)
-    return np.ndarray(dims, storage, buffer=memory)
+def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return what a callback sees of an operand: a read-only copy."""
+    made = array.copy()
+    made.flags.writeable = False
+    return made

@@ -1,4 +1,4 @@
-"""Foreign calls that are one native function with data of their own per call site.
+"""Foreign calls that are native code: one function with data per call site, or code of its own.
 
 The function is `i32 f(ptr frame, ptr site)`. A call site's address is a thunk of a few instructions
 that adds the site and, when the function fails, asks Python for the text of the error. The thunk's
@@ -8,20 +8,26 @@ code is the same for all, so it is compiled once; only linking is per site.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from ingot.hlo.custom_calls import LinkedCall
+from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, PTR, VOID
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.errors import set_error
+from ingot.support.diagnostics import UnsupportedError
 
 _EXPLAIN = ctypes.CFUNCTYPE(None, ctypes.c_int32)
-_SYMBOL = "call"
+SYMBOL = "call"
+NO_MEMORY, TOO_LARGE = 1, 2
+STATUS = {
+    NO_MEMORY: "out of memory",
+    TOO_LARGE: "LAPACK's 32-bit integers cannot say how much workspace matrices of this size need",
+}
 
 
 def linked_site(function: int, site: Any, explain: Callable[[int], str]) -> LinkedCall:
@@ -43,13 +49,47 @@ def linked_site(function: int, site: Any, explain: Callable[[int], str]) -> Link
         "explain": ctypes.cast(callback, ctypes.c_void_p).value or 0,
     }
     library = link_object([_thunk()], imports)
-    return LinkedCall(library.address(_SYMBOL), (library, site, callback))
+    return LinkedCall(library.address(SYMBOL), (library, site, callback))
+
+
+def linked_code(text: str, imports: Mapping[str, int] | None = None) -> LinkedCall:
+    """Return a call whose code was emitted for it: a module that defines `i32 call(ptr frame)`.
+
+    A status that is not 0 is one of `STATUS`.
+    """
+    code = link_object([compile_object(text, TargetSpec.host())], imports or {})
+    site = _Nothing()
+    site.kept = code
+    return linked_site(code.address(SYMBOL), site, _status_text)
+
+
+def refused(call: CallSite, *notes: str) -> UnsupportedError:
+    """Return the error for a call whose operands or results its target does not take."""
+    operands = ", ".join(map(str, call.operands))
+    results = ", ".join(map(str, call.results))
+    return UnsupportedError(
+        f"custom call '{call.target}' of ({operands}) to ({results})",
+        code="INGOT0333",
+        notes=notes,
+        op_name=call.op_name,
+        location=call.location,
+    )
+
+
+class _Nothing(ctypes.Structure):
+    """The data of a call that has none."""
+
+    kept: object = None
+
+
+def _status_text(status: int) -> str:
+    return STATUS.get(status, f"status {status}")
 
 
 @cache
 def _thunk() -> bytes:
     module = ModuleBuilder("site_call")
-    f = module.function(_SYMBOL, I32, [("frame", PTR)])
+    f = module.function(SYMBOL, I32, [("frame", PTR)])
     site = module.global_text("site", "external global i8")
     function = module.declare("function", I32, [PTR, PTR])
     explain = module.declare("explain", VOID, [I32])

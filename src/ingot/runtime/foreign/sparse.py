@@ -12,13 +12,12 @@ from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
 from ingot.llvm.types import I32, I64, PTR
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.scalars import Scalars
-from ingot.support.diagnostics import UnsupportedError
+from ingot.runtime.foreign.site import SYMBOL, linked_code, refused
 
 TARGET = "cpu_csr_sparse_dense_ffi"
 _ELEMENTS = ("s32", "s64", "f32", "f64", "c64", "c128")
@@ -38,23 +37,17 @@ def _link(call: CallSite) -> LinkedCall:
         and kinds[3] == kinds[0]
     )
     if not fits or kinds[1] != kinds[2] or kinds[1] not in ("s32", "s64"):
-        raise UnsupportedError(
-            f"custom call '{call.target}': operands of {', '.join(kinds)}",
-            code="INGOT0333",
-            notes=(
-                f"it takes elements ({', '.join(_ELEMENTS)}), row starts and columns (both s32 or "
-                "s64) and a dense operand of the elements' type, and gives one result",
-            ),
-            op_name=call.op_name,
-            location=call.location,
+        raise refused(
+            call,
+            f"it takes elements ({', '.join(_ELEMENTS)}), row starts and columns (both s32 or "
+            "s64) and a dense operand of the elements' type, and gives one result",
         )
-    library = link_object([compile_object(_emit(call), TargetSpec.host())])
-    return LinkedCall(library.address("call"), library)
+    return linked_code(_emit(call))
 
 
 def _emit(call: CallSite) -> str:
     module = ModuleBuilder("sparse.adapter")
-    f = module.function("call", I32, [("frame", PTR)])
+    f = module.function(SYMBOL, I32, [("frame", PTR)])
     _, operands, (out,) = read_frame(f, f.params[0], call)
     data, starts, columns, dense = operands
     numbers = Scalars.of(f, data.shape.dtype)

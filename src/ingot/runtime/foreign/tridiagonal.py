@@ -18,15 +18,14 @@ from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.index import Index
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
 from ingot.llvm.types import F32, I8, I32, I64, PTR, VOID
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.frames import read_frame
 from ingot.runtime.foreign.scalars import Number, Scalars
+from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, linked_code, refused
 from ingot.runtime.records import RUNTIME
 from ingot.runtime.sync import discard
-from ingot.support.diagnostics import UnsupportedError
 
 TARGET = "tridiagonal_solve_perturbed_ffi"
 _ELEMENTS = ("f32", "f64", "c64", "c128")
@@ -41,23 +40,16 @@ def _link(call: CallSite) -> LinkedCall:
     kinds = {shape.dtype.name for shape in (*call.operands, *call.results)}
     counts = (len(call.operands), len(call.results))
     if counts != (4, 1) or len(kinds) != 1 or not kinds <= set(_ELEMENTS):
-        raise UnsupportedError(
-            f"custom call '{call.target}': operands of {', '.join(sorted(kinds))}",
-            code="INGOT0333",
-            notes=(
-                "it takes four operands and gives one result, all of one type of "
-                + ", ".join(_ELEMENTS),
-            ),
-            op_name=call.op_name,
-            location=call.location,
+        types = ", ".join(_ELEMENTS)
+        raise refused(
+            call, f"it takes four operands and gives one result, all of one type of {types}"
         )
-    library = link_object([compile_object(_emit(call), TargetSpec.host())])
-    return LinkedCall(library.address("call"), library)
+    return linked_code(_emit(call))
 
 
 def _emit(call: CallSite) -> str:
     module = ModuleBuilder("tridiagonal.adapter")
-    f = module.function("call", I32, [("frame", PTR)])
+    f = module.function(SYMBOL, I32, [("frame", PTR)])
     runtime, operands, (result,) = read_frame(f, f.params[0], call)
     right = operands[3]
     n, columns = right.dims[-2:]
@@ -70,7 +62,7 @@ def _emit(call: CallSite) -> str:
     bytes_needed = f.imul(f.iadd(f.iadd(f.imul(n, 3), columns), 1), element)
     allocate = RUNTIME.load(f, runtime, "allocate")
     block = f.call_indirect(allocate, PTR, [I64], [f.as_value(bytes_needed)])
-    f.if_(f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, 1)), likely=False)
+    f.if_(f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, NO_MEMORY)), likely=False)
 
     def one(number: Value, _: list[Value]) -> None:
         step, whole = f.imul(number, n), f.imul(number, f.imul(n, columns))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import random
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,14 @@ import pytest
 from tests.runtime.foreign.collectives.programs import one_each, program, values
 
 import ingot
+from ingot.client.replicated import device_record
 from ingot.evaluator import evaluate_replicated
+from ingot.hlo import custom_calls
+from ingot.hlo.custom_calls import CallSite
+from ingot.hlo.shape import Shape
+from ingot.runtime.foreign.collectives import new_rendezvous
+from ingot.runtime.foreign.collectives.rendezvous import BOX, RENDEZVOUS
+from ingot.runtime.records import CALL_FRAME
 from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
 from ingot.support.flags import COLLECTIVE_TIMEOUT, override
 
@@ -278,3 +288,32 @@ def test_random_programs(seed: int) -> None:
         last = f"v{number}"
     body = "\n".join([*steps, f"ROOT r = f32[{size}] negate({last})"])
     run(body, "f32", (size,), (devices, 1))
+
+
+def test_a_device_that_fails_waits_for_who_reads_its_data() -> None:
+    """Its memory goes when it returns; here nobody but the test is in the middle of reading it."""
+    config = json.dumps({"devices": 2, "groups": [[0, 1]], "along": 0})
+    shape = Shape.array("f32", (4,))
+    site = CallSite("ingot.all_gather", (shape,), (Shape.array("f32", (8,)),), config, "")
+    target = custom_calls.find(site.target)
+    assert target is not None
+    assert target.link is not None
+    linked = target.link(site)
+    rendezvous = new_rendezvous(2)
+    record = device_record(rendezvous, 0, 0)
+    data, result = np.zeros(4, np.float32), np.zeros(8, np.float32)
+    dims = [np.array([size], np.int64) for size in (4, 8)]
+    tables = [(ctypes.c_void_p * 1)(array.ctypes.data) for array in (data, result, *dims)]
+    frame = CALL_FRAME.structure(ctypes.addressof(record), *map(ctypes.addressof, tables))
+    box = rendezvous.address + RENDEZVOUS.offset("boxes") + BOX.size  # From 0 to 1.
+    BOX.write(box, "reading", 1)
+    rendezvous.fail()
+    statuses: list[int] = []
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked.address)
+    thread = threading.Thread(target=lambda: statuses.append(call(ctypes.addressof(frame))))
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    BOX.write(box, "reading", 0)
+    thread.join()
+    assert statuses == [1]

@@ -4,6 +4,8 @@ Every collective that moves bytes is this function with another table: whom to g
 from, and which part of a dimension of theirs lands where in the result. Devices copy side by side,
 each its own result.
 
+Invariant: a device that returns, done or failed, has no data that another one still reads.
+
 Status: 0 done; the rest is in `STATUS`.
 """
 
@@ -18,7 +20,7 @@ from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.foreign.collectives.rendezvous import BOX, RENDEZVOUS, SLICE_NANOSECONDS
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.records import CALL_FRAME, RUNTIME
-from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_pause
+from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_pause, emit_wait_step
 
 SITE = Record(
     "IngotExchange",
@@ -52,8 +54,12 @@ def exchange_module() -> ModuleBuilder:
     """Return the module that defines `ingot_exchange`."""
     module = ModuleBuilder("ingot_collectives")
     wait = _emit_wait(module)
-    f = module.function("ingot_exchange", I32, [("frame", PTR), ("site", PTR)])
-    _Exchange(f, wait).emit()
+    parameters = [("frame", PTR), ("site", PTR), ("status", I32)]
+    f = module.function("ingot_retreat", I32, parameters, linkage="internal")
+    _Exchange(f, wait, f.reference).emit_retreat(f.params[2])
+    retreat = f.reference
+    f = module.function("ingot_exchange", I32, parameters[:2])
+    _Exchange(f, wait, retreat).emit()
     return module
 
 
@@ -106,10 +112,11 @@ class _Sizes:
 class _Exchange:
     """The function under construction."""
 
-    def __init__(self, f: FunctionBuilder, wait: FunctionRef) -> None:
+    def __init__(self, f: FunctionBuilder, wait: FunctionRef, retreat: FunctionRef) -> None:
         self.f = f
         self.wait = wait
-        self.frame, self.site = f.params
+        self.retreat = retreat
+        self.frame, self.site = f.params[:2]
         runtime = CALL_FRAME.load(f, self.frame, "runtime")
         self.rendezvous = RUNTIME.load(f, runtime, "rendezvous")
         self._check()
@@ -138,6 +145,27 @@ class _Exchange:
         self._for_each("sources", "taken", take)
         self._for_each("targets", "given", lambda _, other: self._wait_until_taken(other))
         f.ret(f.const(I32, 0))
+
+    def emit_retreat(self, status: Value) -> None:
+        """Write the function for a device that fails with `status`: everybody shall know first."""
+        f = self.f
+        failed = RENDEZVOUS.address(f, self.rendezvous, "failed")
+        f.atomicrmw("xchg", failed, f.const(I32, 1), "seq_cst")
+
+        def wait_for_reader(_: Value, other: Value) -> None:
+            reading = BOX.address(f, self._box(self.device, other), "reading")
+
+            def is_read(_: list[Value]) -> Value:
+                return f.icmp("ne", f.atomic_load(I32, reading, "seq_cst"), f.const(I32, 0))
+
+            f.while_([f.const(I64, 0)], is_read, lambda count: [emit_wait_step(f, count[0])])
+
+        self._for_each("targets", "given", wait_for_reader)
+        f.ret(status)
+
+    def _fail(self, status: Value) -> None:
+        f = self.f
+        f.ret(f.call(self.retreat, [self.frame, self.site, status]))
 
     def _check(self) -> None:
         f = self.f
@@ -190,7 +218,7 @@ class _Exchange:
     def _wait_while(self, address: Value, value: Value) -> None:
         f = self.f
         status = f.call(self.wait, [self.rendezvous, address, value])
-        f.if_(f.icmp("ne", status, f.const(I32, 0)), lambda: f.ret(status), likely=False)
+        f.if_(f.icmp("ne", status, f.const(I32, 0)), lambda: self._fail(status), likely=False)
 
     def _take(self, other: Value, start: Value, sizes: _Sizes) -> None:
         f = self.f
@@ -199,13 +227,20 @@ class _Exchange:
         self._wait_while(BOX.address(f, box, "published"), taken)
         same = f.icmp("eq", BOX.load(f, box, "key"), SITE.load(f, self.site, "key"))
 
-        def mismatch() -> None:
-            failed = RENDEZVOUS.address(f, self.rendezvous, "failed")
-            f.atomic_store(f.const(I32, 1), failed)
-            f.ret(f.const(I32, MISMATCH))
+        mismatch = f.const(I32, MISMATCH)
+        f.if_(f.xor(same, f.as_condition(True)), lambda: self._fail(mismatch), likely=False)
+        reading = BOX.address(f, box, "reading")
+        f.atomicrmw("xchg", reading, f.const(I32, 1), "seq_cst")
+        failed = RENDEZVOUS.address(f, self.rendezvous, "failed")
+        gone = f.icmp("ne", f.atomic_load(I32, failed, "seq_cst"), f.const(I32, 0))
 
-        f.if_(f.xor(same, f.as_condition(True)), mismatch, likely=False)
+        def too_late() -> None:
+            f.atomic_store(f.const(I32, 0), reading)
+            self._fail(f.const(I32, OTHER_FAILED))
+
+        f.if_(gone, too_late, likely=False)
         self._copy(BOX.load(f, box, "data"), start, sizes)
+        f.atomic_store(f.const(I32, 0), reading)
         self._count_up(box, "taken")
 
     def _wait_until_taken(self, other: Value) -> None:

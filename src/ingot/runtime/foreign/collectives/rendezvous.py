@@ -6,6 +6,9 @@ giver waits for that before it goes on, so its data stays as it is while others 
 only ever move by one, each is written by one thread, and waiting is a futex: no lock, any number of
 threads, and devices that are at different ops are told apart by the key in the box.
 
+A giver that gives up says so first (`failed`) and then waits until nobody reads its data any more:
+a taker marks the box (`reading`) before it looks whether somebody failed.
+
 Invariant: between two exchanges of a device, `published == taken` in all its boxes.
 """
 
@@ -31,6 +34,7 @@ BOX = Record(
     "IngotBox",
     Field("published", "i32", own_line=True, note="how often the giver has given"),
     Field("taken", "i32", note="how often the taker has taken"),
+    Field("reading", "i32", note="1 while the taker reads the data"),
     Field("data", "ptr", note="what is given now"),
     Field("key", "i64", note="the op at which it is given"),
 )

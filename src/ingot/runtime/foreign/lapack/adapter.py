@@ -25,11 +25,12 @@ from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.lapack.expressions import emit_size
 from ingot.runtime.foreign.lapack.routines import Routine
 from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_unpack
+from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import InternalError
 
-SYMBOL = "call"
 _LINE = 64
+_MOST = (1 << 31) - 1  # LAPACK's integers can say.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
 _WORK_OF_A_CHUNK = 100_000
 _MOST_CHUNKS = 64
@@ -190,18 +191,31 @@ class Adapter:
         self.invoke(f.const(I64, 0))
         for word in asked:
             name = word[1:]
-            lengths[name] = self._answer(name)
+            self._refuse_more(length := f.as_value(self._answer(name)))
+            lengths[name] = f.imax(length, 1)
             f.store(f.trunc(f.as_value(lengths[name]), I32), self.slots[word])
         return lengths
+
+    def _refuse_more(self, length: Value) -> None:
+        """Emit the end of the call if 32 bits cannot say a length."""
+        too_large = self.f.icmp("ugt", length, self.f.const(I64, _MOST))
+        self.f.if_(too_large, lambda: self.f.ret(self.f.const(I32, TOO_LARGE)), likely=False)
+
+    def check_workspace(self) -> None:
+        """Emit the check of what LAPACK would count in 32 bits, silently wrong, when asked."""
+        row = self.routine
+        text = row.complex_workspace if self.is_complex else row.workspace
+        if text and chr(self.attributes["mode"].value) != "N":
+            self._refuse_more(self.f.as_value(self.size(text)))
 
     def _answer(self, name: str) -> Index:
         f = self.f
         if name == "iwork":
-            return f.imax(f.sext(f.load(I32, self.scratch[name]), I64), 1)
+            return f.sext(f.load(I32, self.scratch[name]), I64)
         number = f.load(self.real, self.scratch[name])
         # A float cannot say every large number: LAPACK may have rounded it down.
         number = f.fma(number, f.const(self.real, 1 + 2.0**-20), f.const(self.real, 0.5))
-        return f.imax(f.fptosi(number, I64), 1)
+        return f.fptosi(number, I64)
 
     def scratch_matrices(self, *, copies: bool = False) -> dict[str, str]:
         """Return scratch matrix -> operand that it is as large as (or, only those, a copy of)."""
@@ -225,7 +239,9 @@ class Adapter:
             return f.zero(PTR)
         allocate = RUNTIME.load(f, self.runtime, "allocate")
         block = f.call_indirect(allocate, PTR, [I64], [f.as_value(total)])
-        f.if_(f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, 1)), likely=False)
+        f.if_(
+            f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, NO_MEMORY)), likely=False
+        )
         for name, offset in offsets.items():
             self.scratch[name] = f.gep(block, f.as_value(offset))
         return block
@@ -301,7 +317,7 @@ class Adapter:
         return f.iselect(f.ile(elements, _SMALL), f.imax(wanted, 1), 1)
 
     def some_matrices(self, chunk: Index, chunks: Index) -> None:
-        """Emit the work on one part of the batch; returns 1 if there is no memory for it."""
+        """Emit the work on one part of the batch; returns one of `STATUS`."""
         f = self.f
         batch = self.batch()
         first = f.idiv(f.imul(batch, chunk), chunks)
@@ -309,6 +325,7 @@ class Adapter:
         f.if_(f.ieq(first, last), lambda: f.ret(f.const(I32, 0)))
         if f.terminated:
             return
+        self.check_workspace()
         block = self.allocate(self.query())
         f.loop(first, last, 1, [], self.one_matrix)
         f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
@@ -369,7 +386,7 @@ def _emit_part(
 
 
 def _emit_chunk(module: ModuleBuilder, part: FunctionRef) -> FunctionBuilder:
-    """Emit what the pool calls: environment {frame, chunks, whether a part failed}."""
+    """Emit what the pool calls: environment {frame, chunks, the status of a part that failed}."""
     f = module.function("chunk", VOID, [("env", PTR), ("chunk", I64)], linkage="internal")
     environment, chunk = f.params
     frame = f.load(PTR, environment)
@@ -377,7 +394,7 @@ def _emit_chunk(module: ModuleBuilder, part: FunctionRef) -> FunctionBuilder:
     failed = f.gep(environment, 2, I64)
     f.if_(
         f.icmp("ne", status, f.zero(I32)),
-        lambda: f.atomic_store(f.const(I64, 1), failed, "monotonic"),
+        lambda: f.atomic_store(f.zext(status, I64), failed, "monotonic"),
     )
     f.ret()
     return f

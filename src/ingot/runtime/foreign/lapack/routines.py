@@ -41,6 +41,8 @@ class Routine:
         unused: result -> attribute; the result is zero if the attribute is `N`.
         unpack: (scratch, result): eigenvectors as LAPACK packs conjugate pairs -> complex.
         refuses: attribute -> character that cannot be served.
+        workspace: elements that it counts in 32 bits when vectors are wanted, if those are many.
+        complex_workspace: that of the complex routine.
         is_blas: whether the function is BLAS.
     """
 
@@ -58,6 +60,8 @@ class Routine:
     unused: dict[str, str] = field(default_factory=dict[str, str])
     unpack: tuple[tuple[str, str], ...] = ()
     refuses: dict[str, str] = field(default_factory=dict[str, str])
+    workspace: str = ""
+    complex_workspace: str = ""
     is_blas: bool = False
 
 
@@ -93,6 +97,7 @@ ROUTINES = (
             "rwork[max(5*k*k+7*k,2*max(m,n)*k+2*k*k+k)] iwork[8*k] info"
         ),
         unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"},
+        workspace="4*k*k+7*k+max(m,n)", complex_workspace="2*k*k+3*k+max(m,n)",
     ),
     Routine(
         "gesvd", "x", "x_out=x s u vt info",
@@ -106,6 +111,7 @@ ROUTINES = (
         "syevd", "x", "x_out=x w info", complex_name="heevd",
         arguments="@mode @uplo =n x_out ^n w work lwork iwork liwork info",
         complex_arguments="@mode @uplo =n x_out ^n w work lwork rwork lrwork iwork liwork info",
+        workspace="2*n*n+6*n+1", complex_workspace="2*n*n+5*n+1",
     ),
     Routine(
         "geev", "x", "wr wi vl vr info",

@@ -11,12 +11,12 @@ from functools import partial
 
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
 from ingot.runtime.foreign.attributes import Attribute, parse_attributes
 from ingot.runtime.foreign.evaluate import evaluator_of
-from ingot.runtime.foreign.lapack.adapter import SYMBOL, emit_adapter, result_names
+from ingot.runtime.foreign.lapack.adapter import emit_adapter, result_names
 from ingot.runtime.foreign.lapack.library import function_address
 from ingot.runtime.foreign.lapack.routines import ROUTINES, Routine
+from ingot.runtime.foreign.site import linked_code
 from ingot.support.diagnostics import UnsupportedError
 
 ELEMENT_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
@@ -55,8 +55,7 @@ def _link(row: Routine, letter: str, call: CallSite) -> LinkedCall:
     function = _function(row, letter)
     text = emit_adapter(call, row, function, attributes)
     imports = {function: function_address(function, is_blas=row.is_blas)}
-    library = link_object([compile_object(text, TargetSpec.host())], imports)
-    return LinkedCall(library.address(SYMBOL), library)
+    return linked_code(text, imports)
 
 
 def _check(row: Routine, letter: str, call: CallSite, attributes: dict[str, Attribute]) -> None:
