@@ -9,7 +9,7 @@ the library (`ingot.cpu.library`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from ingot.analysis.prefixes import prefixes_of
@@ -18,6 +18,7 @@ from ingot.cpu.emit.convolution import convolution_call
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.sort import emit_sort_kernel
+from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
     Shared,
@@ -192,27 +193,34 @@ class KernelSet:
     def emit(self) -> None:
         """Emit what is pending and begin to compile it, on other CPUs where there are some."""
         cpus = usable_cpus()
-        for names in share_out(self.pending, cpus):
+        functions = kernel_codes(self.pending, vectors_of(self.target))
+        for group in share_out(functions, cpus):
             module = ModuleBuilder("kernels", vector_bits=self.target.vector_bits)
-            emitted = {name: self._emitted(module, name) for name in names}
+            emitted = [self._emitted(module, function) for function in group]
             code = Code(module.text())
-            for name, how in emitted.items():
-                shared = self._shared(how.micro_kernels)
-                self.compiled[name] = CompiledKernel(name, self.pending[name], how, code, shared)
+            for function, made in zip(group, emitted, strict=True):
+                shared = self._shared(made.micro_kernels)
+                for name, how in function.called(made):
+                    kernel = self.pending[name]
+                    self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)
             later = compile_later(
                 code.text,
                 self.target,
-                opt_level=0 if all(how.is_quick for how in emitted.values()) else 2,
+                opt_level=0 if all(made.is_quick for made in emitted) else 2,
                 passes=KERNEL_PASSES,
                 in_background=cpus > 1,
             )
             self._jobs.append((code, later))
 
-    def _emitted(self, module: ModuleBuilder, name: str) -> EmittedKernel:
+    def _emitted(self, module: ModuleBuilder, function: KernelCode) -> EmittedKernel:
+        symbol, form = function.symbol, function.form
         try:
-            return emit_kernel(module, name, self.pending[name], self.target)
+            if form is None:
+                return emit_kernel(module, symbol, function.kernel, self.target)
+            fma = self.target.has_fma
+            return emit_loop_kernel(module, symbol, form.kernel, form.schedule, fma)
         except UnsupportedError as error:
-            fusion = next(fusion for fusion, symbol in self.names.items() if symbol == name)
+            fusion = next(fusion for fusion, name in self.names.items() if name in function.users)
             raise placed(error, fusion.attributes.calls) from error
 
     def finish(self) -> None:
@@ -279,16 +287,16 @@ def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:
     )
 
 
-def share_out(kernels: Mapping[str, Kernel], cpus: int) -> list[list[str]]:
-    """Return the names in groups of about equal compile time, one for each CPU that is worth it."""
-    weights = {name: _compile_weight(kernel) for name, kernel in kernels.items()}
+def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCode]]:
+    """Return groups of about equal compile time, one for each CPU that is worth it."""
+    weights = {function: _compile_weight(function.kernel) for function in functions}
     count = min(cpus, 1 + sum(weights.values()) // MODULE_WEIGHT, len(weights))
-    groups: list[list[str]] = [[] for _ in range(count)]
+    groups: list[list[KernelCode]] = [[] for _ in range(count)]
     loads = [0] * count
-    for name in sorted(weights, key=lambda name: -weights[name]):
+    for function in sorted(weights, key=lambda function: -weights[function]):
         lightest = loads.index(min(loads))
-        groups[lightest].append(name)
-        loads[lightest] += weights[name]
+        groups[lightest].append(function)
+        loads[lightest] += weights[function]
     return groups
 
 
