@@ -14,7 +14,7 @@ from ingot.hlo.dtype import Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Firing, PassContext
-from ingot.hlo.rewrite.rule import Rule, RuleBuilder, RuleSet
+from ingot.hlo.rewrite.rule import Candidates, Rule, RuleBuilder, RuleSet, first_match
 from ingot.support.diagnostics import InternalError
 from ingot.support.tracing import Level, log
 
@@ -50,7 +50,7 @@ def rewrite_computation(computation: Computation, rules: RuleSet, context: PassC
 class _Driver:
     def __init__(self, computation: Computation, rules: RuleSet, context: PassContext) -> None:
         self._computation = computation
-        self._index = rules.by_opcode
+        self._rules = rules
         self._context = context
         self._work: list[Instruction] = []
         self._waiting: set[Instruction] = set()
@@ -65,10 +65,10 @@ class _Driver:
         while self._work:
             instruction = self._work.pop()
             self._waiting.discard(instruction)
-            candidates = self._index.get(instruction.opcode)
-            if not candidates or instruction.parent is None or instruction in pinned:
+            if instruction.parent is None or instruction in pinned:
                 continue
-            if not instruction.users and not instruction.is_root:
+            candidates = self._rules.candidates(instruction)
+            if not candidates or not (instruction.users or instruction.is_root):
                 continue
             changed = self._visit(instruction, candidates) or changed
             if self._left <= 0:
@@ -76,12 +76,12 @@ class _Driver:
                 break
         return changed
 
-    def _visit(self, instruction: Instruction, candidates: list[Rule]) -> bool:
+    def _visit(self, instruction: Instruction, candidates: Candidates) -> bool:
         """Fire the first rule that wants `instruction`."""
-        for entry in candidates:
+        for entry, matches in candidates:
             if entry.fp > self._context.fp and touches_floats(instruction):
                 continue
-            bindings = entry.match(instruction)
+            bindings = first_match(matches, instruction)
             if bindings is None:
                 continue
             build = RuleBuilder(self._computation, instruction.metadata)

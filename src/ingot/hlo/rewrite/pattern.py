@@ -57,6 +57,11 @@ class Pattern(ABC):
     def names(self) -> frozenset[str]:
         """Every name that a match binds."""
 
+    @property
+    def wanted(self) -> frozenset[str] | None:
+        """The opcodes of which a match must be one; None: any."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Capture(Pattern):
@@ -125,6 +130,11 @@ class Splat(Pattern):
     def names(self) -> frozenset[str]:
         """The name, if it has one."""
         return frozenset((self.name,)) if self.name else frozenset()
+
+    @property
+    def wanted(self) -> frozenset[str] | None:
+        """A constant, or what it is looked for through."""
+        return _CONSTANT_LIKE
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +214,20 @@ class Op(Pattern):
         for operand in self.operands or ():
             found |= operand.names
         return found
+
+    @property
+    def wanted(self) -> frozenset[str] | None:
+        """The opcodes accepted."""
+        return frozenset(self.opcodes)
+
+    def may_match(self, operands: tuple[str, ...]) -> bool:
+        """Whether an instruction with operands of these opcodes may match this variant."""
+        if self.operands is None:
+            return True
+        return len(operands) == len(self.operands) and all(
+            sub.wanted is None or opcode in sub.wanted
+            for sub, opcode in zip(self.operands, operands, strict=True)
+        )
 
 
 def _match_all(inner: list[Match], operands: tuple[Instruction, ...], bindings: Bindings) -> bool:

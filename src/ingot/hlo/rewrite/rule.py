@@ -16,7 +16,7 @@ must not need more work than what goes away; `once=True` in the pattern is the u
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -86,7 +86,7 @@ class Rule:
         place: `file:line` where it is written.
         parameters: the function's parameters.
         examples: HLO lines that it fires on, where no generator can make them from the pattern.
-        matches: the compiled variants of the pattern.
+        variants: the variants of the pattern, each with what it was compiled to.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Rule:
     place: str
     parameters: tuple[str, ...]
     examples: tuple[str, ...]
-    matches: tuple[Match, ...]
+    variants: tuple[tuple[Op, Match], ...]
 
     @property
     def doc(self) -> str:
@@ -105,11 +105,7 @@ class Rule:
 
     def match(self, instruction: Instruction) -> Bindings | None:
         """Return what the pattern binds on `instruction`, or None."""
-        for match in self.matches:
-            bindings: Bindings = {}
-            if match(instruction, bindings):
-                return bindings
-        return None
+        return first_match((match for _, match in self.variants), instruction)
 
     def rewrite(
         self, root: Instruction, bindings: Bindings, build: RuleBuilder
@@ -146,14 +142,34 @@ def rule(
             f"{Path(code.co_filename).name}:{code.co_firstlineno}",
             parameters,
             (example,) if isinstance(example, str) else example,
-            tuple(variant.compile() for variant in pattern.variants()),
+            tuple(
+                (variant, variant.compile())
+                for variant in pattern.variants()
+                if isinstance(variant, Op)
+            ),
         )
 
     return make
 
 
+Candidates = list[tuple[Rule, tuple[Match, ...]]]
+"""Rules that may match, each with those of its variants that may."""
+
+MAX_INDEXED = 3
+"""Operands at most of the instructions whose rules are told apart by the operands' opcodes."""
+
+
+def first_match(matches: Iterable[Match], instruction: Instruction) -> Bindings | None:
+    """Return what the first of `matches` that matches binds, or None."""
+    for match in matches:
+        bindings: Bindings = {}
+        if match(instruction, bindings):
+            return bindings
+    return None
+
+
 class RuleSet:
-    """Rules indexed by the opcode of their root, in the order in which they are tried."""
+    """Rules indexed by the opcodes of root and operands, in the order in which they are tried."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         """Index `rules`; two of one name are an error."""
@@ -166,7 +182,33 @@ class RuleSet:
             names.add(entry.name)
             for opcode in entry.pattern.opcodes:
                 index.setdefault(opcode, []).append(entry)
-        self.by_opcode: Mapping[str, list[Rule]] = index
+        self._by_opcode = index
+        self._candidates: dict[tuple[str, ...], Candidates] = {}
+
+    def candidates(self, instruction: Instruction) -> Candidates:
+        """Return the rules that may match, by the opcodes of the instruction and its operands."""
+        opcode, operands = instruction.opcode, instruction.operands
+        if opcode not in self._by_opcode:
+            return []
+        # Many operands have too many combinations; they are all tried.
+        many = len(operands) > MAX_INDEXED
+        key = (opcode,) if many else (opcode, *[operand.opcode for operand in operands])
+        found = self._candidates.get(key)
+        if found is None:
+            found = self._candidates[key] = self._chosen(opcode, None if many else key[1:])
+        return found
+
+    def _chosen(self, opcode: str, operands: tuple[str, ...] | None) -> Candidates:
+        chosen: Candidates = []
+        for entry in self._by_opcode[opcode]:
+            kept = [
+                match
+                for variant, match in entry.variants
+                if operands is None or variant.may_match(operands)
+            ]
+            if kept:
+                chosen.append((entry, tuple(kept)))
+        return chosen
 
 
 def rules_in(*modules: ModuleType) -> tuple[Rule, ...]:
