@@ -27,6 +27,13 @@ def input_gradient(gradient, taps):
     return jax.vjp(lambda images: convolution(images, taps), jnp.zeros_like(gradient))[1](gradient)
 
 
+def strided_input_gradient(gradient, taps):
+    """Gradient of a 3x3 convolution of stride 2 by its images."""
+    batch, height, width, _ = gradient.shape
+    images = jnp.zeros((batch, 2 * height, 2 * width, taps.shape[2]))
+    return jax.vjp(lambda images: convolution(images, taps, 2), images)[1](gradient)
+
+
 def filter_gradient(images, gradient):
     """Gradient of a 3x3 convolution by its taps."""
     taps = jnp.zeros((3, 3, images.shape[-1], gradient.shape[-1]))
@@ -61,11 +68,15 @@ def while_loop(x):
 
 FUNCTIONS = {
     "convolution 3x3": convolution,
+    "convolution 3x3, bias, relu": lambda x, w, b: jax.nn.relu(convolution(x, w) + b),
+    "convolution 3x3 NCHW": lambda x, w: lax.conv(x, w, (1, 1), "SAME"),
+    "convolution 1x1 stride 2": lambda x, w: convolution(x, w, 2),
     "convolution 3x3 stride 2": lambda x, w: convolution(x, w, 2),
     "convolution 1x1": convolution,
     "convolution 7x7 stride 2": lambda x, w: convolution(x, w, 2),
     "convolution depthwise": lambda x, w: convolution(x, w, groups=x.shape[-1]),
     "input gradient": input_gradient,
+    "input gradient of stride 2": strided_input_gradient,
     "filter gradient": filter_gradient,
     "max pool": max_pool,
     "transpose 201": lambda x: x.transpose(2, 0, 1) + 0.5,

@@ -35,9 +35,11 @@ def _op(name: str, *shapes: Shape, makers: tuple[Maker, ...] = (normal,), flops:
     return Program(name, shapes, makers, flops=flops, tolerance=1e-4, section=SECTION)
 
 
-def _convolution(name: str, image: Shape, kernel: Shape, stride: int = 1) -> Program:
+def _convolution(
+    name: str, image: Shape, kernel: Shape, stride: int = 1, *others: Shape
+) -> Program:
     points = image[0] * (image[1] // stride) * (image[2] // stride)
-    return _op(name, image, kernel, flops=2 * points * int(np.prod(kernel)))
+    return _op(name, image, kernel, *others, flops=2 * points * int(np.prod(kernel)))
 
 
 _IMAGES, _TAPS = (8, 56, 56, 64), (3, 3, 64, 64)
@@ -45,11 +47,24 @@ _BOX = ((64, 128, 128),)
 
 OPS: tuple[Program, ...] = (
     _convolution("convolution 3x3: 8x56x56x64", _IMAGES, _TAPS),
+    *(
+        _convolution(f"convolution 3x3: {batch}x{size}x{size}x{features}",
+                     (batch, size, size, features), (3, 3, features, features))
+        for batch, size, features in ((1, 56, 64), (8, 28, 128), (8, 14, 256), (8, 7, 512))
+    ),
+    _convolution("convolution 3x3, bias, relu: 8x56x56x64", _IMAGES, _TAPS, 1, (64,)),
+    _op("convolution 3x3 NCHW: 8x64x56x56", (8, 64, 56, 56), (64, 64, 3, 3),
+        flops=2 * 8 * 56 * 56 * 9 * 64 * 64),
     _convolution("convolution 3x3 stride 2: 8x56x56x64", _IMAGES, _TAPS, 2),
+    _convolution("convolution 3x3 stride 2: 8x28x28x128", (8, 28, 28, 128), (3, 3, 128, 256), 2),
+    _convolution("convolution 1x1 stride 2: 8x56x56x64", _IMAGES, (1, 1, 64, 128), 2),
     _convolution("convolution 1x1: 8x56x56x64", _IMAGES, (1, 1, 64, 256)),
     _convolution("convolution 7x7 stride 2: 4x112x112x3", (4, 112, 112, 3), (7, 7, 3, 64), 2),
+    _convolution("convolution 7x7 stride 2: 8x224x224x3", (8, 224, 224, 3), (7, 7, 3, 64), 2),
     _convolution("convolution depthwise: 8x56x56x64", _IMAGES, (3, 3, 1, 64)),
     _op("input gradient: 8x56x56x64", _IMAGES, _TAPS, flops=6 * 8 * 56 * 56 * 3 * 64 * 64),
+    _op("input gradient of stride 2: 8x28x28x128", (8, 28, 28, 128), (3, 3, 64, 128),
+        flops=2 * 8 * 28 * 28 * 9 * 64 * 128),
     _op("filter gradient: 8x56x56x64", _IMAGES, _IMAGES, flops=6 * 8 * 56 * 56 * 3 * 64 * 64),
     _op("max pool: 8x56x56x64", _IMAGES),
     _op("transpose 201: 64x256x128", (64, 256, 128)),
