@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ingot.cpu.library.convolutions import common_convolutions, contraction_kernel, loop_kernel
+from ingot.cpu.library.form_kernels import common_forms
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
 from ingot.cpu.library.products import common_products, shared_micro_kernel
 from ingot.cpu.library.reductions import common_reductions
@@ -47,6 +48,7 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_sorts,
     common_transforms,
     common_transposes,
+    common_forms,
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ingot.cpu.emit.convolution import convolution_call
 from ingot.cpu.emit.direct_convolution import DirectCode, micro_kernel
 from ingot.cpu.emit.winograd import WinogradCode
+from ingot.cpu.library.form_kernels import rows_of_products
 from ingot.cpu.library.parts import LibraryKernel, Shared
 from ingot.cpu.library.products import product_kernel, shared_micro_kernel
 from ingot.cpu.library.reductions import reduction_kernel
@@ -32,9 +33,9 @@ def contraction_kernel(target: TargetSpec, kernel: ContractionKernel) -> Library
 
 
 def loop_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
-    """Return how the library runs a loop kernel, if it is a depthwise convolution or reduction."""
+    """Return how the library runs a loop kernel: a depthwise convolution or a common form."""
     if kernel.convolution is None:
-        return reduction_kernel(target, kernel)
+        return reduction_kernel(target, kernel) or rows_of_products(target, kernel)
     return _convolution_kernel(target, kernel, len(kernel.buffers) - 1)
 
 

@@ -65,7 +65,7 @@ def one_product(build: Builder, dot: Instruction, left: Instruction, right: Pair
     right = Pair(*(_transposed(build, part, order) for part in right))
     batch, sums = len(given.lhs_batch_dims), len(given.lhs_contracting_dims)
     rows, dims = batch + len(left_free), right.re.shape.dims
-    written = _rows_twice(build, right, batch + sums)
+    written = rows_twice(build, right, batch + sums)
     attributes = replace(
         given,
         lhs_batch_dims=tuple(range(batch)),
@@ -89,7 +89,7 @@ def _transposed(build: Builder, value: Instruction, order: tuple[int, ...]) -> I
     return build.transpose(value, dimensions=order)
 
 
-def _rows_twice(build: Builder, value: Pair, place: int) -> Instruction:
+def rows_twice(build: Builder, value: Pair, place: int) -> Instruction:
     """Return `value`, and `i value`, along a new dimension `place`."""
     dims = value.re.shape.dims
     spread = (*dims[:place], 2, *dims[place:])
