@@ -226,6 +226,13 @@ FEED_TIMEOUT = Flag(
     "a whole number of seconds",
     "How long an infeed waits for the host, and transfer_from_outfeed for the program.",
 )
+EXIT_TIMEOUT = Flag(
+    "exit_timeout",
+    10,
+    _integer(0, 86400),
+    "a whole number of seconds",
+    "How long the end of a process waits for JAX programs that still run, before it cuts them off.",
+)
 RANDOM_SEED = Flag(
     "random_seed",
     0,
@@ -249,6 +256,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PROGRESS,
     COLLECTIVE_TIMEOUT,
     FEED_TIMEOUT,
+    EXIT_TIMEOUT,
     RANDOM_SEED,
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +33,7 @@ from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite
+from ingot.hlo.donors import read_donors
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.native import native_runtime
@@ -259,11 +259,8 @@ def _static(size: object) -> int:
     return size if isinstance(size, int) else 0
 
 
-_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{[^}]*\}\s*\)")
-
-
 def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
     """Return the parameters whose buffers the program takes over, aliased or only given away."""
-    donors = _DONOR.findall(module.extra.get("buffer_donor", ""))
+    donors = (number for number, _ in read_donors(module))
     aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
-    return frozenset([*map(int, donors), *aliased, *(item.parameter for item in module.aliases)])
+    return frozenset([*donors, *aliased, *(item.parameter for item in module.aliases)])

@@ -14,6 +14,7 @@ from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import Handle, lookup
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.records import BUFFER
+from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
 from ingot.formats.hlo_proto.wire import encode
 from ingot.passes.spmd.sharding import Sharding
@@ -32,7 +33,7 @@ class Layout(Handle):
         self.set_text("text", f"{{{order}}}")
 
 
-class ExtensionSlots:
+class ExtensionSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native) -> None:
@@ -45,44 +46,59 @@ class ExtensionSlots:
             self._layouts[rank] = Layout(rank)
         return self._layouts[rank].address
 
+    @slot("PJRT_Layouts_MemoryLayout_Destroy")
     def layout_destroy(self, args: Any) -> None:
-        """PJRT_Layouts_MemoryLayout_Destroy: there is one per rank, which stays."""
+        """There is one per rank, which stays."""
 
+    @slot("PJRT_Layouts_MemoryLayout_Serialize")
     def layout_serialize(self, args: Any) -> None:
-        """PJRT_Layouts_MemoryLayout_Serialize."""
+        """Give the text of a layout."""
         layout = lookup(args.layout, Layout)
         args.serialized_bytes = layout.structure.text
         args.serialized_bytes_size = layout.structure.text_size
         args.serialized_layout = layout.address
         args.serialized_layout_deleter = self.native.address("ingot_pjrt_nothing")
 
+    @slot(
+        "PJRT_Layouts_PJRT_Client_GetDefaultLayout", "PJRT_Layouts_PJRT_Topology_GetDefaultLayout"
+    )
     def default_layout(self, args: Any) -> None:
-        """PJRT_Layouts_PJRT_Client_GetDefaultLayout, and the same of a topology."""
+        """Give the layout of a new buffer."""
         args.layout = self._layout(args.num_dims)
 
+    @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
     def buffer_layout(self, args: Any) -> None:
-        """PJRT_Layouts_PJRT_Buffer_MemoryLayout."""
+        """Give the layout of a buffer."""
         args.layout = self._layout(BUFFER.read(args.buffer, "rank"))
 
+    @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
     def output_layouts(self, args: Any) -> None:
-        """PJRT_Layouts_PJRT_Executable_GetOutputLayouts."""
+        """Give the layouts of a program's results."""
         executable = lookup(args.executable, LoadedExecutable)
         outputs = executable.executable.artifact.info.outputs
         args.num_outputs = len(outputs)
-        args.layouts = executable.keep_words([self._layout(len(row.dims)) for row in outputs])
+        args.layouts = executable.once(
+            "layouts",
+            lambda: executable.keep_words([self._layout(len(row.dims)) for row in outputs]),
+        )
 
+    @slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")
     def parameter_shardings(self, args: Any) -> None:
-        """PJRT_Shardings_PJRT_Executable_ParameterShardings."""
+        """Say how a program's parameters are divided."""
         executable = lookup(args.executable, LoadedExecutable)
         found = executable.division.parameters
-        args.num_parameters, *places = self._shardings(executable, found)
-        args.shardings, args.sharding_sizes = places
+        args.num_parameters, args.shardings, args.sharding_sizes = executable.once(
+            "parameter shardings", lambda: self._shardings(executable, found)
+        )
 
+    @slot("PJRT_Shardings_PJRT_Executable_OutputShardings")
     def output_shardings(self, args: Any) -> None:
-        """PJRT_Shardings_PJRT_Executable_OutputShardings."""
+        """Say how a program's results are divided."""
         executable = lookup(args.executable, LoadedExecutable)
-        args.num_outputs, *places = self._shardings(executable, executable.division.results)
-        args.shardings, args.sharding_sizes = places
+        found = executable.division.results
+        args.num_outputs, args.shardings, args.sharding_sizes = executable.once(
+            "output shardings", lambda: self._shardings(executable, found)
+        )
 
     def _shardings(
         self, executable: LoadedExecutable, shardings: Sequence[Sharding]
@@ -93,19 +109,6 @@ class ExtensionSlots:
         data = [write_sharding(sharding) for sharding in shardings]
         texts = executable.keep_words([executable.keep_bytes(item) for item in data])
         return len(data), texts, executable.keep_words([len(item) for item in data])
-
-    def table(self) -> dict[str, Any]:
-        """Return the functions by the name of their slot."""
-        return {
-            "PJRT_Layouts_MemoryLayout_Destroy": self.layout_destroy,
-            "PJRT_Layouts_MemoryLayout_Serialize": self.layout_serialize,
-            "PJRT_Layouts_PJRT_Client_GetDefaultLayout": self.default_layout,
-            "PJRT_Layouts_PJRT_Topology_GetDefaultLayout": self.default_layout,
-            "PJRT_Layouts_PJRT_Buffer_MemoryLayout": self.buffer_layout,
-            "PJRT_Layouts_PJRT_Executable_GetOutputLayouts": self.output_layouts,
-            "PJRT_Shardings_PJRT_Executable_ParameterShardings": self.parameter_shardings,
-            "PJRT_Shardings_PJRT_Executable_OutputShardings": self.output_shardings,
-        }
 
 
 def write_sharding(sharding: Sharding) -> bytes:

@@ -19,6 +19,7 @@ _STRING, _INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)
 
 _objects: dict[int, Handle] = {}
 T = TypeVar("T", bound="Handle")
+Made = TypeVar("Made")
 
 
 class Handle:
@@ -28,7 +29,7 @@ class Handle:
         """Make a zeroed record and register it."""
         self.structure: Any = layout.structure()
         self.kept: list[object] = []
-        self._once: dict[str, tuple[int, int]] = {}
+        self._once: dict[str, Any] = {}
         self.address = ctypes.addressof(self.structure)
         _objects[self.address] = self
 
@@ -58,12 +59,20 @@ class Handle:
         self.kept.append(buffer)
         return ctypes.addressof(buffer)
 
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """Return `make()`, which only the first call for `name` makes: hosts ask often."""
+        if name not in self._once:
+            self._once[name] = make()
+        return self._once[name]
+
     def keep_once(self, name: str, make: Callable[[], bytes]) -> tuple[int, int]:
         """Return address and size of `make()`, which only the first call for `name` makes."""
-        if name not in self._once:
+
+        def keep() -> tuple[int, int]:
             data = make()
-            self._once[name] = self.keep_bytes(data), len(data)
-        return self._once[name]
+            return self.keep_bytes(data), len(data)
+
+        return self.once(name, keep)
 
     def keep_words(self, values: Sequence[int], c_type: Any = ctypes.c_int64) -> int:
         """Return the address of an array of integers; never null."""
@@ -74,6 +83,11 @@ class Handle:
     def forget(self) -> None:
         """Let go of the record; its address means nothing any more."""
         _objects.pop(self.address, None)
+
+
+def keep_forever() -> None:
+    """Never free what handles hold, not even when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_objects))
 
 
 def lookup(address: int, kind: type[T]) -> T:

@@ -2,7 +2,8 @@
 
 Every part has its own copies of the program's and the runtime's records, with its replica, its
 partition and the rendezvous of this execution. Invariant: the copies live until the last part is
-done; when a part cannot even be queued, those that wait for it are told to give up.
+done; when a part cannot even be queued, those that wait for it are told to give up, and the results
+of those that were queued go.
 """
 
 from __future__ import annotations
@@ -73,12 +74,22 @@ class Execution:
             )
             if error:
                 self._rendezvous.fail()
+                for given in results[:index]:
+                    self._drop(given)
                 return error
         if args.device_complete_events:
             for event in self._events:
                 self._native.call("event_retain", event)
             ctypes.memmove(args.device_complete_events, self._events, 8 * count)
         return 0
+
+    def _drop(self, results: int) -> None:
+        """Destroy the result buffers of a part, which the host will not ask for."""
+        count = len(self._executable.executable.artifact.info.outputs)
+        buffers = (ctypes.c_uint64 * count).from_address(results)
+        for place, buffer in enumerate(buffers):
+            self._native.call("buffer_destroy", buffer)
+            buffers[place] = 0
 
     def is_over(self) -> bool:
         """Whether all parts are done; their events are given back then."""

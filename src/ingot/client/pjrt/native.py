@@ -40,6 +40,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         _POINTER,
         (_POINTER, ctypes.c_int32, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2),
     ),
+    "buffer_destroy": (None, (_POINTER,)),
     "use": (_POINTER, (_POINTER,)),
     "unuse": (None, (_POINTER,)),
     "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),

@@ -28,6 +28,7 @@ from ingot.client.pjrt.c_api import (
 )
 from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
 from ingot.client.pjrt.extensions import ExtensionSlots
+from ingot.client.pjrt.handles import keep_forever
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.profiler import ProfilerSlots
 from ingot.client.pjrt.records import DEVICE
@@ -132,11 +133,18 @@ class Plugin:
         return [self._library.address(name) for name in names]
 
     def _wait_until_idle(self) -> None:
-        """Let running programs end before the interpreter takes their code apart."""
-        for client in self.clients.clients:
-            for device in client.devices:
-                while DEVICE.read(device.address, "unfinished"):
-                    time.sleep(_POLL_SECONDS)
+        """Let running programs end before the interpreter takes their code apart.
+
+        What runs longer than `INGOT_EXIT_TIMEOUT` (an endless loop) keeps its code, and is cut off
+        by the end of the process.
+        """
+        end = time.monotonic() + flags.EXIT_TIMEOUT.value()
+        devices = [device for client in self.clients.clients for device in client.devices]
+        while any(DEVICE.read(device.address, "unfinished") for device in devices):
+            if time.monotonic() > end:
+                keep_forever()
+                return
+            time.sleep(_POLL_SECONDS)
 
     def _after_fork(self) -> None:
         for client in self.clients.clients:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ingot.client.pjrt.errors import FAILED_PRECONDITION, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup
+from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.profile import Profile, Profiler, Site
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.runtime.layout import Field, Record
@@ -45,28 +46,32 @@ class HostProfiler(Handle):
         self.set_text("data", b"")
 
 
-class ProfilerSlots:
+class ProfilerSlots(Slots):
     """The slots."""
 
+    @slot("PLUGIN_Profiler_Create")
     def create(self, args: Any) -> None:
-        """PLUGIN_Profiler_Create; its options choose among tracers of XLA."""
+        """Its options choose among tracers of XLA."""
         args.profiler = HostProfiler().address
 
+    @slot("PLUGIN_Profiler_Destroy")
     def destroy(self, args: Any) -> None:
-        """PLUGIN_Profiler_Destroy."""
+        """Forget a profiler; a recording that goes on ends."""
         profiler = lookup(args.profiler, HostProfiler)
         if profiler.structure.started:
             profiler.profiler.stop()
         profiler.forget()
 
+    @slot("PLUGIN_Profiler_Start")
     def start(self, args: Any) -> None:
-        """PLUGIN_Profiler_Start."""
+        """Begin to record."""
         profiler = lookup(args.profiler, HostProfiler)
         profiler.profiler.start()
         profiler.set(started=1)
 
+    @slot("PLUGIN_Profiler_Stop")
     def stop(self, args: Any) -> None:
-        """PLUGIN_Profiler_Stop."""
+        """End the recording."""
         profiler = lookup(args.profiler, HostProfiler)
         if not profiler.structure.started:
             raise PjrtError(FAILED_PRECONDITION, "this profiler was not started")
@@ -74,8 +79,9 @@ class ProfilerSlots:
         profiler.kept.clear()
         profiler.set_text("data", xspace(profiler.profiler.stop()))
 
+    @slot("PLUGIN_Profiler_CollectData")
     def collect(self, args: Any) -> None:
-        """PLUGIN_Profiler_CollectData: into the host's buffer, or the bytes where they lie here.
+        """Into the host's buffer, or the bytes where they lie here.
 
         The header says that the first call asks for the size only; jaxlib reads the data after it.
         """
@@ -85,16 +91,6 @@ class ProfilerSlots:
             ctypes.memmove(args.buffer, profiler.structure.data, profiler.structure.data_size)
         else:
             args.buffer = profiler.structure.data
-
-    def table(self) -> dict[str, Any]:
-        """Return the functions by the name of their slot."""
-        return {
-            "PLUGIN_Profiler_Create": self.create,
-            "PLUGIN_Profiler_Destroy": self.destroy,
-            "PLUGIN_Profiler_Start": self.start,
-            "PLUGIN_Profiler_Stop": self.stop,
-            "PLUGIN_Profiler_CollectData": self.collect,
-        }
 
 
 def xspace(profile: Profile) -> bytes:

@@ -17,6 +17,7 @@ from ingot.client.pjrt.handles import (
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.objects import Client, Platform, Topology
 from ingot.client.pjrt.records import EVENT
+from ingot.client.pjrt.slots import Slots, slot
 from ingot.runtime.native import allocator_statistics
 from ingot.support import xla_flags
 
@@ -31,7 +32,7 @@ _MEMORY_STATISTICS = {
 }
 
 
-class ClientSlots:
+class ClientSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, version: str) -> None:
@@ -42,8 +43,9 @@ class ClientSlots:
         self._attributes: NamedValues | None = None
         self._kept: list[object] = []
 
+    @slot("PJRT_Plugin_Attributes")
     def attributes(self, args: Any) -> None:
-        """PJRT_Plugin_Attributes."""
+        """Say which StableHLO may come."""
         values: dict[str, Attribute] = {
             "xla_version": 2,
             "stablehlo_current_version": STABLEHLO_VERSION,
@@ -53,8 +55,9 @@ class ClientSlots:
             self._attributes = NamedValues(values)
         args.attributes, args.num_attributes = self._attributes.address, len(values)
 
+    @slot("PJRT_Client_Create")
     def create(self, args: Any) -> None:
-        """PJRT_Client_Create."""
+        """Make one."""
         client = Client(self._platform(read_named_values(args.create_options, args.num_options)))
         self.clients.append(client)
         args.client = client.address
@@ -65,15 +68,24 @@ class ClientSlots:
             raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {_MAX_DEVICES}")
         return Platform(self.version, count, bool(options.get("asynchronous", True)))
 
+    @slot(
+        "PJRT_Client_Destroy",
+        "PJRT_Client_UpdateGlobalProcessInfo",
+        "PJRT_Client_DmaMap",
+        "PJRT_Client_DmaUnmap",
+        "PJRT_TopologyDescription_Destroy",
+    )
     def nothing(self, args: Any) -> None:
         """Slots with nothing to do: clients and topologies live as long as the process."""
 
+    @slot("PJRT_Client_LookupDevice")
     def lookup_device(self, args: Any) -> None:
-        """PJRT_Client_LookupDevice."""
+        """Give the device with an id."""
         args.device = self._device(args.client, args.id)
 
+    @slot("PJRT_Client_LookupAddressableDevice")
     def lookup_addressable_device(self, args: Any) -> None:
-        """PJRT_Client_LookupAddressableDevice."""
+        """Give the device with a hardware id, which is its id."""
         args.addressable_device = self._device(args.client, args.local_hardware_id)
 
     def _device(self, address: int, number: int) -> int:
@@ -82,8 +94,9 @@ class ClientSlots:
             raise PjrtError(INVALID_ARGUMENT, f"there is no device {number}, only {len(devices)}")
         return devices[number].address
 
+    @slot("PJRT_Client_DefaultDeviceAssignment")
     def default_assignment(self, args: Any) -> None:
-        """PJRT_Client_DefaultDeviceAssignment."""
+        """Number devices from 0 on."""
         count = args.num_replicas * args.num_partitions
         known = len(lookup(args.client, Client).devices)
         if count > known:
@@ -91,8 +104,9 @@ class ClientSlots:
         array = (ctypes.c_int32 * count).from_address(args.default_assignment)
         array[:] = range(count)
 
+    @slot("PJRT_Device_MemoryStats")
     def memory_stats(self, args: Any) -> None:
-        """PJRT_Device_MemoryStats: all devices share the host's memory and its allocator."""
+        """All devices share the host's memory and its allocator."""
         found = allocator_statistics()
         for name, _ in args._fields_:
             if name.endswith("_is_set"):
@@ -102,13 +116,15 @@ class ClientSlots:
             setattr(args, name, getattr(found, source))
             setattr(args, f"{name}_is_set", 1)
 
+    @slot("PJRT_TopologyDescription_Create")
     def topology_create(self, args: Any) -> None:
-        """PJRT_TopologyDescription_Create."""
+        """Describe devices, of which a client need not exist."""
         options = read_named_values(args.create_options, args.num_options)
         args.topology = Topology(self._platform(options)).address
 
+    @slot("PJRT_TopologyDescription_Serialize")
     def topology_serialize(self, args: Any) -> None:
-        """PJRT_TopologyDescription_Serialize."""
+        """Give a topology as bytes: how many devices there are."""
         topology = lookup(args.topology, Topology)
         count = topology.platform.num_devices
         data = topology.keep_once("serialized", lambda: str(count).encode())
@@ -116,36 +132,18 @@ class ClientSlots:
         args.serialized_topology = topology.address
         args.serialized_topology_deleter = self.native.address("ingot_pjrt_nothing")
 
+    @slot("PJRT_TopologyDescription_Deserialize")
     def topology_deserialize(self, args: Any) -> None:
-        """PJRT_TopologyDescription_Deserialize."""
+        """Make a topology of bytes."""
         data = read_bytes(args.serialized_topology, args.serialized_topology_size)
         args.topology = Topology(Platform(self.version, int(data))).address
 
+    @slot("PJRT_ExecuteContext_Create")
     def context_create(self, args: Any) -> None:
-        """PJRT_ExecuteContext_Create."""
+        """Make a context of executions, which holds nothing."""
         args.context = Handle(EVENT).address
 
+    @slot("PJRT_ExecuteContext_Destroy")
     def context_destroy(self, args: Any) -> None:
-        """PJRT_ExecuteContext_Destroy."""
+        """Forget a context."""
         lookup(args.context, Handle).forget()
-
-    def table(self) -> dict[str, Any]:
-        """Return the functions by the name of their slot."""
-        return {
-            "PJRT_Plugin_Attributes": self.attributes,
-            "PJRT_Client_Create": self.create,
-            "PJRT_Client_Destroy": self.nothing,
-            "PJRT_Client_LookupDevice": self.lookup_device,
-            "PJRT_Client_LookupAddressableDevice": self.lookup_addressable_device,
-            "PJRT_Client_DefaultDeviceAssignment": self.default_assignment,
-            "PJRT_Client_UpdateGlobalProcessInfo": self.nothing,
-            "PJRT_Client_DmaMap": self.nothing,
-            "PJRT_Client_DmaUnmap": self.nothing,
-            "PJRT_Device_MemoryStats": self.memory_stats,
-            "PJRT_TopologyDescription_Create": self.topology_create,
-            "PJRT_TopologyDescription_Destroy": self.nothing,
-            "PJRT_TopologyDescription_Serialize": self.topology_serialize,
-            "PJRT_TopologyDescription_Deserialize": self.topology_deserialize,
-            "PJRT_ExecuteContext_Create": self.context_create,
-            "PJRT_ExecuteContext_Destroy": self.context_destroy,
-        }

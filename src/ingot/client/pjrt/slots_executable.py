@@ -18,6 +18,7 @@ from ingot.client.pjrt.native import Native, on_big_stack
 from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
+from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.passes.spmd.partitioner import partition
 from ingot.runtime.execution import status_error
@@ -27,7 +28,7 @@ _OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
 
 
-class ExecutableSlots:
+class ExecutableSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, errors: ErrorFactory, version: str) -> None:
@@ -39,14 +40,16 @@ class ExecutableSlots:
         self._lock = threading.Lock()
         self._topology_clients: dict[int, Client] = {}
 
+    @slot("PJRT_Client_Compile")
     def compile(self, args: Any) -> None:
-        """PJRT_Client_Compile."""
+        """Compile for the devices of a client."""
         options = read_bytes(args.compile_options, args.compile_options_size)
         source = self._source(args.program, read_compile_options(options))
         args.executable = self._load(lookup(args.client, Client), source).address
 
+    @slot("PJRT_Compile")
     def compile_for_topology(self, args: Any) -> None:
-        """PJRT_Compile: for a topology, of which a client need not exist."""
+        """For a topology, of which a client need not exist."""
         options = read_bytes(args.compile_options, args.compile_options_size)
         source = self._source(args.program, read_compile_options(options))
         topology = lookup(args.topology, Topology)
@@ -103,8 +106,9 @@ class ExecutableSlots:
         except BaseException as problem:
             return self.errors.make(problem)
 
+    @slot("PJRT_LoadedExecutable_GetDeviceAssignment")
     def device_assignment(self, args: Any) -> None:
-        """PJRT_LoadedExecutable_GetDeviceAssignment."""
+        """Give the DeviceAssignmentProto of a program."""
         executable = lookup(args.executable, LoadedExecutable)
         args.serialized_bytes = executable.structure.assignment
         args.serialized_bytes_size = executable.structure.assignment_size
@@ -115,16 +119,18 @@ class ExecutableSlots:
     def _nothing(self) -> int:
         return self.native.address("ingot_pjrt_nothing")
 
+    @slot("PJRT_Executable_GetCompileOptions")
     def compile_options(self, args: Any) -> None:
-        """PJRT_Executable_GetCompileOptions."""
+        """Give the CompileOptionsProto that a program was compiled with."""
         executable = lookup(args.executable, LoadedExecutable)
         args.serialized_bytes = executable.structure.options
         args.serialized_bytes_size = executable.structure.options_size
         args.serialized_compile_options = executable.address
         args.serialized_compile_options_deleter = self._nothing
 
+    @slot("PJRT_Executable_OptimizedProgram")
     def optimized_program(self, args: Any) -> None:
-        """PJRT_Executable_OptimizedProgram: called once for the size, once for the bytes."""
+        """Called once for the size, once for the bytes."""
         executable = lookup(args.executable, LoadedExecutable)
         data = executable.optimized_program
         program = record("PJRT_Program").structure.from_address(args.program)
@@ -141,16 +147,18 @@ class ExecutableSlots:
     def _format(self) -> int:
         return ctypes.addressof(self._format_text)
 
+    @slot("PJRT_Executable_GetCompiledMemoryStats")
     def memory_statistics(self, args: Any) -> None:
-        """PJRT_Executable_GetCompiledMemoryStats."""
+        """Say how much memory a program takes."""
         layout = record(_MEMORY_STATISTICS)
         found = lookup(args.executable, LoadedExecutable).memory_statistics()
         for name, _ in args._fields_[3:]:
             if layout.offset(name) + 8 <= args.struct_size:
                 setattr(args, name, found.get(name, 0))
 
+    @slot("PJRT_Executable_Serialize")
     def serialize(self, args: Any) -> None:
-        """PJRT_Executable_Serialize."""
+        """Give a program as bytes."""
         executable = lookup(args.executable, LoadedExecutable)
         source, version = executable.source, self.version
         data = executable.keep_once("serialized", lambda: write_source(source, version))
@@ -158,8 +166,9 @@ class ExecutableSlots:
         args.serialized_executable = executable.address
         args.serialized_executable_deleter = self._nothing
 
+    @slot("PJRT_Executable_DeserializeAndLoad")
     def deserialize(self, args: Any) -> None:
-        """PJRT_Executable_DeserializeAndLoad."""
+        """Compile what was serialized."""
         data = read_bytes(args.serialized_executable, args.serialized_executable_size)
         source = read_source(data, self.version)
         size = args.overridden_serialized_compile_options_size
@@ -167,16 +176,3 @@ class ExecutableSlots:
             options = read_bytes(args.overridden_serialized_compile_options, size)
             source = Source(source.code, source.format, read_compile_options(options))
         args.loaded_executable = self._load(lookup(args.client, Client), source).address
-
-    def table(self) -> dict[str, Any]:
-        """Return the functions by the name of their slot."""
-        return {
-            "PJRT_Client_Compile": self.compile,
-            "PJRT_Compile": self.compile_for_topology,
-            "PJRT_LoadedExecutable_GetDeviceAssignment": self.device_assignment,
-            "PJRT_Executable_GetCompileOptions": self.compile_options,
-            "PJRT_Executable_OptimizedProgram": self.optimized_program,
-            "PJRT_Executable_GetCompiledMemoryStats": self.memory_statistics,
-            "PJRT_Executable_Serialize": self.serialize,
-            "PJRT_Executable_DeserializeAndLoad": self.deserialize,
-        }

@@ -18,6 +18,7 @@ from ingot.client.pjrt.hot_transfer import element_bytes
 from ingot.client.pjrt.native import Native, place
 from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.records import BUFFER, STORAGE
+from ingot.client.pjrt.slots import Slots, slot
 
 _TILED = 0
 _LAYOUT = record("PJRT_Buffer_MemoryLayout")
@@ -40,7 +41,7 @@ def dense_strides(dims: list[int], order: list[int], item: int) -> list[int]:
     return strides
 
 
-class TransferSlots:
+class TransferSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native, errors: ErrorFactory) -> None:
@@ -100,16 +101,18 @@ class TransferSlots:
             raise PjrtError(UNIMPLEMENTED, "tiled layouts are not for a CPU's memory")
         return dense_strides(dims, words, item)
 
+    @slot("PJRT_Client_CreateUninitializedBuffer")
     def uninitialized(self, args: Any) -> None:
-        """PJRT_Client_CreateUninitializedBuffer."""
+        """Make a buffer whose content is anything."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = math.prod(dims) * element_bytes(TYPE_NAMES[args.shape_element_type])
         memory, storage = place(args.device, args.memory), self.native.new_storage(size)
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
 
+    @slot("PJRT_Client_CreateErrorBuffer")
     def error_buffer(self, args: Any) -> None:
-        """PJRT_Client_CreateErrorBuffer: whoever reads it gets the error."""
+        """Whoever reads it gets the error."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = math.prod(dims) * element_bytes(TYPE_NAMES[args.shape_element_type])
         text = read_text(args.error_message, args.error_message_size)
@@ -120,8 +123,9 @@ class TransferSlots:
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
 
+    @slot("PJRT_Client_CreateViewOfDeviceBuffer")
     def view(self, args: Any) -> None:
-        """PJRT_Client_CreateViewOfDeviceBuffer: a buffer over memory of the host."""
+        """A buffer over memory of the host."""
         dims = read_words(args.dims, args.num_dims)
         size = math.prod(dims) * element_bytes(TYPE_NAMES[args.element_type])
         if args.layout:
@@ -133,8 +137,9 @@ class TransferSlots:
         memory = place(args.device, args.memory if has_memory else 0)
         args.buffer = self.native.new_buffer(storage, args.element_type, dims, size, memory)
 
+    @slot("PJRT_Buffer_GetMemoryLayout")
     def memory_layout(self, args: Any) -> None:
-        """PJRT_Buffer_GetMemoryLayout."""
+        """Give the layout of a buffer: row-major."""
         rank = BUFFER.read(args.buffer, "rank")
         args.layout_struct_size = _LAYOUT.size
         args.layout_type = _TILED
@@ -148,12 +153,3 @@ class TransferSlots:
         """Return the address of rank-1, ..., 1, 0, which lives as long as the process."""
         order = self._orders.setdefault(rank, (ctypes.c_int64 * max(1, rank))(*range(rank)[::-1]))
         return ctypes.addressof(order)
-
-    def table(self) -> dict[str, Any]:
-        """Return the functions by the name of their slot."""
-        return {
-            "PJRT_Client_CreateUninitializedBuffer": self.uninitialized,
-            "PJRT_Client_CreateErrorBuffer": self.error_buffer,
-            "PJRT_Client_CreateViewOfDeviceBuffer": self.view,
-            "PJRT_Buffer_GetMemoryLayout": self.memory_layout,
-        }

@@ -24,6 +24,7 @@ from ingot.formats.hlo_proto.wire import Message, decode
 from ingot.formats.hlo_text.opcodes import XLA_OPCODES
 from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
 from ingot.hlo.computation import Computation, unique_name
+from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.dtype import DType, Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
@@ -36,7 +37,7 @@ from ingot.support.diagnostics import ParseError, UnsupportedError
 # Ops that name their callees in another order than the op table has them.
 CALLED_ORDER = {"while": (1, 0)}
 _CONTRADICTIONS = (LookupError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
-_ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
+ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +207,7 @@ class _ModuleReader:
         module.set_entry(found)
         aliases = message.get("input_output_alias", {}).get("entries", ())
         module.aliases = tuple(_alias(row) for row in aliases)
-        donors = message.get("buffer_donor", {}).get("entries", ())
-        if donors:
-            module.extra["buffer_donor"] = "{ " + ", ".join(map(_donor, donors)) + " }"
+        write_donors(module, [*map(_donor, message.get("buffer_donor", {}).get("entries", ()))])
         attributes = read_frontend_attributes(message.get("frontend_attributes", {}))
         if attributes:
             module.extra["frontend_attributes"] = attributes
@@ -266,10 +265,9 @@ def _alias(row: Message) -> Alias:
         tuple(row.get("output_shape_index", ())),
         row.get("parameter_number", 0),
         tuple(row.get("parameter_shape_index", ())),
-        _ALIAS_KINDS.get(row.get("kind", 0), "may-alias"),
+        ALIAS_KINDS.get(row.get("kind", 0), "may-alias"),
     )
 
 
-def _donor(row: Message) -> str:
-    path = ", ".join(str(number) for number in row.get("parameter_shape_index", ()))
-    return f"({row.get('parameter_number', 0)}, {{{path}}})"
+def _donor(row: Message) -> Donor:
+    return row.get("parameter_number", 0), tuple(row.get("parameter_shape_index", ()))

@@ -8,25 +8,22 @@ Source: xla/hlo/ir/hlo_module.cc (ToProto), xla/hlo/ir/hlo_instruction.cc (ToPro
 
 from __future__ import annotations
 
-import re
-
 from ingot.formats.hlo_proto.extras import (
     write_extras,
     write_frontend_attributes,
     write_metadata,
 )
 from ingot.formats.hlo_proto.fields import plan
-from ingot.formats.hlo_proto.reader import CALLED_ORDER, Snapshot
+from ingot.formats.hlo_proto.reader import ALIAS_KINDS, CALLED_ORDER, Snapshot
 from ingot.formats.hlo_proto.shapes import program_shape, write_literal, write_shape
-from ingot.formats.hlo_proto.structures import path_numbers
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.hlo.computation import Computation
+from ingot.hlo.donors import read_donors
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 
-_ALIAS_KINDS = {"may-alias": 1, "must-alias": 2}
-_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+_ALIAS_NUMBERS = {name: number for number, name in ALIAS_KINDS.items()}
 
 
 def print_hlo_proto(module: Module) -> bytes:
@@ -74,9 +71,9 @@ def write_module(module: Module) -> Message:
         "input_output_alias": {"entries": [_alias(module, n) for n in range(len(module.aliases))]},
         "is_dynamic": module.extra.get("is_dynamic") == "true",
     }
-    if "buffer_donor" in module.extra:
-        rows = _DONOR.findall(module.extra["buffer_donor"])
-        message["buffer_donor"] = {"entries": [_donor(number, path) for number, path in rows]}
+    donors = read_donors(module)
+    if donors:
+        message["buffer_donor"] = {"entries": [_donor(number, path) for number, path in donors]}
     if "frontend_attributes" in module.extra:
         text = module.extra["frontend_attributes"]
         message["frontend_attributes"] = write_frontend_attributes(text)
@@ -160,9 +157,9 @@ def _alias(module: Module, number: int) -> Message:
         "output_shape_index": list(alias.output),
         "parameter_number": alias.parameter,
         "parameter_shape_index": list(alias.path),
-        "kind": _ALIAS_KINDS[alias.kind],
+        "kind": _ALIAS_NUMBERS[alias.kind],
     }
 
 
-def _donor(number: str, path: str) -> Message:
-    return {"parameter_number": int(number), "parameter_shape_index": path_numbers(path)}
+def _donor(number: int, path: tuple[int, ...]) -> Message:
+    return {"parameter_number": number, "parameter_shape_index": list(path)}

@@ -17,6 +17,7 @@ from ingot.formats.stablehlo.binding import parse_mlir
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
 from ingot.formats.stablehlo.sizes import Equal, Size
+from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.module import Alias, Module
 from ingot.support.collector import collector_paused
 
@@ -70,14 +71,14 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
     """Read what the attributes of the entry's arguments say."""
     module = conversion.module
     aliases: list[Alias] = []
-    donors: list[str] = []
+    donors: list[Donor] = []
     single = not module.result_shape.is_tuple
     for number, given in enumerate(_dictionaries(entry, "arg_attrs")):
         if "tf.aliasing_output" in given:
             output = given["tf.aliasing_output"].value
             aliases.append(Alias(() if single else (output,), number))
         elif "jax.buffer_donor" in given:
-            donors.append(f"({number}, {{}})")
+            donors.append((number, ()))
         extra = module.entry.parameters[number].extra
         sharding = _sharding(conversion, given)
         if sharding:
@@ -85,8 +86,7 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
         if "mhlo.frontend_attributes" in given:
             extra["frontend_attributes"] = kept_text(given["mhlo.frontend_attributes"])
     module.aliases = tuple(aliases)
-    if donors:
-        module.extra["buffer_donor"] = "{ " + ", ".join(donors) + " }"
+    write_donors(module, donors)
 
 
 def _sharding(conversion: Conversion, given: Any) -> str:

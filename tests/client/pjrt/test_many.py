@@ -1,0 +1,120 @@
+"""Executions on several devices, called as a C host calls them."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.client.pjrt.host import Host, PjrtError
+
+from ingot.client.pjrt.executables import LoadedExecutable
+from ingot.client.pjrt.extensions import ExtensionSlots
+from ingot.client.pjrt.handles import lookup
+from ingot.client.pjrt.records import DEVICE
+from ingot.formats.hlo_proto.wire import encode
+from ingot.runtime.native import allocator_statistics
+
+pytest.importorskip("jaxlib", reason="it reads MLIR")
+
+X = np.arange(4, dtype=np.float32)
+SUM = """
+module attributes {mhlo.num_replicas = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.all_reduce"(%x) ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %c = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %c : tensor<f32>
+    }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+
+
+class Pair:
+    """A client of two devices, and a program that adds up over both."""
+
+    def __init__(self) -> None:
+        self.host = Host()
+        self.client = self.host.client()
+        devices = self.host.call("Client_Devices", client=self.client)
+        self.devices = list((ctypes.c_uint64 * devices.num_devices).from_address(devices.devices))
+        options = {"executable_build_options": {"num_replicas": 2}}
+        self.program = self.host.compile(self.client, SUM, encode(options, "CompileOptionsProto"))
+
+    def put(self, device: int) -> int:
+        buffer, event = self.host.put(self.client, X)
+        self.host.wait(event)
+        made = self.host.call(
+            "Buffer_CopyToDevice", buffer=buffer, dst_device=self.devices[device]
+        ).dst_buffer
+        self.host.call("Buffer_Destroy", buffer=buffer)
+        return made
+
+    def execute(self, *buffers: int) -> list[int]:
+        rows = [(ctypes.c_uint64 * 1)(buffer) for buffer in buffers]
+        results = [(ctypes.c_uint64 * 1)() for _ in buffers]
+        lists = [(ctypes.c_uint64 * 2)(*map(ctypes.addressof, side)) for side in (rows, results)]
+        self.host.call(
+            "LoadedExecutable_Execute",
+            executable=self.program,
+            argument_lists=ctypes.addressof(lists[0]),
+            num_devices=2,
+            num_args=1,
+            output_lists=ctypes.addressof(lists[1]),
+        )
+        return [row[0] for row in results]
+
+    def wait_until_idle(self) -> None:
+        while any(DEVICE.read(device, "unfinished") for device in self.devices):
+            time.sleep(0.001)
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    return Pair()
+
+
+def in_use() -> int:
+    found = allocator_statistics()
+    return found.allocations - found.frees
+
+
+def test_both_devices_run(pair: Pair) -> None:
+    buffers = [pair.put(device) for device in range(2)]
+    for result in pair.execute(*buffers):
+        np.testing.assert_array_equal(pair.host.get(result, X), X + X)
+
+
+def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
+    buffers = [pair.put(device) for device in range(2)]
+    pair.execute(*buffers)
+    pair.wait_until_idle()
+    pair.host.call("Buffer_Delete", buffer=buffers[1])
+
+    def fail() -> int:
+        with pytest.raises(PjrtError, match="deleted or donated"):
+            pair.execute(*buffers)
+        pair.wait_until_idle()
+        return in_use()
+
+    # What an execution itself holds is given back by the next one.
+    first = fail()
+    assert [fail() for _ in range(3)] == [first] * 3
+
+
+def test_asking_again_takes_no_memory(pair: Pair) -> None:
+    native: Any = None
+    slots = ExtensionSlots(native)
+    executable = lookup(pair.program, LoadedExecutable)
+    kept: list[int] = []
+    for _ in range(3):
+        for ask in (slots.output_layouts, slots.parameter_shardings, slots.output_shardings):
+            ask(SimpleNamespace(executable=pair.program))
+        kept.append(len(executable.kept))
+    assert kept == [kept[0]] * 3
