@@ -94,6 +94,8 @@ def parse_mlir(data: str | bytes) -> Any:
         ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
     """
     context = new_context()
+    if (b"quant" if isinstance(data, bytes) else "!quant") in data:
+        _load_quantized_types(context)
     with context:
         try:
             if isinstance(data, bytes) and is_portable_artifact(data):
@@ -130,6 +132,23 @@ def legalized(op: Any, pipeline: str) -> Any:
             func.ReturnOp(list(copy.operation.results))
         library.passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
     return module
+
+
+def _load_quantized_types(context: Any) -> None:
+    """Make a context know `!quant.uniform`: no binding loads its dialect, but a pass needs it."""
+    library = mlir()
+    _register_passes()
+    with context, library.ir.Location.unknown():
+        passes = library.passmanager.PassManager.parse("builtin.module(vhlo-legalize-to-stablehlo)")
+        passes.run(library.ir.Module.create().operation)
+
+
+def has_quantized_types(context: Any) -> bool:
+    """Whether a module of `context` may have quantized types."""
+    try:
+        return context.dialects["quant"] is not None
+    except IndexError:
+        return False
 
 
 @cache

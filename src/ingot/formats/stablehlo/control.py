@@ -99,6 +99,17 @@ def _call(site: Site) -> Results:
     return call_function(site, site.attributes["callee"].value)
 
 
+def _async_start(site: Site) -> Results:
+    """What is started is done at once: the future is its result, or the tuple of its results."""
+    block = site.op.regions[0].blocks[0]
+    site.scope.values.update(zip(block.arguments, site.operands, strict=True))
+    return packed(site.scope, site.conversion.convert_block(site.scope, block))
+
+
+def _async_done(site: Site) -> Results:
+    return results_of(site, site.operands[0])
+
+
 def _optimization_barrier(site: Site) -> Results:
     """HLO's barrier has one operand: several are a tuple."""
     if len(site.operands) == 1:
@@ -124,6 +135,8 @@ CONVERTERS: dict[str, Converter] = {
     "stablehlo.while": _while,
     "stablehlo.if": _conditional,
     "stablehlo.case": _conditional,
+    "stablehlo.async_start": _async_start,
+    "stablehlo.async_done": _async_done,
     "stablehlo.optimization_barrier": _optimization_barrier,
     "func.call": _call,
     "stablehlo.composite": _composite,

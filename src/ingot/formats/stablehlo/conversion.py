@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import shardy
+from ingot.formats.stablehlo.binding import has_quantized_types
 from ingot.formats.stablehlo.locations import Locations
 from ingot.formats.stablehlo.mesh_shardings import Mesh
+from ingot.formats.stablehlo.quantized import converted
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
 from ingot.formats.stablehlo.sizes import Size
 from ingot.formats.stablehlo.table import converters
@@ -45,6 +47,7 @@ class Conversion:
         keep_alive: MLIR modules whose values are in use.
         is_dynamic: whether the entry has arguments of open sizes; calls are then put in place,
             since a function's sizes follow from its operands.
+        is_quantized: whether there may be quantized types.
     """
 
     def __init__(self, mlir_module: Any, equal: Mapping[str, Size] | None = None) -> None:
@@ -57,6 +60,7 @@ class Conversion:
         self.rewritten: dict[Any, Computation] = {}
         self.keep_alive: list[Any] = []
         self.is_dynamic = False
+        self.is_quantized = has_quantized_types(mlir_module.context)
         self._table = converters()
         self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation] = {}
@@ -186,7 +190,7 @@ class Conversion:
                     return operands
                 raise self._unknown(Site(scope, op, name, operands))
             site = Site(scope, op, name, operands)
-            results = converter(site)
+            results = converted(site, converter) if self.is_quantized else converter(site)
             if len(op.attributes):
                 _keep_attributes(op.attributes, results)
             if isinstance(results, Instruction):

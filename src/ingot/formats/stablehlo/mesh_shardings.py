@@ -76,7 +76,10 @@ def sharding_text(attribute: Any, mesh: Mesh, only: Collection[str] | None = Non
             shardy(dimension, "DimensionShardingAttr") for dimension in sharding.dimension_shardings
         )
     ]
-    return _tiles(dimensions, [], mesh)
+    unreduced = [
+        part for part in mesh.parts(sharding.unreduced_axes) if only is None or part[0] in only
+    ]
+    return _tiles(dimensions, unreduced, mesh, "unreduced")
 
 
 def _maximal(mesh: Mesh) -> str:
@@ -87,27 +90,29 @@ def manual_text(mesh: Mesh, axes: tuple[str, ...], rank: int) -> str:
     """Return XLA's text for a value of `rank` that the program itself divides over `axes`."""
     if len(axes) == len(mesh.axes):
         return "{manual}"
-    return _tiles([[] for _ in range(rank)], [(name, 1, mesh.axes[name]) for name in axes], mesh)
+    by_hand = [(name, 1, mesh.axes[name]) for name in axes]
+    return _tiles([[] for _ in range(rank)], by_hand, mesh, "manual")
 
 
-def _tiles(dimensions: list[list[Part]], manual: list[Part], mesh: Mesh) -> str:
+def _tiles(dimensions: list[list[Part]], special: list[Part], mesh: Mesh, kind: str) -> str:
+    """Return the text of a division; `special` axes are of a `kind` of their own."""
     used = [part for dimension in dimensions for part in dimension]
-    if not used and not manual:
+    if not used and not special:
         return "{replicated}"
     if mesh.size == 1:
         return _maximal(mesh)
-    grid = _grid(mesh, [*used, *manual])
-    order = [grid.index(part) for part in [*used, *manual]]
+    grid = _grid(mesh, [*used, *special])
+    order = [grid.index(part) for part in [*used, *special]]
     rest = [place for place in range(len(grid)) if place not in order]
     sizes = [size for _, _, size in grid]
     tiles = [math.prod(size for _, _, size in dimension) for dimension in dimensions]
     divided = math.prod(tiles)
-    by_hand = math.prod(size for _, _, size in manual)
-    left = mesh.size // divided // by_hand
+    apart = math.prod(size for _, _, size in special)
+    left = mesh.size // divided // apart
     suffix = ""
-    if manual:
-        kinds = ["manual"] + (["replicated"] if left > 1 else [])
-        tiles += [by_hand] + ([left] if left > 1 else [])
+    if special:
+        kinds = [kind] + (["replicated"] if left > 1 else [])
+        tiles += [apart] + ([left] if left > 1 else [])
         suffix = " last_tile_dims={" + ", ".join(kinds) + "}"
     elif left > 1:
         tiles.append(left)

@@ -186,6 +186,10 @@ class Site:
             found = self._declared = tuple([shape(result.type) for result in self.op.results])
         return found
 
+    def declare(self, shapes: tuple[Shape | None, ...]) -> None:
+        """Let the results have other shapes than MLIR's types say."""
+        self._declared = shapes
+
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The shapes of the results, which MLIR's types must say."""

@@ -15,7 +15,7 @@ from ingot.hlo.opdef import table
 # Loaded when the table is built: control flow needs the conversion, which needs this table.
 _FAMILIES = (
     *("shaping", "computing", "control", "structural", "composites"),
-    *("devices", "shardy", "dynamic"),
+    *("devices", "shardy", "dynamic", "quantized"),
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.formats.stablehlo.binding import mlir
+from ingot.formats.stablehlo.quantized import Quantization, parse_quantized
 from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
@@ -33,20 +34,18 @@ def element_type(text: str) -> DType:
     found = DTYPES.get(_ELEMENTS.get(text, text.lower()))
     if found is not None and (text in _ELEMENTS or found.is_float):
         return found
-    hint = ""
-    if text.startswith("!quant"):
-        hint = "quantized types: run stablehlo-legalize-quant-to-math first"
     raise UnsupportedError(
-        f"Ingot has no element type for '{text}' of StableHLO", code="INGOT0351", hint=hint
+        f"Ingot has no element type for '{text}' of StableHLO", code="INGOT0351"
     )
 
 
 class Types:
     """Shapes by MLIR type, for one module (MLIR keeps one object per type)."""
 
-    __slots__ = ("_elements", "_known")
+    __slots__ = ("_elements", "_known", "_quantized")
 
     def __init__(self) -> None:
+        self._quantized: dict[Any, Quantization | None] = {}
         self._known: dict[Any, Shape | None] = {}
         self._elements: dict[Any, DType] = {}
 
@@ -59,12 +58,25 @@ class Types:
             return found
 
     def element(self, mlir_type: Any) -> DType:
-        """Return the element type of a tensor type."""
+        """Return the element type of a tensor type; that of the integers if it is quantized."""
         element = mlir_type.element_type
         found = self._elements.get(element)
         if found is None:
-            found = self._elements[element] = element_type(str(element))
+            quantization = self.quantization(mlir_type)
+            known = element_type(str(element)) if quantization is None else quantization.storage
+            found = self._elements[element] = known
         return found
+
+    def quantization(self, mlir_type: Any) -> Quantization | None:
+        """Return what the elements of a quantized tensor type stand for; None for other types."""
+        if not hasattr(mlir_type, "element_type"):
+            return None
+        element = mlir_type.element_type
+        if element not in self._quantized:
+            text = str(element)
+            is_quantized = text.startswith("!quant.")
+            self._quantized[element] = parse_quantized(text) if is_quantized else None
+        return self._quantized[element]
 
     def sizes(self, mlir_type: Any) -> tuple[int | None, ...]:
         """Return the sizes of a tensor type; None where it says `?`."""

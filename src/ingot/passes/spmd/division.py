@@ -67,6 +67,12 @@ def divide(op: Instruction, given: Sequence[Sharding]) -> Division | None:
     return Division(shardings(factors.operands), shardings(factors.results), folded, factors.fold)
 
 
+def undivided(op: Instruction, whole: Sharding) -> Division:
+    """Return the division of an op that each device does all of."""
+    count = len(op.shape.elements) if op.shape.is_tuple else 1
+    return Division((whole,) * len(op.operands), (whole,) * count, (), "")
+
+
 def _chosen(
     factors: Factors, given: Sequence[Sharding], shapes: Sequence[Shape]
 ) -> dict[int | None, Column]:
@@ -111,7 +117,7 @@ def local_shape(shape: Shape, sharding: Sharding) -> Shape:
 
 def whole_shape(part: Shape, sharding: Sharding) -> Shape:
     """Return the shape of a value from that of its part."""
-    if sharding.is_replicated:
+    if not sharding.tiles:
         return part
     return part.with_dims(
         tuple(size * tiles for size, tiles in zip(part.dims, sharding.tiles, strict=True))

@@ -7,7 +7,7 @@ Source: xla/service/spmd/spmd_partitioner.cc (Reshard, Replicate).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
 from itertools import count
 
 import numpy as np
@@ -91,6 +91,8 @@ class Moves:
         """Return this device's part of a whole value."""
         build = self.builder(value)
         dims = tuple(size for size in value.shape.dims if isinstance(size, int))
+        if not wanted.tiles:
+            return value
         if value.opcode == "broadcast":
             return self._cut_broadcast(value, wanted, dims)
         table = np.array(wanted.offsets(dims), np.int32).reshape(-1, len(dims))
@@ -120,12 +122,12 @@ class Moves:
         shape = value.shape.with_dims(wanted.local_dims(dims))
         return self.builder(value).emit("broadcast", part, shape=shape, dimensions=places)
 
-    def gather(self, part: Instruction, given: Sharding) -> Instruction:
-        """Return the whole value whose parts the devices have."""
+    def gather(self, part: Instruction, given: Sharding, kept: Container[int]) -> Instruction:
+        """Return the value whose parts the devices have, still divided along `kept` dimensions."""
         build = self.builder(part)
         columns = [given.column(axis) for axis in range(len(given.tiles))]
         for axis, tiles in enumerate(given.tiles):
-            if tiles == 1:
+            if tiles == 1 or axis in kept:
                 continue
             others = [column for other, column in enumerate(columns) if other != axis]
             dims = list(part.shape.dims)
@@ -141,12 +143,9 @@ class Moves:
             )
         return part
 
-    def fold(
-        self, part: Instruction, given: Sharding, folded: Sequence[Column], opcode: str
-    ) -> Instruction:
-        """Return `part`, divided as `given`, combined over the devices along `folded`."""
+    def fold(self, part: Instruction, given: Sharding, places: Column, opcode: str) -> Instruction:
+        """Return `part`, divided as `given`, combined over the devices of different `places`."""
         fixed = [given.column(axis) for axis in range(len(given.tiles))]
-        places = sharding_of(folded, len(given.parts)).parts
         reducer = scalar_computation(opcode, part.shape.dtype)
         return self.builder(part).emit(
             "all-reduce",
@@ -156,6 +155,14 @@ class Moves:
             use_global_device_ids=True,
             to_apply=self.channels.module.take(reducer),
         )
+
+    def first_summand(self, value: Instruction, summands: Column) -> Instruction:
+        """Return `value` on the devices of summand 0 and zeros on the others: their sum is it."""
+        build = self.builder(value)
+        number = self._of_device(build, np.array(summands, np.int32))
+        first = build.emit("compare", number, _zero(build), direction="EQ")
+        here = build.broadcast_to(first, value.shape.dims, ())
+        return build.emit("select", here, value, build.full(0, value.shape))
 
     def on_device(self, op: Instruction, device: int) -> Instruction:
         """Return what `op`, on whole values, gives on one device, known to all of them."""

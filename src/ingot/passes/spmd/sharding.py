@@ -40,27 +40,39 @@ class Sharding:
     """A division.
 
     Attributes:
-        tiles: parts per dimension; empty if every device has the whole value.
+        tiles: parts per dimension; empty if every device has the whole value, summed.
         parts: for each device, the number of its part in row-major order of the parts.
+        summands: for each device, the number of its summand, if values are still to be summed over
+            devices; empty if not.
     """
 
     tiles: tuple[int, ...]
     parts: tuple[int, ...]
+    summands: Column = ()
 
     @property
     def is_replicated(self) -> bool:
         """Whether every device has the whole value."""
-        return math.prod(self.tiles) == 1
+        return not self.tiles and not self.summands
+
+    @property
+    def summed(self) -> Sharding:
+        """The same division of the sum."""
+        return Sharding(self.tiles if math.prod(self.tiles) > 1 else (), self.parts)
+
+    def of_summands(self, summands: Column, rank: int) -> Sharding:
+        """Return the same division of summands, if there are any, of a value of `rank`."""
+        return Sharding(self.tiles or (1,) * rank, self.parts, summands) if summands else self
 
     def column(self, axis: int) -> Column:
         """Return where each device stands along dimension `axis`."""
-        if self.is_replicated:
+        if not self.tiles:
             return (0,) * len(self.parts)
         return tuple(int(np.unravel_index(part, self.tiles)[axis]) for part in self.parts)
 
     def fits(self, dims: Sequence[int]) -> bool:
         """Whether every part of an array of `dims` has the same size."""
-        if self.is_replicated:
+        if not self.tiles:
             return True
         return not any(size % count for size, count in zip(dims, self.tiles, strict=True))
 
@@ -69,15 +81,19 @@ class Sharding:
         if self.is_replicated:
             return "{replicated}"
         count = len(self.parts)
-        copies = count // math.prod(self.tiles)
-        tiles = (*self.tiles, copies) if copies > 1 else self.tiles
-        devices = sorted(range(count), key=lambda device: (self.parts[device], device))
-        suffix = " last_tile_dim_replicate" if copies > 1 else ""
+        summands = self.summands or (0,) * count
+        copies = count // math.prod(self.tiles) // count_of(summands)
+        kinds = ["unreduced"] * bool(self.summands) + ["replicated"] * (copies > 1)
+        tiles = [*self.tiles, *[count_of(summands)] * bool(self.summands), *[copies] * (copies > 1)]
+        places = zip(self.parts, summands, range(count), strict=True)
+        devices = [device for _, _, device in sorted(places)]
+        suffix = f" last_tile_dims={{{', '.join(kinds)}}}" if self.summands else ""
+        suffix = suffix or " last_tile_dim_replicate" * (copies > 1)
         return f"{{devices=[{_join(tiles)}]{_join(devices)}{suffix}}}"
 
     def local_dims(self, dims: Sequence[int]) -> tuple[int, ...]:
         """Return the dimensions of one part; UnsupportedError if they do not come out even."""
-        if self.is_replicated:
+        if not self.tiles:
             return tuple(dims)
         if not self.fits(dims):
             raise UnsupportedError(
@@ -90,6 +106,8 @@ class Sharding:
     def offsets(self, dims: Sequence[int]) -> list[tuple[int, ...]]:
         """Return where the part of each device begins."""
         local = self.local_dims(dims)
+        if not self.tiles:
+            return [(0,) * len(local)] * len(self.parts)
         grid = [np.unravel_index(part, self.tiles) for part in self.parts]
         return [
             tuple(int(at) * size for at, size in zip(place, local, strict=True)) for place in grid
@@ -200,14 +218,25 @@ def _tiled(found: re.Match[str]) -> Sharding:
         devices = np.arange(math.prod(sizes)).reshape(sizes)
         if found["order"]:
             devices = devices.transpose(_numbers(found["order"]))
-    copies = 1
-    rest = found["rest"]
-    if "last_tile_dim_replicate" in rest or "last_tile_dims={replicated}" in rest:
-        tiles, copies = tiles[:-1], tiles[-1]
-    parts = [0] * devices.size
-    for place, device in enumerate(devices.reshape(-1)):
-        parts[int(device)] = place // copies
-    return Sharding(tiles if math.prod(tiles) > 1 else (), tuple(parts))
+    kinds = _kinds(found["rest"])
+    split = len(tiles) - len(kinds)
+    tiles, special = tiles[:split], tiles[split:]
+    sizes = (math.prod(tiles), *special)
+    places = np.empty((devices.size, len(sizes)), int)
+    places[devices.reshape(-1)] = np.stack(np.unravel_index(np.arange(devices.size), sizes), 1)
+    summands: Column = ()
+    if "unreduced" in kinds and special[kinds.index("unreduced")] > 1:
+        summands = tuple(map(int, places[:, 1 + kinds.index("unreduced")]))
+    parts = tuple(map(int, places[:, 0]))
+    return Sharding(tiles if math.prod(tiles) > 1 or summands else (), parts, summands)
+
+
+def _kinds(rest: str) -> list[str]:
+    """Return what the last dimensions of a tile assignment are, which divide nothing."""
+    if "last_tile_dim_replicate" in rest:
+        return ["replicated"]
+    found = re.search(r"last_tile_dims=\{([^}]*)\}", rest)
+    return [word.strip() for word in found[1].split(",")] if found else []
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -12,9 +12,20 @@ from collections.abc import Sequence
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.passes.spmd.division import Division, divide, local_attributes, local_shapes
+from ingot.passes.spmd.division import (
+    Division,
+    divide,
+    local_attributes,
+    local_shapes,
+    undivided,
+)
 from ingot.passes.spmd.moves import Channels, Moves
-from ingot.passes.spmd.sharding import Sharding, replicated
+from ingot.passes.spmd.sharding import Column, Sharding, replicated, sharding_of
+
+_LINEAR = frozenset(
+    {"add", "broadcast", "concatenate", "copy", "negate", "reshape", "reverse", "slice", "subtract",
+     "transpose"}
+)  # fmt: skip
 
 
 class Values:
@@ -46,30 +57,51 @@ class Values:
     def compute(self, op: Instruction) -> None:
         """An op on divided values: on the parts if it can be, else each device does all of it."""
         given = [self.sharding(operand) for operand in op.operands]
-        division = divide(op, given)
+        summands = self.summands(op)
+        division = divide(op, [sharding.summed for sharding in given])
+        if division is None and summands:
+            division = undivided(op, self.whole)
         if division is None:
             self.gather_operands(op)
         else:
-            self.compute_part(op, division)
+            self.compute_part(op, division, summands)
+
+    def summands(self, op: Instruction) -> Column:
+        """Return how the summands of an op's operands lie, if it gives those of its result."""
+        given = {self.sharding(operand).summands for operand in op.operands}
+        return given.pop() if op.opcode in _LINEAR and len(given) == 1 else ()
+
+    def sum_operands(self, op: Instruction) -> None:
+        """Give an op operands that are summed."""
+        for number, operand in enumerate(op.operands):
+            made = self.convert(operand, self.sharding(operand).summed)
+            self.computation.replace_operand(op, number, made)
 
     def gather_operands(self, op: Instruction) -> None:
         """Give an op whole operands."""
         for number, operand in enumerate(op.operands):
             self.computation.replace_operand(op, number, self.convert(operand, self.whole))
 
-    def compute_part(self, op: Instruction, division: Division) -> None:
-        """Replace an op by its part."""
+    def compute_part(self, op: Instruction, division: Division, summands: Column) -> None:
+        """Replace an op by its part, or by its part of each summand."""
         operands = [
-            self.convert(operand, sharding)
+            self.convert(operand, sharding.of_summands(summands, operand.shape.rank))
             for operand, sharding in zip(op.operands, division.operands, strict=True)
         ]
         made = self.computation.copy_of(op, operands)
         made.extra.pop("sharding", None)
         self.computation.set_shape(made, local_shapes(op.shape, division.results))
         made.attributes = local_attributes(op, made, division)
+        results = division.results
+        if summands:
+            results = (results[0].of_summands(summands, op.shape.rank),)
         if division.folded:
-            made = self.moves.fold(made, division.results[0], division.folded, division.fold)
-        self.replace_part(op, made, division.results)
+            places = sharding_of(division.folded, self.count).parts
+            if division.fold == "add":
+                results = (results[0].of_summands(places, op.shape.rank),)
+            else:
+                made = self.moves.fold(made, results[0], places, division.fold)
+        self.replace_part(op, made, results)
 
     def replace_part(self, op: Instruction, made: Instruction, results: Sequence[Sharding]) -> None:
         """Replace an op by `made`, its part, whose results are divided so."""
@@ -103,21 +135,28 @@ class Values:
 
     def convert(self, value: Instruction, wanted: Sharding) -> Instruction:
         """Return `value` with the sharding `wanted`."""
-        given = self.divided.get(value, self.whole)
-        if given == wanted or (given.is_replicated and wanted.is_replicated):
+        given = self.sharding(value)
+        if given == wanted:
             return value
-        known = self._converted.get((value, wanted))
-        if known is not None:
-            return known
-        made = value if given.is_replicated else self.whole_of(value, given)
-        if not wanted.is_replicated:
-            made = self.moves.cut(made, wanted)
-            self.divided[made] = wanted
-        self._converted[value, wanted] = made
-        return made
+        if (value, wanted) not in self._converted:
+            self._converted[value, wanted] = self._convert(value, given, wanted)
+        return self._converted[value, wanted]
 
-    def whole_of(self, value: Instruction, given: Sharding) -> Instruction:
-        """Return a divided value gathered, once."""
-        if (value, self.whole) not in self._converted:
-            self._converted[value, self.whole] = self.moves.gather(value, given)
-        return self._converted[value, self.whole]
+    def _convert(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
+        """Sum, gather what is divided otherwise, cut what is not yet divided, as far as needed."""
+        if given.summands:
+            made = self.moves.fold(value, given, given.summands, "add")
+            self.note(made, given.summed)
+            return self.convert(made, wanted)
+        if wanted.summands:
+            made = self.convert(value, wanted.summed)
+            made = self.moves.first_summand(made, wanted.summands)
+        else:
+            axes = range(value.shape.rank)
+            kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
+            made = self.moves.gather(value, given, kept)
+            alike = (0,) * self.count
+            rest = [alike if axis in kept else wanted.column(axis) for axis in axes]
+            made = self.moves.cut(made, sharding_of(rest, self.count))
+        self.note(made, wanted)
+        return made

@@ -138,7 +138,8 @@ class Walk(Values):
                 (source,) = instruction.operands
                 if source.opcode == "tuple":
                     index: int = instruction.attributes.index
-                    self.computation.replace(instruction, source.operands[index])
+                    self.computation.replace_all_uses(instruction, source.operands[index])
+                    self.computation.remove_dead(instruction)
 
     def open_root(self) -> None:
         """Make the root a tuple of values if it is one value that is a tuple."""
@@ -194,10 +195,10 @@ class Walk(Values):
         """Divide what goes through control flow as its bodies or branches divide it."""
         first = 0 if op.opcode == "while" else 1
         states = [self.elements(operand) for operand in op.operands[first:]]
-        given = [[self.sharding(value) for value in state] for state in states]
+        given = [[self.sharding(value).summed for value in state] for state in states]
         partly = self.is_partly(op)
         control = Control(op, given, self.channels, partial(_rewrite, partly=partly))
-        whole = all(row.is_replicated for state in given for row in state)
+        whole = all(self.sharding(value) == self.whole for state in states for value in state)
         if whole and (partly or not control.divides_inside()):
             control.rewrite_in_place()
             return
@@ -271,6 +272,7 @@ class Walk(Values):
 
     def on_parts(self, call: Instruction) -> None:
         """A call that every device makes with what it has."""
+        self.sum_operands(call)
         call.extra.pop("sharding", None)
 
     def placed(self, call: Instruction) -> None:
@@ -289,13 +291,12 @@ class Walk(Values):
         """Give the results the shardings that are asked for, and the root its shape."""
         root.extra.pop("sharding", None)
         if root.opcode != "tuple":
-            if wanted[0] is not None:
-                root = self.convert(root, wanted[0])
-                self.computation.set_root(root)
+            root = self.convert(root, wanted[0] or self.sharding(root).summed)
+            self.computation.set_root(root)
             return (self.sharding(root),)
         for number, (value, sharding) in enumerate(zip(root.operands, wanted, strict=True)):
-            if sharding is not None and value.shape.is_array:
-                made = self.convert(value, sharding)
+            if value.shape.is_array:
+                made = self.convert(value, sharding or self.sharding(value).summed)
                 self.computation.replace_operand(root, number, made)
         self.computation.set_shape(root, Shape.tuple(tuple(v.shape for v in root.operands)))
         return tuple(self.sharding(value) for value in root.operands)
