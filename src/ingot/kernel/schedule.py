@@ -20,7 +20,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
 
@@ -293,16 +293,24 @@ def _lanes(
     nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
     widest = max((node.dtype.bits for node in nodes if node.op != "index"), default=32)
     live = len(nodes) + sum(2 for node in nodes if _is_expensive(node))
-    registers = 4 if live <= 60 else 2 if live <= 160 else 1
-    if wide and live <= 24 and vectors.registers >= 32:
+    # Long chains wait for each result: even where registers do not suffice, two at a time are faster.
+    registers = 4 if live <= 60 else 2
+    if wide:
+        live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
         # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
         # of the registers, so that every row touches few pages and cache lines follow each other.
-        registers = 16 if live <= 4 else 8
+        if live <= 24 and vectors.registers >= 32:
+            registers = 16 if live <= 4 else 8
     lanes = vectors.lanes(max(widest, 32), registers)
     if isinstance(extent, int):
         while lanes > 1 and lanes // 2 >= extent:
             lanes //= 2
     return lanes
+
+
+def _fold_size(fold: Reduction) -> int:
+    """Return how many ops fold one element."""
+    return sum(1 for node in walk(fold.combiner.results) if node.op not in LEAVES)
 
 
 # ---- how much work
