@@ -293,7 +293,7 @@ def _lanes(
     nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
     widest = max((node.dtype.bits for node in nodes if node.op != "index"), default=32)
     live = len(nodes) + sum(2 for node in nodes if _is_expensive(node))
-    # Long chains wait for each result: even where registers do not suffice, two at a time are faster.
+    # Long chains wait for each result: two at a time are faster even where registers are short.
     registers = 4 if live <= 60 else 2
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
