@@ -62,7 +62,7 @@ def test_parts_are_compiled_once(monkeypatch):
     module = ingot.parse_hlo(f"HloModule common\n\n{PROGRAMS['top k']}")
     first = ingot.compile(module)
     compiled = []
-    monkeypatch.setattr(parts, "compile_object", lambda *args: compiled.append(args))
+    monkeypatch.setattr(parts, "compile_named", lambda *args: compiled.append(args))
     second = ingot.compile(module)
     x = np.random.default_rng(0).standard_normal((5, 300)).astype(np.float32)
     np.testing.assert_array_equal(first(x)[0], second(x)[0])

@@ -24,6 +24,7 @@ from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.symbols import read_symbols
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
+from ingot.support.sources import sources_stamp
 
 __all__ = ["Library", "TargetSpec", "assembly", "compile_object", "compile_objects", "link_object"]
 
@@ -176,6 +177,31 @@ def compile_object(
         found = _emit(ir_text, target, opt_level, passes, as_object=True)
         store.put(key, found)
     return found
+
+
+def compile_named(
+    name: str, sources: tuple[str, ...], make_text: Callable[[], str], target: TargetSpec
+) -> bytes:
+    """Return the ELF object of a module whose text follows from its name and Ingot's own packages.
+
+    The text is made only where the object is not in the process's cache, or those packages
+    (`sources`) changed a moment ago.
+    """
+    stamp = sources_stamp(sources)
+    if not stamp:
+        return compile_object(make_text(), target)
+    store = default_cache()
+    key = store.key(_settings(target, 2), stamp, name)
+    found = store.get(key)
+    if found is None:
+        found = compile_object(make_text(), target)
+        store.put(key, found)
+    return found
+
+
+def _settings(target: TargetSpec, opt_level: int) -> str:
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"{target.triple}|{target.cpu}|{target.features}|{opt_level}|{version}"
 
 
 def compile_later(

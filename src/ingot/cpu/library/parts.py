@@ -12,18 +12,26 @@ from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.jit import Library, compile_named, link_object
 from ingot.llvm.target import TargetSpec
+
+SOURCES = ("support", "llvm", "hlo", "kernel", "cpu")
+"""The packages that make the library's code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A part of the library: its name, LLVM IR, object and mapped code."""
+    """A part of the library: its name, object and mapped code; `make_text` gives its LLVM IR."""
 
     name: str
-    text: str
+    make_text: Callable[[], str]
     object: bytes
     library: Library
+
+    @property
+    def text(self) -> str:
+        """Its LLVM IR."""
+        return self.make_text()
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -52,14 +60,17 @@ _lock = threading.Lock()
 
 
 def shared_part(target: TargetSpec, name: str, define: Callable[[ModuleBuilder], object]) -> Shared:
-    """Return the part of this name; `define` writes its functions the first time."""
+    """Return the part of this name; `define` writes its functions where no object of it is kept."""
     found = _loaded.get((target, name))
     if found is not None:
         return found
-    module = ModuleBuilder(name, vector_bits=target.vector_bits)
-    define(module)
-    text = module.text()
-    data = compile_object(text, target)
+
+    def text() -> str:
+        module = ModuleBuilder(name, vector_bits=target.vector_bits)
+        define(module)
+        return module.text()
+
+    data = compile_named(name, SOURCES, text, target)
     with _lock:
         if (target, name) not in _loaded:
             _loaded[target, name] = Shared(name, text, data, link_object([data]))

@@ -43,6 +43,8 @@ def reduction_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | 
         _emitted[target, name] = made
 
     code = shared_part(target, name, define)
+    if (target, name) not in _emitted:
+        define(ModuleBuilder(name, vector_bits=target.vector_bits))
     return LibraryKernel(with_sizes(_emitted[target, name], plain.values), (code,))
 
 

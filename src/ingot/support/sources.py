@@ -1,0 +1,44 @@
+"""Whether Ingot's own sources are those that something kept was made by.
+
+For caches whose entries follow from a name and from the code of Ingot. Invariant: a process that
+may have imported other code than lies on the disk now gets no stamp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from ingot.support import BEGAN
+
+SETTLED_SECONDS = 60.0
+"""Sources that changed later than so long before the process began may have changed since."""
+
+
+@cache
+def sources_stamp(packages: tuple[str, ...]) -> str:
+    """Return what changes whenever a source file of these packages of Ingot does.
+
+    Empty if one has changed so lately that the code in memory may be older.
+    """
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    found = sorted(status for name in packages for status in _sources(root / name))
+    for path, size, changed in found:
+        digest.update(f"{path}|{size}|{changed}\n".encode())
+    newest = max(changed for _, _, changed in found) / 1e9
+    return digest.hexdigest() if newest + SETTLED_SECONDS < BEGAN else ""
+
+
+def _sources(folder: Path | str) -> Iterator[tuple[str, int, int]]:
+    """Yield path, bytes and time of change (ns) of every source file."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _sources(entry.path)
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
