@@ -1,7 +1,7 @@
 """Support: what every layer may use and what itself uses no layer.
 
 Errors that users can act on (`diagnostics`), the one registry of switches (`flags`, with XLA's own
-in `xla_flags`), log lines (`tracing`), compile-time measurement (`timing`), the state of Ingot's own
+in `xla_flags`), log lines (`tracing`), compile-time measurement (`timing`), the state of Ingot's
 sources (`sources`) and small text helpers.
 """
 
