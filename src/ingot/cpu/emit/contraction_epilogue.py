@@ -1,8 +1,8 @@
 """The epilogue of a contraction: from a tile of sums to the kernel's stores.
 
 An internal function, called once per row block while its sums are in the L1 cache: row by row,
-lanes along n, the last vector masked. The sums are the value of the `accumulator` leaf; all else
-is loaded where it is needed.
+lanes along n, a last vector that is not whole under a mask. The sums are the value of the
+`accumulator` leaf; all else is loaded where it is needed.
 
 Invariant: an element is read and written here only, by one thread, so a result may lie in place of
 an operand that the epilogue reads at the same index.
@@ -59,6 +59,8 @@ def emit_epilogue(
         emitter.close_scope()
         emitter.lanes = None
 
+    has_rest = not _is_even(kernel, schedule, lanes)
+
     def row(number: Value, _: list[Value]) -> None:
         at = f.gep(tile, f.imul(number, schedule.n_block), cell)
         emitter.names[kernel.m.name] = f.iadd(first_row, number)
@@ -66,7 +68,7 @@ def emit_epilogue(
         emitter.prepare(exprs, frozenset((kernel.n.name,)))
         whole = f.imul(f.idiv(columns, lanes), lanes)
         f.loop(0, whole, lanes, [], lambda column, _: vectors(at, column, None))
-        if lanes > 1:
+        if has_rest:
 
             def rest() -> None:
                 mask = lane_mask(f, f.isub(columns, whole), lanes)
@@ -81,6 +83,13 @@ def emit_epilogue(
     emitter.close_scope()
     f.ret()
     return f.reference
+
+
+def _is_even(kernel: ContractionKernel, schedule: ContractionSchedule, lanes: int) -> bool:
+    """Whether the columns of every tile fill whole vectors."""
+    extent = kernel.n.extent
+    even = isinstance(extent, int) and extent % lanes == 0
+    return lanes == 1 or (even and schedule.n_block % lanes == 0)
 
 
 def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:

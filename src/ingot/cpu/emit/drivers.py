@@ -149,12 +149,18 @@ class DriverCall:
         def code(item: MicroKernel) -> Value:
             return Value(lt.PTR, module.declare(item.name, lt.VOID, []).text)
 
-        slots = [held(number) for number in (*self.operands, self.operands[0])]
-        slots.append(held(len(kernel.buffers)))
-        slots += [f.const(lt.I64, number) for number in self.parameters]
-        slots += [*map(code, self.micro_kernels), epilogue, env]
-        inner = f.alloca(lt.I64, len(slots), 64)
-        for number, value in enumerate(slots):
-            f.store(value, f.gep(inner, number * SLOT_BYTES), 8)
+        first = [held(number) for number in (*self.operands, self.operands[0])]
+        first.append(held(len(kernel.buffers)))
+        last = [*map(code, self.micro_kernels), epilogue, env]
+        data = b"".join(
+            number.to_bytes(SLOT_BYTES, "little", signed=True) for number in self.parameters
+        )
+        numbers = module.global_bytes(f"{symbol}_parameters", data)
+        behind = (len(first) + len(self.parameters)) * SLOT_BYTES
+        inner = f.alloca(lt.I8, behind + len(last) * SLOT_BYTES, 64)
+        f.memcpy(f.gep(inner, len(first) * SLOT_BYTES), numbers, len(data))
+        for start, values in ((0, first), (behind, last)):
+            for number, value in enumerate(values):
+                f.store(value, f.gep(inner, start + number * SLOT_BYTES), 8)
         f.call(module.declare(called, lt.VOID, [lt.PTR, lt.I64]), [inner, chunk])
         f.ret()
