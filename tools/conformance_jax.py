@@ -47,10 +47,6 @@ REASONS = (
         "Compiles a LAPACK call without operands and never runs it; Ingot checks such calls when "
         "it compiles, XLA when it runs them.",
     ),
-    (
-        "unreduced",
-        "Gives a value that is still to be summed over the devices (`unreduced`): Ingot sums it.",
-    ),
 )
 """What a failure's name or text contains, and why that is an exception."""
 _ON_CPU = "Fails on JAX's own CPU backend too, on the same machine."

@@ -240,3 +240,41 @@ def test_a_call_on_one_device_is_made_there_and_its_result_handed_on():
     assert "collective-broadcast(" in text
     assert "{{2,0,1,3}}" in text
     assert text.count('custom_call_target="callback"') == 1
+
+
+SUMMANDS = "{devices=[1,1,2,2]<=[4] last_tile_dims={unreduced, replicated}}"
+TO_BE_SUMMED = [
+    f"{X}{{replicated}} ROOT r = f32[8,4] copy(x), sharding={SUMMANDS}",
+    f"{X}{ROWS} ROOT r = f32[8,4] copy(x), sharding={SUMMANDS}",
+    f"{X}{BOTH} y = f32[4,8] transpose(x), dimensions={{1,0}} ROOT r = f32[8,8] dot(x, y), "
+    f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}, sharding={SUMMANDS}",
+]
+
+
+@pytest.mark.parametrize("text", TO_BE_SUMMED)
+def test_summands_are_summed_to_the_whole(text: str):
+    text = "HloModule m, num_partitions=4\nENTRY main { " + text + " }"
+    whole, module = parse(text), parse(text)
+    value = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    division = partition(module, 4)
+    verify(module)
+    assert division.results[0].summands == (0, 0, 1, 1)
+    (parameter,) = division.parameters
+    given = [[part_of(value, parameter, device)] for device in range(4)]
+    parts = evaluate_replicated(module, given, 1, 4)
+    found = np.asarray(parts[0]) + np.asarray(parts[2])
+    np.testing.assert_allclose(found, np.asarray(evaluate(whole, [value])), rtol=1e-5, atol=1e-5)
+
+
+def test_a_parameter_of_summands_is_summed_when_it_is_used():
+    text = (
+        f"HloModule m, num_partitions=4\nENTRY main {{ {X}{SUMMANDS} y = f32[8,4] add(x, x) "
+        "ROOT r = f32[8,4] tanh(y) }"
+    )
+    module = parse(text)
+    value = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    partition(module, 4)
+    verify(module)
+    assert print_module(module).count(" all-reduce(") == 1
+    for found in evaluate_replicated(module, [[value], [value], [value * 2], [value * 2]], 1, 4):
+        np.testing.assert_allclose(np.asarray(found), np.tanh(value * 6), rtol=1e-5)

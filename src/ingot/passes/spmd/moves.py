@@ -7,7 +7,7 @@ Source: xla/service/spmd/spmd_partitioner.cc (Reshard, Replicate).
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from itertools import count
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.device_groups import CROSS_PARTITION, Grid, grid_of
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
@@ -130,12 +131,10 @@ class Moves:
             if tiles == 1 or axis in kept:
                 continue
             others = [column for other, column in enumerate(columns) if other != axis]
-            dims = list(part.shape.dims)
-            dims[axis] = dims[axis] * tiles
             part = build.emit(
                 "all-gather",
                 part,
-                shape=part.shape.with_dims(tuple(dims)),
+                shape=part.shape.with_dims(whole_dims(part.shape.dims, given, axis)),
                 channel_id=self.channels.next(),
                 replica_groups=self.channels.everywhere(meeting(others, columns[axis])),
                 dimensions=(axis,),
@@ -155,6 +154,19 @@ class Moves:
             use_global_device_ids=True,
             to_apply=self.channels.module.take(reducer),
         )
+
+    def part_as_summand(self, part: Instruction, given: Sharding, axis: int) -> Instruction:
+        """Return a part among zeros, in its place along `axis`: the sum over the devices is whole.
+
+        Each device's summand is known without hearing from the others.
+        """
+        build, column = self.builder(part), given.column(axis)
+        whole = whole_dims(part.shape.dims, given, axis)
+        offsets = [at * (whole[axis] // given.tiles[axis]) for at in column]
+        starts = [_zero(build) for _ in whole]
+        starts[axis] = self._of_device(build, np.array(offsets, np.int32))
+        zeros = build.full(0, part.shape.with_dims(whole))
+        return build.emit("dynamic-update-slice", zeros, part, *starts)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
         """Return `value` on the devices of summand 0 and zeros on the others: their sum is it."""
@@ -193,6 +205,13 @@ class Moves:
             channel_id=self.channels.next(),
             replica_groups=((device, *others),),
         )
+
+
+def whole_dims(dims: Sequence[int | Dim], given: Sharding, axis: int) -> tuple[int, ...]:
+    """Return the dimensions of a part of a value that is no longer divided along `axis`."""
+    sizes = [size for size in dims if isinstance(size, int)]
+    sizes[axis] *= given.tiles[axis]
+    return tuple(sizes)
 
 
 def _zero(build: Builder) -> Instruction:

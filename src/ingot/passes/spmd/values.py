@@ -148,11 +148,19 @@ class Values:
             made = self.moves.fold(value, given, given.summands, "add")
             self.note(made, given.summed)
             return self.convert(made, wanted)
+        axes = range(value.shape.rank)
+        along = next((axis for axis in axes if given.column(axis) == wanted.summands), None)
+        if wanted.summands and along is not None:
+            made = self.moves.part_as_summand(value, given, along)
+            columns = [given.column(axis) for axis in axes]
+            columns[along] = (0,) * self.count
+            rest = sharding_of(columns, self.count)
+            self.note(made, rest.of_summands(wanted.summands, value.shape.rank))
+            return self.convert(made, wanted)
         if wanted.summands:
             made = self.convert(value, wanted.summed)
             made = self.moves.first_summand(made, wanted.summands)
         else:
-            axes = range(value.shape.rank)
             kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
             made = self.moves.gather(value, given, kept)
             alike = (0,) * self.count
