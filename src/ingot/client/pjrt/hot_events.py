@@ -130,8 +130,8 @@ def _emit_new(module: ModuleBuilder) -> FunctionRef:
 
 
 def _emit_retain(module: ModuleBuilder) -> None:
-    """`void (ptr event)`: add a reference."""
-    f = module.function("ingot_pjrt_event_retain", VOID, [("event", PTR)])
+    """`void (ptr object)`: add a reference to an error, an event or a storage."""
+    f = module.function("ingot_pjrt_retain", VOID, [("object", PTR)])
     add_reference(f, f.params[0])
     f.ret()
 

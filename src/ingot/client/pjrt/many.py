@@ -79,7 +79,7 @@ class Execution:
                 return error
         if args.device_complete_events:
             for event in self._events:
-                self._native.call("event_retain", event)
+                self._native.call("retain", event)
             ctypes.memmove(args.device_complete_events, self._events, 8 * count)
         return 0
 

@@ -31,7 +31,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ready": (_POINTER, ()),
     "event_set": (None, (_POINTER, _POINTER)),
     "event_wait": (None, (_POINTER,)),
-    "event_retain": (None, (_POINTER,)),
+    "retain": (None, (_POINTER,)),
     "event_release": (None, (_POINTER,)),
     "storage": (_POINTER, (ctypes.c_int64,)),
     "storage_release": (None, (_POINTER,)),
@@ -79,9 +79,13 @@ class Native:
         """Return an event that has happened."""
         return self.call("ready")
 
+    def new_event(self) -> int:
+        """Return a new event that has not happened."""
+        return self._made("event")
+
     def failed_event(self, error: int) -> int:
         """Return a new event that has failed; takes over the reference to the error."""
-        event = self._made("event")
+        event = self.new_event()
         self.call("event_set", event, error)
         return event
 
@@ -138,7 +142,7 @@ class Native:
         event = STORAGE.read(storage, "event")
         if not event:
             return self.done_event()
-        self.call("event_retain", event)
+        self.call("retain", event)
         return event
 
 

@@ -32,6 +32,7 @@ from ingot.client.pjrt.handles import keep_forever
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.profiler import ProfilerSlots
 from ingot.client.pjrt.records import DEVICE
+from ingot.client.pjrt.slots_async import AsyncSlots
 from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
 from ingot.client.pjrt.slots_transfer import TransferSlots
@@ -85,7 +86,8 @@ class Plugin:
         executables = ExecutableSlots(native, self._errors, version())
         transfers = TransferSlots(native, self._errors)
         extensions = ExtensionSlots(native)
-        tables = (self.clients, executables, transfers, extensions, ProfilerSlots())
+        later = AsyncSlots(native, self._errors)
+        tables = (self.clients, executables, transfers, later, extensions, ProfilerSlots())
         slots = {name: slot for table in tables for name, slot in table.table().items()}
         targets = {
             name: self._errors.target(name, slots.get(name) or _unimplemented(name))

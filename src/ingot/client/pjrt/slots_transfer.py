@@ -41,6 +41,55 @@ def dense_strides(dims: list[int], order: list[int], item: int) -> list[int]:
     return strides
 
 
+def array_bytes(dims: list[int], kind: int) -> int:
+    """Return the bytes of an array; PjrtError if its elements have none."""
+    item = element_bytes(TYPE_NAMES.get(kind, ""))
+    if not item:
+        raise PjrtError(
+            INVALID_ARGUMENT, f"a buffer cannot have elements of PJRT_Buffer_Type {kind}"
+        )
+    return math.prod(dims) * item
+
+
+def require_row_major(address: int, rank: int) -> None:
+    """Raise PjrtError if a device layout is another one."""
+    layout = _LAYOUT.structure.from_address(address)
+    order = read_words(layout.minor_to_major, rank) if layout.layout_type == _TILED else []
+    plain = layout.layout_type != _TILED or order == list(range(rank))[::-1]
+    if not plain or (layout.layout_type == _TILED and layout.num_tiles):
+        raise PjrtError(
+            UNIMPLEMENTED,
+            f"a buffer cannot have the layout {order}: buffers of Ingot are row-major",
+        )
+
+
+def host_strides(address: int, dims: list[int], item: int) -> list[int]:
+    """Return the byte strides of a host's layout; null is row-major."""
+    if not address:
+        return dense_strides(dims, list(range(len(dims)))[::-1], item)
+    layout = _LAYOUT.structure.from_address(address)
+    words = read_words(layout.minor_to_major, layout.minor_to_major_size)
+    if layout.layout_type != _TILED:
+        return words
+    if layout.num_tiles:
+        raise PjrtError(UNIMPLEMENTED, "tiled layouts are not for a CPU's memory")
+    return dense_strides(dims, words, item)
+
+
+def copy_in(storage: int, data: int, dims: list[int], kind: int, layout: int) -> None:
+    """Fill a storage with the host's array at `data`."""
+    item = element_bytes(TYPE_NAMES[kind])
+    copy_strided(storage, data, dims, item, host_strides(layout, dims, item))
+
+
+def copy_strided(storage: int, data: int, dims: list[int], item: int, strides: list[int]) -> None:
+    """Fill a storage with the host's array at `data`, which has these byte strides."""
+    if math.prod(dims):
+        row_major = host_strides(0, dims, item)
+        target = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
+        target[...] = byte_view(data, dims, strides, item)
+
+
 class TransferSlots(Slots):
     """The slots, over the linked machine code."""
 
@@ -52,60 +101,34 @@ class TransferSlots(Slots):
     def from_host(self, args: Any) -> None:
         """PJRT_Client_BufferFromHostBuffer: strides that are not dense, device layouts."""
         dims = read_words(args.dims, args.num_dims)
-        item = element_bytes(TYPE_NAMES.get(args.type, ""))
-        if not item:
-            raise PjrtError(
-                INVALID_ARGUMENT, f"a buffer cannot have elements of PJRT_Buffer_Type {args.type}"
-            )
+        size = array_bytes(dims, args.type)
         if args.device_layout:
-            self._require_row_major(args.device_layout, len(dims))
+            require_row_major(args.device_layout, len(dims))
+        item = element_bytes(TYPE_NAMES[args.type])
         strides = read_words(args.byte_strides, args.num_byte_strides)
-        row_major = dense_strides(dims, list(range(len(dims)))[::-1], item)
-        size = math.prod(dims) * item
         storage = self.native.new_storage(size)
-        if size:
-            source = byte_view(args.data, dims, strides or row_major, item)
-            byte_view(STORAGE.read(storage, "data"), dims, row_major, item)[...] = source
+        copy_strided(storage, args.data, dims, item, strides or host_strides(0, dims, item))
         memory = place(args.device, args.memory)
         args.buffer = self.native.new_buffer(storage, args.type, dims, size, memory)
         args.done_with_host_buffer = self.native.done_event()
-
-    def _require_row_major(self, address: int, rank: int) -> None:
-        layout = _LAYOUT.structure.from_address(address)
-        order = read_words(layout.minor_to_major, rank) if layout.layout_type == _TILED else []
-        plain = layout.layout_type != _TILED or order == list(range(rank))[::-1]
-        if not plain or (layout.layout_type == _TILED and layout.num_tiles):
-            raise PjrtError(
-                UNIMPLEMENTED,
-                f"a buffer cannot have the layout {order}: buffers of Ingot are row-major",
-            )
 
     def to_host(self, args: Any) -> None:
         """PJRT_Buffer_ToHostBuffer into a layout that is not row-major."""
         dims = read_words(BUFFER.read(args.src, "dims"), BUFFER.read(args.src, "rank"))
         item = element_bytes(TYPE_NAMES[BUFFER.read(args.src, "type")])
-        strides = self._host_strides(args.host_layout, dims, item)
+        strides = host_strides(args.host_layout, dims, item)
         with self.native.used_storage(args.src) as storage:
             if math.prod(dims):
-                row_major = dense_strides(dims, list(range(len(dims)))[::-1], item)
+                row_major = host_strides(0, dims, item)
                 source = byte_view(STORAGE.read(storage, "data"), dims, row_major, item)
                 byte_view(args.dst, dims, strides, item)[...] = source
             args.event = self.native.ready_event(storage)
-
-    def _host_strides(self, address: int, dims: list[int], item: int) -> list[int]:
-        layout = _LAYOUT.structure.from_address(address)
-        words = read_words(layout.minor_to_major, layout.minor_to_major_size)
-        if layout.layout_type != _TILED:
-            return words
-        if layout.num_tiles:
-            raise PjrtError(UNIMPLEMENTED, "tiled layouts are not for a CPU's memory")
-        return dense_strides(dims, words, item)
 
     @slot("PJRT_Client_CreateUninitializedBuffer")
     def uninitialized(self, args: Any) -> None:
         """Make a buffer whose content is anything."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
-        size = math.prod(dims) * element_bytes(TYPE_NAMES[args.shape_element_type])
+        size = array_bytes(dims, args.shape_element_type)
         memory, storage = place(args.device, args.memory), self.native.new_storage(size)
         kind = args.shape_element_type
         args.buffer = self.native.new_buffer(storage, kind, dims, size, memory)
@@ -114,7 +137,7 @@ class TransferSlots(Slots):
     def error_buffer(self, args: Any) -> None:
         """Whoever reads it gets the error."""
         dims = read_words(args.shape_dims, args.shape_num_dims)
-        size = math.prod(dims) * element_bytes(TYPE_NAMES[args.shape_element_type])
+        size = array_bytes(dims, args.shape_element_type)
         text = read_text(args.error_message, args.error_message_size)
         storage = self.native.new_storage(size)
         error = self.errors.make(PjrtError(args.error_code, text))
@@ -127,9 +150,9 @@ class TransferSlots(Slots):
     def view(self, args: Any) -> None:
         """A buffer over memory of the host."""
         dims = read_words(args.dims, args.num_dims)
-        size = math.prod(dims) * element_bytes(TYPE_NAMES[args.element_type])
+        size = array_bytes(dims, args.element_type)
         if args.layout:
-            self._require_row_major(args.layout, len(dims))
+            require_row_major(args.layout, len(dims))
         release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")
         owner = (release, args.on_delete_callback_arg)
         storage = self.native.new_view(args.device_buffer_ptr, size, *owner)

@@ -1,0 +1,268 @@
+"""Python slots of buffers that are filled later: by a transfer manager, or to where a host says.
+
+Everything lies in one memory, so a transfer is a copy at once; what is asynchronous is when the
+host brings the data. Invariant: a manager holds the storages that it fills, and the event of each;
+a storage whose data never came fails with the manager, so that nobody waits for it forever.
+
+Source: pjrt_c_api.h (PJRT_AsyncHostToDeviceTransferManager_*, PJRT_Buffer_CopyRawToHostFuture).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
+from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
+from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.objects import Memory
+from ingot.client.pjrt.records import EVENT, STORAGE
+from ingot.client.pjrt.slots import Slots, slot
+from ingot.client.pjrt.slots_transfer import array_bytes, copy_in, require_row_major
+from ingot.runtime.layout import Field, Record
+
+_MANAGER = Record("IngotPjrtTransferManager", Field("device", "ptr"), Field("count", "i64"))
+_SPEC = record("PJRT_ShapeSpec")
+_ABANDONED = "The transfer manager was destroyed before all data of this buffer came."
+_READY = record("PJRT_Buffer_CopyRawToHostFuture_Callback").structure
+
+
+@dataclass(slots=True)
+class _Target:
+    """A buffer that is being filled; `buffer` is 0 once the host has it, `event` once it is set."""
+
+    storage: int
+    size: int
+    event: int
+    buffer: int
+
+
+class TransferManager(Handle):
+    """Buffers whose data comes later."""
+
+    def __init__(self, native: Native, errors: ErrorFactory, memory: Memory) -> None:
+        """Start with none."""
+        super().__init__(_MANAGER)
+        self.native, self.errors, self.memory = native, errors, memory
+        self.targets: list[_Target] = []
+        self.set(device=memory.device.address)
+
+    def add(self, dims: list[int], kind: int) -> None:
+        """Make a buffer whose data is not there."""
+        native, size = self.native, array_bytes(dims, kind)
+        storage = native.new_storage(size)
+        event = native.new_event()
+        STORAGE.write(storage, "event", event)
+        native.call("retain", event)
+        native.call("retain", storage)
+        buffer = native.new_buffer(storage, kind, dims, size, self.memory)
+        self.targets.append(_Target(storage, size, event, buffer))
+
+    def target(self, index: int) -> _Target:
+        """Return a buffer's state.
+
+        Raises:
+            PjrtError: there is no such buffer.
+        """
+        if not 0 <= index < len(self.targets):
+            raise PjrtError(
+                INVALID_ARGUMENT,
+                f"the transfer manager has {len(self.targets)} buffers, no {index}",
+            )
+        return self.targets[index]
+
+    def pending(self, index: int) -> _Target:
+        """Return the state of a buffer that still waits for data; PjrtError if it does not."""
+        found = self.target(index)
+        if not found.event:
+            raise PjrtError(INVALID_ARGUMENT, f"all data of buffer {index} has come already")
+        return found
+
+    def finish(self, target: _Target, problem: PjrtError | None = None) -> None:
+        """All data of a buffer is there, or will never be."""
+        event, target.event = target.event, 0
+        error = 0 if problem is None else self.errors.make(problem)
+        self.native.call("event_set", event, error)
+        self.native.call("event_release", event)
+
+    def end(self) -> None:
+        """Give everything back."""
+        for target in self.targets:
+            if target.event:
+                self.finish(target, PjrtError(INVALID_ARGUMENT, _ABANDONED))
+            if target.buffer:
+                self.native.call("buffer_destroy", target.buffer)
+            self.native.call("storage_release", target.storage)
+        self.forget()
+
+
+class AsyncSlots(Slots):
+    """The slots, over the linked machine code."""
+
+    def __init__(self, native: Native, errors: ErrorFactory) -> None:
+        """Note where buffers and errors are made."""
+        self.native = native
+        self.errors = errors
+        self._futures: dict[int, _Future] = {}
+        self._numbers = itertools.count(1)
+        kind: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self._callback = kind(self._future_ready)
+
+    @slot("PJRT_Client_CreateBuffersForAsyncHostToDevice")
+    def create(self, args: Any) -> None:
+        """Make buffers, and the manager that fills them."""
+        manager = TransferManager(self.native, self.errors, lookup(args.memory, Memory))
+        try:
+            for index, layout in enumerate(
+                read_words(args.device_layouts, args.num_device_layouts)
+            ):
+                spec = self._spec(args, index)
+                if layout:
+                    require_row_major(layout, spec.num_dims)
+            for index in range(args.num_shape_specs):
+                spec = self._spec(args, index)
+                manager.add(read_words(spec.dims, spec.num_dims), spec.element_type)
+        except BaseException:
+            manager.end()
+            raise
+        args.transfer_manager = manager.address
+
+    def _spec(self, args: Any, index: int) -> Any:
+        return _SPEC.structure.from_address(args.shape_specs + index * _SPEC.size)
+
+    def _manager(self, args: Any) -> TransferManager:
+        return lookup(args.transfer_manager, TransferManager)
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_Destroy")
+    def destroy(self, args: Any) -> None:
+        """Buffers that were not retrieved go too."""
+        self._manager(args).end()
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_TransferData")
+    def transfer(self, args: Any) -> None:
+        """Copy a part of a buffer's data."""
+        manager = self._manager(args)
+        target = manager.pending(args.buffer_index)
+        first, size = args.offset, args.transfer_size
+        if first < 0 or size < 0 or first + size > target.size:
+            raise PjrtError(
+                INVALID_ARGUMENT,
+                f"bytes {first} to {first + size} are not in a buffer of {target.size} bytes",
+            )
+        ctypes.memmove(STORAGE.read(target.storage, "data") + first, args.data, size)
+        args.done_with_h2d_transfer = self.native.done_event()
+        if args.is_last_transfer:
+            manager.finish(target)
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")
+    def transfer_literal(self, args: Any) -> None:
+        """Copy all of a buffer's data."""
+        manager = self._manager(args)
+        target = manager.pending(args.buffer_index)
+        dims, kind = read_words(args.shape_dims, args.shape_num_dims), args.shape_element_type
+        if array_bytes(dims, kind) != target.size:
+            raise PjrtError(
+                INVALID_ARGUMENT,
+                f"the literal {dims} does not fill a buffer of {target.size} bytes",
+            )
+        copy_in(target.storage, args.data, dims, kind, args.shape_layout)
+        args.done_with_h2d_transfer = self.native.done_event()
+        manager.finish(target)
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")
+    def retrieve(self, args: Any) -> None:
+        """Hand a buffer out, once."""
+        target = self._manager(args).target(args.buffer_index)
+        if not target.buffer:
+            raise PjrtError(INVALID_ARGUMENT, f"buffer {args.buffer_index} was retrieved already")
+        args.buffer_out, target.buffer = target.buffer, 0
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_SetBufferError")
+    def set_error(self, args: Any) -> None:
+        """The data of a buffer will not come."""
+        manager = self._manager(args)
+        text = read_text(args.error_message, args.error_message_size)
+        manager.finish(manager.pending(args.buffer_index), PjrtError(args.error_code, text))
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_Device")
+    def device(self, args: Any) -> None:
+        """Say where the buffers are."""
+        args.device_out = self._manager(args).structure.device
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_BufferCount")
+    def count(self, args: Any) -> None:
+        """Say how many buffers there are."""
+        args.buffer_count = len(self._manager(args).targets)
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_BufferSize")
+    def size(self, args: Any) -> None:
+        """Say how many bytes a buffer has."""
+        args.buffer_size = self._manager(args).target(args.buffer_index).size
+
+    @slot("PJRT_AsyncHostToDeviceTransferManager_AddMetadata")
+    def metadata(self, args: Any) -> None:
+        """It is for traces of other transports."""
+
+    @slot("PJRT_Device_CreateAsyncTrackingEvent")
+    def tracking_event(self, args: Any) -> None:
+        """A host tells with it how long it waits; nothing is done with that."""
+        args.event = Handle(EVENT).address
+
+    @slot("PJRT_AsyncTrackingEvent_Destroy")
+    def tracking_event_destroy(self, args: Any) -> None:
+        """Forget it."""
+        lookup(args.event, Handle).forget()
+
+    @slot("PJRT_Buffer_CopyRawToHostFuture")
+    def copy_later(self, args: Any) -> None:
+        """Copy a part of a buffer when the host has said where to."""
+        storage = self.native.call("use", args.buffer)
+        if not storage:
+            raise PjrtError(INVALID_ARGUMENT, "Buffer has been deleted or donated.")
+        try:
+            event = self.native.new_event()
+            self.native.call("retain", storage)
+        finally:
+            self.native.call("unuse", args.buffer)
+        self.native.call("retain", event)
+        number = next(self._numbers)
+        self._futures[number] = _Future(storage, event, args.offset, args.transfer_size)
+        args.event, args.callback_data = event, number
+        args.future_ready_callback = ctypes.cast(self._callback, ctypes.c_void_p).value
+
+    def _future_ready(self, address: int) -> None:
+        """Called by the host: here is the target, or there will be none."""
+        given = _READY.from_address(address)
+        future = self._futures.pop(given.callback_data)
+        error = 0
+        try:
+            if given.error_code:
+                text = read_text(given.error_message, given.error_message_size)
+                raise PjrtError(given.error_code, text)
+            before = STORAGE.read(future.storage, "event")
+            if before:
+                self.native.call("event_wait", before)
+                error = EVENT.read(before, "error")
+            if error:
+                self.native.call("retain", error)
+            else:
+                source = STORAGE.read(future.storage, "data") + future.offset
+                ctypes.memmove(given.dst, source, future.size)
+        except BaseException as problem:
+            error = self.errors.make(problem)
+        self.native.call("event_set", future.event, error)
+        self.native.call("event_release", future.event)
+        self.native.call("storage_release", future.storage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Future:
+    """A copy to the host that waits for its target."""
+
+    storage: int
+    event: int
+    offset: int
+    size: int
