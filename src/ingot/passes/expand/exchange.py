@@ -23,6 +23,7 @@ class Exchange:
 
     def __init__(self, op: Instruction, build: Builder, grid: Grid, module: Module) -> None:
         self.build = build
+        self.opcode = op.opcode
         self.grid = grid
         self.module = module
         self.groups: Groups = ()
@@ -58,7 +59,9 @@ class Exchange:
     def _call(
         self, target: str, value: Instruction, shape: Shape, config: dict[str, Any]
     ) -> Instruction:
-        return foreign_call(self.build, target, (value,), shape, config, side_effect=True)
+        return foreign_call(
+            self.build, target, (value,), shape, config, name=self.opcode, side_effect=True
+        )
 
     def move(self, target: str, value: Instruction, config: dict[str, Any]) -> Instruction:
         """Return what a whole value becomes that is handed on."""

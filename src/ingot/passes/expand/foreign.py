@@ -18,13 +18,17 @@ def foreign_call(
     shape: Shape,
     config: dict[str, Any],
     *,
+    name: str = "",
     side_effect: bool = False,
 ) -> Instruction:
-    """Add a call of `target`, named after it; `config` goes to its `backend_config` as JSON."""
+    """Add a call of `target`; `config` goes to its `backend_config` as JSON.
+
+    It is called `name`, which says what it stands for, or after its target.
+    """
     made = build.custom_call(
         *operands,
         shape=shape,
-        name=target.removeprefix("ingot.").replace("_", "-"),
+        name=name or target.removeprefix("ingot.").replace("_", "-"),
         custom_call_target=target,
         custom_call_has_side_effect=side_effect,
     )
