@@ -18,15 +18,23 @@ from typing import Any
 import numpy as np
 
 from ingot.cpu.emit.elementwise import emit_op
-from ingot.cpu.emit.types import is_minifloat, memory_type, narrow, register_type, widen
+from ingot.cpu.emit.types import (
+    is_minifloat,
+    memory_type,
+    narrow,
+    register_type,
+    round_to,
+    widen,
+)
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim
 from ingot.hlo.dtype import PRED, DType
-from ingot.kernel.expr import Expr, axis_names, walk
+from ingot.kernel.expr import Expr, axis_names, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Combiner, Store
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.math import CIRCLE, circle
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
@@ -233,7 +241,18 @@ class ValueEmitter:
             return self._load(item)
         lanes = max((self.value(arg).type.lanes for arg in item.args), default=1)
         args = tuple(self.spread(self.value(arg), lanes) for arg in item.args)
+        if item.op in CIRCLE:
+            return self._on_circle(item, *args)
         return emit_op(self.f, item, args, self.fma)
+
+    def _on_circle(self, item: Expr, x: Value) -> Value:
+        """Emit sine and cosine together: where both are wanted, the second is found emitted."""
+        for op, value in zip(CIRCLE, circle(self.f, x, fma=self.fma), strict=True):
+            rounded = round_to(self.f, value, item.dtype, self.fma)
+            self.bind(make(op, item.dtype, item.args, item.payload), rounded)
+        found = self._find(item)
+        assert found is not None
+        return found
 
     # ---- memory
 

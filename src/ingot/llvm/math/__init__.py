@@ -28,7 +28,7 @@ from ingot.llvm.types import F32, F64
 from ingot.llvm.values import Value
 from ingot.support.diagnostics import InternalError
 
-__all__ = ["MATH", "MathFunction"]
+__all__ = ["CIRCLE", "MATH", "MathFunction", "circle"]
 
 Formula = Callable[..., Value]
 
@@ -92,3 +92,11 @@ _FUNCTIONS = (
 
 MATH: dict[str, MathFunction] = {function.name: function for function in _FUNCTIONS}
 """Every function by HLO opcode (or XLA's name where HLO has no opcode)."""
+
+CIRCLE = ("sine", "cosine")
+"""What `circle` gives."""
+
+
+def circle(f: FunctionBuilder, x: Value, *, fma: bool = True) -> tuple[Value, ...]:
+    """Emit the sine and the cosine of the same operand (f32 or f64), the bits of `MATH`'s."""
+    return trigonometric.sine_and_cosine(MathEmitter(f, x.type, fma), x)

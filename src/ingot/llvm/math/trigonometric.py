@@ -35,13 +35,23 @@ TWO_OVER_PI_WORDS = (
 
 def sine(m: MathEmitter, x: Value) -> Value:
     """Return the sine; NaN at infinity."""
-    # The kernel loses the sign of a zero.
-    return m.select(m.compare("oeq", x, 0.0), x, _sine_or_cosine(m, x, 0))
+    return sine_and_cosine(m, x)[0]
 
 
 def cosine(m: MathEmitter, x: Value) -> Value:
     """Return the cosine; NaN at infinity."""
-    return _sine_or_cosine(m, x, 1)
+    return sine_and_cosine(m, x)[1]
+
+
+def sine_and_cosine(m: MathEmitter, x: Value) -> tuple[Value, Value]:
+    """Return both, which are hardly dearer than one: each needs both polynomials."""
+    k, r, rest = _reduce(m, x)
+    odd = _bit(m, k, 0)
+    sines, cosines = _kernel_sine(m, r, rest), _kernel_cosine(m, r, rest)
+    sine_value = _with_sign(m, m.select(odd, cosines, sines), k)
+    cosine_value = _with_sign(m, m.select(odd, sines, cosines), m.builder.add(k, m.i(1)))
+    # The polynomial loses the sign of a zero.
+    return m.select(m.compare("oeq", x, 0.0), x, sine_value), cosine_value
 
 
 def tan(m: MathEmitter, x: Value) -> Value:
@@ -58,11 +68,8 @@ def tan(m: MathEmitter, x: Value) -> Value:
     return m.select(m.compare("oeq", x, 0.0), x, result)
 
 
-def _sine_or_cosine(m: MathEmitter, x: Value, shift: int) -> Value:
-    k, r, rest = _reduce(m, x)
-    if shift:
-        k = m.builder.add(k, m.i(shift))
-    value = m.select(_bit(m, k, 0), _kernel_cosine(m, r, rest), _kernel_sine(m, r, rest))
+def _with_sign(m: MathEmitter, value: Value, k: Value) -> Value:
+    """Return the value, negated in the lower half of the circle."""
     sign = m.builder.shl(m.builder.and_(k, m.i(2)), m.i(m.integer.element.bits - 2))
     return m.from_bits(m.builder.xor(m.bits(value), sign))
 
@@ -176,7 +183,8 @@ def _define_reduce_large(module: ModuleBuilder) -> FunctionRef:
         VOID,
         [("memory", PTR), ("lanes", I64)],
         linkage="internal",
-        attrs="nounwind noinline cold",
+        # Hardly ever run, and much code: what LLVM makes without optimizing will do.
+        attrs="nounwind noinline optnone cold",
     )
     memory, lanes = f.params
 
