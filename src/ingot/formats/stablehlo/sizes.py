@@ -85,7 +85,8 @@ def _same(value: Instruction) -> Sizes | None:
 
 def _broadcast(value: Instruction) -> Sizes | None:
     found = sizes_of(value.operands[0])
-    return found * value.shape.static_dims[0] if found and value.shape.rank == 1 else found
+    size = value.shape.size
+    return found * size if found and len(found) == 1 and isinstance(size, int) else None
 
 
 def _concatenate(value: Instruction) -> Sizes | None:

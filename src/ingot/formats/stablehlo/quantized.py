@@ -1,0 +1,173 @@
+"""Quantized tensors (`tensor<4x!quant.uniform<i8:f32, 0.1:-3>>`): integers that stand for numbers.
+
+A value of a quantized type is an array of its storage type. An op that moves elements moves those;
+any other op computes on the numbers that they stand for, and its result is rounded to the integers
+of the result's type: what the specification calls dequantize_op_quantize. Nothing of quantization
+is left in the HLO.
+
+Source: the StableHLO specification, "Quantization computations".
+
+Example:
+    >>> parse_quantized("!quant.uniform<u8<0:15>:f32:1, {0.5:8,0.25}>").zero_points
+    (8, 0)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import DTYPES, S32, DType
+from ingot.hlo.instruction import Instruction
+from ingot.support.diagnostics import UnsupportedError
+
+if TYPE_CHECKING:
+    from ingot.formats.stablehlo.scope import Converter, Results, Site
+
+_TYPE = re.compile(
+    r"!quant\.uniform<(u?i|u)(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?,\s*(.*)>$", re.DOTALL
+)
+_NUMBER = re.compile(r"(0x[0-9A-Fa-f]+|[-+.\deE]+)(?::(-?\d+))?")
+
+# Elements go through unchanged, or a region of the op says what becomes of them.
+_ON_STORAGE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_gather", "all_reduce", "all_to_all", "bitcast_convert", "broadcast",
+        "broadcast_in_dim", "case", "collective_broadcast", "collective_permute", "composite",
+        "concatenate", "constant", "custom_call", "dynamic_broadcast_in_dim", "dynamic_gather",
+        "dynamic_pad", "dynamic_reshape", "dynamic_slice", "dynamic_update_slice", "gather",
+        "get_dimension_size", "get_tuple_element", "if", "map", "optimization_barrier", "pad",
+        "real_dynamic_slice", "recv", "reduce", "reduce_scatter", "reduce_window", "reshape",
+        "reverse", "scatter", "select_and_scatter", "send", "set_dimension_size", "slice", "sort",
+        "torch_index_select", "transpose", "tuple", "while",
+    )
+) | {"func.call", "func.return", "stablehlo.return"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """What the integers of a quantized type stand for: (integer - zero point) * scale.
+
+    Attributes:
+        storage: type of the integers.
+        expressed: type of the numbers.
+        least, most: range of the integers.
+        axis: the dimension along which scales and zero points differ, or None.
+        scales, zero_points: one, or one per place along the axis.
+    """
+
+    storage: DType
+    expressed: DType
+    least: int
+    most: int
+    axis: int | None
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+
+
+def parse_quantized(text: str) -> Quantization:
+    """Return what MLIR's text of a quantized element type says."""
+    found = _TYPE.match(text)
+    if found is None:
+        raise UnsupportedError(
+            f"Ingot has no element type for '{text}' of StableHLO",
+            code="INGOT0351",
+            hint="quantized types are !quant.uniform, per tensor or along one dimension",
+        )
+    sign, bits, least, most, expressed, axis, rest = found.groups()
+    storage = DTYPES[f"{'s' if sign == 'i' else 'u'}{bits}"]
+    limits = ml_dtypes.iinfo(storage.numpy)
+    pairs = _NUMBER.findall(rest)
+    return Quantization(
+        storage,
+        DTYPES[expressed],
+        int(limits.min) if least is None else int(least),
+        int(limits.max) if most is None else int(most),
+        None if axis is None else int(axis),
+        tuple(_float(scale, expressed) for scale, _ in pairs),
+        tuple(int(zero or 0) for _, zero in pairs),
+    )
+
+
+def _float(text: str, expressed: str) -> float:
+    """Return a scale; MLIR writes what has no short decimal form as the bits of the type."""
+    if not text.startswith("0x"):
+        return float(text)
+    element = np.dtype(DTYPES[expressed].numpy)
+    bits = np.array(int(text, 16), f"u{element.itemsize}")
+    return float(bits.view(element))
+
+
+def converted(site: Site, converter: Converter) -> Results:
+    """Return the results of an op that may have quantized operands or results."""
+    types = site.conversion.types
+    before = [types.quantization(operand.type) for operand in site.op.operands]
+    after = [types.quantization(result.type) for result in site.op.results]
+    # Ops of CHLO become ops of StableHLO, which come here again.
+    moves = site.name in _ON_STORAGE or site.name.startswith("chlo.")
+    if moves or not any((*before, *after)):
+        return converter(site)
+    build = site.builder
+    site.operands = [
+        operand if given is None else dequantized(build, operand, given)
+        for operand, given in zip(site.operands, before, strict=True)
+    ]
+    site.declare(
+        tuple(
+            shape if given is None or shape is None else shape.with_dtype(given.expressed)
+            for shape, given in zip(site.declared, after, strict=True)
+        )
+    )
+    results = converter(site)
+    single = isinstance(results, Instruction)
+    made = [
+        result if given is None else quantized(build, result, given)
+        for result, given in zip([results] if single else results, after, strict=True)
+    ]
+    return made[0] if single else made
+
+
+def dequantized(build: Builder, value: Instruction, given: Quantization) -> Instruction:
+    """Return the numbers that the integers of `value` stand for."""
+    wide = build.convert_to(value, S32) if given.storage.bits < S32.bits else value
+    if any(given.zero_points):
+        wide = build.subtract(wide, _along(build, wide, given.zero_points, wide.shape.dtype, given))
+    numbers = build.convert_to(wide, given.expressed)
+    return build.multiply(numbers, _along(build, numbers, given.scales, given.expressed, given))
+
+
+def quantized(build: Builder, numbers: Instruction, given: Quantization) -> Instruction:
+    """Return the integers that stand for `numbers`, rounded and kept inside of the range."""
+    scaled = build.divide(numbers, _along(build, numbers, given.scales, given.expressed, given))
+    if any(given.zero_points):
+        zero_points = _along(build, numbers, given.zero_points, given.expressed, given)
+        scaled = build.add(scaled, zero_points)
+    least, most = (build.constant(limit, given.expressed) for limit in (given.least, given.most))
+    inside = build.clamp(least, scaled, most)
+    return build.convert_to(build.round_nearest_even(inside), given.storage)
+
+
+def _along(
+    build: Builder, like: Instruction, values: tuple[Any, ...], element: DType, given: Quantization
+) -> Instruction:
+    """Return the one value, or the values along the axis, in the shape of `like`."""
+    if given.axis is None:
+        return build.full(values[0], like.shape.with_dtype(element))
+    return build.broadcast_to(build.constant(list(values), element), like.shape.dims, (given.axis,))
+
+
+def _same_numbers(site: Site) -> Results:
+    """The numbers stay: what they are written as changes before and after."""
+    return site.operands[0]
+
+
+CONVERTERS: dict[str, Converter] = {
+    "stablehlo.uniform_dequantize": _same_numbers,
+    "stablehlo.uniform_quantize": _same_numbers,
+}
