@@ -71,6 +71,13 @@ def test_batches_and_dimensions(kind, batch, lengths):
     check(kind, batch, lengths)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [2, 4, 8])
+@pytest.mark.parametrize("element", ["c64", "c128"])
+def test_rows_as_long_as_a_block_of_registers(kind, length, element):
+    check(kind, (37,), (length,), element)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", [(20,), ()])

@@ -171,6 +171,9 @@ class _Planner:
 
     def run(self) -> None:
         stage = self.stage
+        if self._is_square():
+            self._add("only", "rows", "rows", stage.length)
+            return
         source: Side = "columns" if is_columns(stage.source) else "tile"
         target: Side = "columns" if is_columns(stage.target) else "tile"
         if target == "columns" and stage.twiddle:
@@ -185,6 +188,14 @@ class _Planner:
         if target == "tile":
             self._take_out()
 
+    def _is_square(self) -> bool:
+        """Whether rows are as long as the blocks that are transposed in registers: no tile."""
+        stage = self.stage
+        is_plain = stage.load == stage.store == "complex" and not stage.twiddle
+        has_columns = is_columns(stage.source) or is_columns(stage.target)
+        is_radix = factors(stage.length) == [stage.length]
+        return is_plain and not has_columns and is_radix and 2 * stage.length == self.lanes
+
     # ---- the steps
 
     def _add(
@@ -192,7 +203,7 @@ class _Planner:
     ) -> None:
         code = Code(kind, source, target, radix)
         values = {**self._source_values(source), **given}
-        if target == "tile" and kind != "extend" and source == "tile":
+        if target == source == "tile" and kind != "extend":
             self.tile = 1 - self.tile
         values |= self._target_values(target)
         self.steps.append(Step(code, {name: values[name] for name in code.arguments}))

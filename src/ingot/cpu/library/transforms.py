@@ -108,7 +108,8 @@ class _Steps:
     def part(self, code: Code) -> Shared:
         """Return the part that has a step: its own; common ones share a part."""
         name, codes = self.symbol(code), (code,)
-        if self.are_common and code.radix in COMMON_RADICES:
+        is_grouped = code.radix in COMMON_RADICES and replace(code, radix=0) in PASSES
+        if self.are_common and is_grouped:
             name = f"{self.name}_radix{code.radix}"
             codes = tuple(replace(item, radix=code.radix) for item in PASSES)
         elif self.are_common and code in MOVES:

@@ -145,16 +145,9 @@ class Rows:
 
     def load(self, tile: Tile, count: Value) -> None:
         """Bring `count` elements of all lanes into a tile."""
-        block = self._block
 
         def many(index: IndexValue, _: list[Value]) -> None:
-            halves = [
-                transposed(self.math, [self._pairs(start, index, block) for start in part])
-                for part in self._parts()
-            ]
-            for place in range(block):
-                parts = [half[place] for half in halves]
-                value = self.math.swapped(separate(self.math, parts), self.swaps)
+            for place, value in enumerate(self.load_block(index)):
                 tile.store(self.math.f.iadd(index, place), value)
 
         def one(index: IndexValue, _: list[Value]) -> None:
@@ -164,17 +157,35 @@ class Rows:
 
     def store(self, tile: Tile, count: Value) -> None:
         """Take `count` elements of all lanes from a tile."""
-        m, f, block, width = self.math, self.math.f, self._block, 2 * self._block
-        scaled = self._scaled(tile)
+        f = self.math.f
 
         def many(index: IndexValue, _: list[Value]) -> None:
-            vectors = [interleave(m, scaled(f.iadd(index, place))) for place in range(block)]
-            for number, part in enumerate(self._parts()):
-                cut = [f.slice_lanes(v, number * width, width) for v in vectors]
-                for start, row in zip(part, transposed(m, cut), strict=True):
-                    f.store(row, self._element(start, index))
+            places = [f.iadd(index, place) for place in range(self._block)]
+            self.store_block(index, [tile.load(place) for place in places])
 
-        self._blocks(count, many, lambda index, _: self._scatter(index, scaled(index)))
+        def one(index: IndexValue, _: list[Value]) -> None:
+            self._scatter(index, self._scaled(tile.load(index)))
+
+        self._blocks(count, many, one)
+
+    def load_block(self, index: IndexValue) -> list[Complex]:
+        """Return as many elements of all lanes as are transposed at once."""
+        m, block = self.math, self._block
+        halves = [
+            transposed(m, [self._pairs(start, index, block) for start in part])
+            for part in self._parts()
+        ]
+        elements = [separate(m, [half[place] for half in halves]) for place in range(block)]
+        return [m.swapped(element, self.swaps) for element in elements]
+
+    def store_block(self, index: IndexValue, values: Sequence[Complex]) -> None:
+        """Set as many elements of all lanes as are transposed at once."""
+        m, f, width = self.math, self.math.f, 2 * self._block
+        vectors = [interleave(m, self._scaled(value)) for value in values]
+        for number, part in enumerate(self._parts()):
+            cut = [f.slice_lanes(v, number * width, width) for v in vectors]
+            for start, row in zip(part, transposed(m, cut), strict=True):
+                f.store(row, self._element(start, index))
 
     def load_real(self, tile: Tile, count: Value) -> None:
         """Bring `count` real elements of all lanes into a tile."""
@@ -190,20 +201,18 @@ class Rows:
     def store_real(self, tile: Tile, count: Value) -> None:
         """Take the real parts of `count` elements of all lanes from a tile."""
         m, f = self.math, self.math.f
-        scaled = self._scaled(tile)
 
         def one(index: IndexValue, _: list[Value]) -> None:
-            value = scaled(index).re
+            value = self._scaled(tile.load(index)).re
             for lane, start in enumerate(self.starts):
                 part = value if m.type.lanes == 1 else f.extract(value, lane)
                 f.store(part, f.gep(start, index, m.type.element))
 
         f.loop(0, count, 1, [], one)
 
-    def _scaled(self, tile: Tile) -> Callable[[IndexValue], Complex]:
-        m, factor = self.math, self.factor
-        assert factor is not None, "a place to load from"
-        return lambda index: m.swapped(m.scaled(tile.load(index), factor), self.swaps)
+    def _scaled(self, value: Complex) -> Complex:
+        assert self.factor is not None, "a place to load from"
+        return self.math.swapped(self.math.scaled(value, self.factor), self.swaps)
 
     @property
     def _block(self) -> int:

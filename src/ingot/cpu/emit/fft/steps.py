@@ -95,6 +95,8 @@ class _Step:
             self._pass(self._tile("from").load, self._tile("to").store)
         elif kind == "last":
             self._last(self._loader(mask), self._storer(mask))
+        elif kind == "only" and self.code.source == "rows":
+            self._square()
         elif kind == "only":
             self._interleaved(self._loader(mask), self._storer(mask), 0, 1)
         else:
@@ -147,6 +149,12 @@ class _Step:
         return Rows(self.m, tuple(starts), self._swaps(side), factor)
 
     # ---- kinds
+
+    def _square(self) -> None:
+        """Transform rows that are one block of registers."""
+        block = self._rows("source", self.source, None).load_block(0)
+        rows = self._rows("target", self.target, self._factor())
+        rows.store_block(0, butterfly(self.m, block))
 
     def _move(self) -> None:
         is_real, count = self.code.kind == "real", self.given["count"]
