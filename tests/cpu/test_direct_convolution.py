@@ -18,6 +18,7 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.direct_convolution import Direct, direct_convolution
 from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.schedule import Vectors
+from ingot.llvm.target import TargetSpec
 
 W = WindowDimension
 
@@ -60,14 +61,14 @@ def _plan(module: Module) -> Direct | None:
     return direct_convolution(kernel, Vectors(512, 32))
 
 
-def _check(module: Module, tolerance: float) -> None:
+def _check(module: Module, tolerance: float, level: str = "") -> None:
     generator = np.random.default_rng(0)
     inputs = [
         generator.standard_normal(item.shape.dims).astype(item.shape.dtype.numpy)
         for item in module.entry.parameters
     ]
     wanted: Any = evaluate(module, inputs)
-    found = ingot.compile(module)(*inputs)
+    found = ingot.compile(module, target=TargetSpec.host(level or None))(*inputs)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
 
 
@@ -109,6 +110,20 @@ def test_some_windows(case: Case) -> None:
 def test_f64(features: int, groups: int) -> None:
     window = (W(3, 2, 1, 1), W(3, 2, 1, 1))
     _check(Case((2, 15, 13, 24), window, features, groups, "f64").module(), 1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["avx2", "plain"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 9, 13, 40), (W(3, 1, 1, 1), W(3, 2, 1, 1)), 40, 40),
+        Case((1, 16, 15, 48), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 64),
+        Case((1, 16, 15, 48), (W(3, 2, 1, 1), W(3, 2, 1, 1)), 64),
+    ],
+)
+def test_narrower_vectors(level: str, case: Case) -> None:
+    _check(case.module(), 3e-6, level)
 
 
 def test_results_a_page_apart_are_copied_with_gaps() -> None:

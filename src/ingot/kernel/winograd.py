@@ -54,6 +54,9 @@ FAR_BYTES = 8 << 20
 FEW_UNITS = 8
 MIN_BLOCK = 64
 MAX_CHUNKS = 16
+SCRATCH_BYTES = 48 << 20
+"""Scratch of all chunks together, if that leaves FEW_UNITS of them."""
+
 LINE_BYTES = 64
 
 PARAMETERS = (
@@ -141,11 +144,12 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
             break
         n_block //= 2
     units = row_units * (features // n_block)
-    grain = -(-units // MAX_CHUNKS)
     taps_plane = _odd(channels * features, line)
     image_plane, sums_plane = _odd(most_tiles * image_row, line), _odd(most_tiles * n_block, line)
     rest = PLANES * channels + n_block + 2 * given.results[1] * n_block
     chunk = PLANES * (image_plane + sums_plane) + _odd(rest, line)
+    fitting = SCRATCH_BYTES // (cell * chunk)
+    grain = -(-units // max(FEW_UNITS, min(MAX_CHUNKS, fitting)))
     panels = features // (VECTORS * lanes)
     panel_grain = -(-panels // MAX_CHUNKS)
     chunks = -(-units // grain)
