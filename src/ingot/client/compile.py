@@ -65,6 +65,8 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
         ("ir-no-opt.ll", "llvm"),
     ):
         dump.text(suffix, lambda stage=stage: executable.as_text(stage))
+    dump.proto("before_optimizations", module)
+    dump.proto(after, executable.module)
     log(
         Level.COMPILATION,
         "compiled",

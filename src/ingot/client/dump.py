@@ -4,8 +4,9 @@
 output. One `Dump` belongs to one compilation; without the flag it does nothing.
 
 Files: `module_0001.NAME.before_optimizations.txt`, `….cpu_after_optimizations.txt`,
-`….cpu_after_optimizations-buffer-assignment.txt`, `….ir-no-opt.ll`, `….kernels.txt`, and around the
-passes that `--xla_dump_hlo_pass_re` matches `….0002.PIPELINE.after_A.before_B.txt`.
+`….cpu_after_optimizations-buffer-assignment.txt`, `….ir-no-opt.ll`, `….kernels.txt`, around the
+passes that `--xla_dump_hlo_pass_re` matches `….0002.PIPELINE.after_A.before_B.txt`, and with
+`--xla_dump_hlo_as_proto` both modules as `.hlo.pb`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ingot.formats.hlo_text import print_module
+from ingot.formats.load import dump as dump_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Stage
 from ingot.support.diagnostics import ResourceError
@@ -50,10 +52,19 @@ class Dump:
         if self._flags.dump_folder == STANDARD_OUTPUT:
             sys.stdout.write(f"*** Begin {name} ***\n{make()}\n*** End {name} ***\n")
             return
+        self._write(name, make().encode())
+
+    def proto(self, suffix: str, module: Module) -> None:
+        """Write the module as a proto, if that is asked for; nobody reads one on the terminal."""
+        is_file = self._flags.dump_folder != STANDARD_OUTPUT
+        if self.active and self._flags.dump_hlo_as_proto and is_file:
+            self._write(f"{self._prefix}.{suffix}.hlo.pb", dump_module(module, "hlo_proto"))
+
+    def _write(self, name: str, data: bytes) -> None:
         path = Path(self._flags.dump_folder) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(make(), encoding="utf-8")
+            path.write_bytes(data)
         except OSError as error:
             raise ResourceError(
                 f"the dump {path} cannot be written: {error.strerror}",

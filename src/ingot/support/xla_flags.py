@@ -38,6 +38,7 @@ class XlaFlags:
     dump_to: str = ""
     dump_hlo_as_text: bool = False
     dump_hlo_as_long_text: bool = False
+    dump_hlo_as_proto: bool = False
     dump_hlo_pass_re: str = ""
     dump_hlo_module_re: str = ""
     disable_hlo_passes: tuple[str, ...] = ()
@@ -88,6 +89,7 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "xla_dump_to": (str, "The folder for dumps; `-` for standard output."),
     "xla_dump_hlo_as_text": (_boolean, "Dump HLO text (the default format)."),
     "xla_dump_hlo_as_long_text": (_boolean, "Dump HLO text with everything known."),
+    "xla_dump_hlo_as_proto": (_boolean, "Dump HLO protos (`.hlo.pb`) beside the text."),
     "xla_dump_hlo_pass_re": (_regular_expression, "Dump around the passes that match."),
     "xla_dump_hlo_module_re": (_regular_expression, "Dump only the modules that match."),
     "xla_disable_hlo_passes": (_names, "Passes to leave out, separated by commas."),

@@ -12,6 +12,7 @@ from ingot.client.pjrt.compile_options import read_compile_options
 from ingot.client.pjrt.debug_options import DEBUG_OPTIONS
 from ingot.client.pjrt.errors import PjrtError as SlotError
 from ingot.formats.hlo_proto.wire import encode
+from ingot.formats.load import load
 from ingot.support import xla_flags
 
 PROGRAM = """
@@ -71,11 +72,15 @@ def test_all_flags_of_the_environment_are_options() -> None:
 def test_dumps(tmp_path: Path) -> None:
     pytest.importorskip("jaxlib", reason="it reads MLIR")
     host = Host()
-    given = options(xla_dump_to=str(tmp_path), xla_dump_hlo_pass_re="fusion")
+    given = options(
+        xla_dump_to=str(tmp_path), xla_dump_hlo_pass_re="fusion", xla_dump_hlo_as_proto=True
+    )
     host.compile(host.client(), PROGRAM, given)
     suffixes = {path.name.split(".", 2)[2] for path in tmp_path.iterdir()}
     assert {"before_optimizations.txt", "kernels.txt", "ir-no-opt.ll"} <= suffixes
     assert any("after_fusion" in suffix for suffix in suffixes)
+    (written,) = tmp_path.glob("*.cpu_after_optimizations.hlo.pb")
+    assert load(written).entry.root.shape.is_array
     count = len(suffixes)
     host.compile(host.client(), PROGRAM)
     assert len([*tmp_path.iterdir()]) == count
