@@ -13,22 +13,14 @@ from ingot.formats.stablehlo.table import converters
 from ingot.hlo.custom_calls import config_text
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
-# Ops that Ingot refuses: quantized arithmetic, asynchronous regions of StableHLO 1.15.
-REFUSED = {
-    "stablehlo.uniform_quantize",
-    "stablehlo.uniform_dequantize",
-    "stablehlo.async_start",
-    "stablehlo.async_done",
-}
 
-
-def test_every_op_has_a_converter_or_is_refused() -> None:
+def test_every_op_has_a_converter() -> None:
     generated = importlib.import_module("jaxlib.mlir.dialects._stablehlo_ops_gen")
     names = {
         item.OPERATION_NAME for item in vars(generated).values() if hasattr(item, "OPERATION_NAME")
     }
     known = set(converters())
-    assert names - known - {"stablehlo.return"} == REFUSED
+    assert names - known == {"stablehlo.return"}
 
 
 def test_every_chlo_op_has_a_converter() -> None:

@@ -108,14 +108,9 @@ def test_what_is_no_program_is_refused(text: str, code: str) -> None:
     assert caught.value.diagnostic.code == code
 
 
-@pytest.mark.parametrize(
-    ("kind", "match"),
-    [("!quant.uniform<i8:f32, 0.5>", "quant"), ("f80", "f80")],
-)
-def test_element_types_that_are_not_known_are_refused(kind: str, match: str) -> None:
-    text = f"func.func @main(%x: tensor<2x{kind}>) {{ return }}"
-    with pytest.raises((UnsupportedError, ParseError), match=match):
-        parse_stablehlo(text)
+def test_element_types_that_are_not_known_are_refused() -> None:
+    with pytest.raises((UnsupportedError, ParseError), match="f80"):
+        parse_stablehlo("func.func @main(%x: tensor<2xf80>) { return }")
 
 
 @pytest.mark.parametrize(

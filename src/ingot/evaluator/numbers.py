@@ -81,10 +81,10 @@ def converted(value: Array, target: DType) -> Array:
     source = element_of(value)
     if source is target:
         return value
-    if target.kind is Kind.PRED:
-        return np.asarray(computed(value) != 0)
     if source.is_complex and not target.is_complex:
         return converted(np.real(value), target)
+    if target.kind is Kind.PRED:
+        return np.asarray(computed(value) != 0)
     if source.kind is Kind.PRED:
         return rounded(value.astype(np.int32), target)
     if source.is_float and target.is_integer:

@@ -78,8 +78,8 @@ def new_context() -> Any:
     context = library.ir.Context()
     registry = library.ir.DialectRegistry()
     library.extension.register_dialects(registry)
+    # Those that a module uses are loaded when they are met; all of them would take milliseconds.
     context.append_dialect_registry(registry)
-    context.load_all_available_dialects()
     # What is not known is refused by name, with a way out, when it is converted.
     context.allow_unregistered_dialects = True
     for dialect in (library.stablehlo, library.chlo, library.sdy):
@@ -94,7 +94,7 @@ def parse_mlir(data: str | bytes) -> Any:
         ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
     """
     context = new_context()
-    if (b"quant" if isinstance(data, bytes) else "!quant") in data:
+    if b"quant" in data if isinstance(data, bytes) else "!quant" in data:
         _load_quantized_types(context)
     with context:
         try:

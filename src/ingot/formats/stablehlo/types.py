@@ -34,9 +34,7 @@ def element_type(text: str) -> DType:
     found = DTYPES.get(_ELEMENTS.get(text, text.lower()))
     if found is not None and (text in _ELEMENTS or found.is_float):
         return found
-    raise UnsupportedError(
-        f"Ingot has no element type for '{text}' of StableHLO", code="INGOT0351"
-    )
+    raise UnsupportedError(f"Ingot has no element type for '{text}' of StableHLO", code="INGOT0351")
 
 
 class Types:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.complex_expander.calls import Versions
@@ -121,10 +120,7 @@ def _convert(site: Site) -> Form:
     if target.dtype.is_complex:
         parts = site.forms.parts(site.form(0))
         return Pair(*(build.convert_to(part, part_type(target.dtype)) for part in parts))
-    value = site.number(0)
-    if target.dtype is PRED:
-        return (value.re.compare("NE", 0.0) | value.im.compare("NE", 0.0)).value
-    return build.convert_to(value.re.value, target.dtype)
+    return build.convert_to(site.number(0).re.value, target.dtype)
 
 
 def _bitcast_convert(site: Site) -> Form:
