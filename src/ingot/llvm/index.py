@@ -16,6 +16,13 @@ Index = Value | int
 Condition = Value | bool
 
 
+def _known(a: Index) -> Index:
+    """Return the number that an i64 constant is (the index of a loop of one turn)."""
+    if isinstance(a, Value) and a.type is I64 and a.text.isdigit():
+        return int(a.text)
+    return a
+
+
 class IndexArithmetic(Memory):
     """Folding integer helpers; a mixin of `FunctionBuilder`."""
 
@@ -41,6 +48,7 @@ class IndexArithmetic(Memory):
 
     def iadd(self, a: Index, b: Index) -> Index:
         """Return a + b."""
+        a, b = _known(a), _known(b)
         if isinstance(a, int):
             a, b = b, a
         if isinstance(b, int):
@@ -61,6 +69,7 @@ class IndexArithmetic(Memory):
 
     def imul(self, a: Index, b: Index) -> Index:
         """Return a * b."""
+        a, b = _known(a), _known(b)
         if isinstance(a, int):
             a, b = b, a
         if isinstance(b, int):

@@ -10,7 +10,7 @@ that is filled in when the loop is closed. This is what makes the builder fast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingot.llvm.intrinsics import INTRINSICS
 from ingot.llvm.types import I8, Type, array
@@ -79,9 +79,9 @@ class FunctionWriter:
     """The instruction stream of one function; values are `%vN`, blocks `bN`."""
 
     __slots__ = (
-        "_allocas",
         "_blocks",
         "_count",
+        "_first",
         "block_name",
         "fast_math",
         "lines",
@@ -104,7 +104,7 @@ class FunctionWriter:
         self.fast_math = ""
         self.block_name = "entry"
         self.terminated = False
-        self._allocas: list[str] = []
+        self._first: list[str] = []
         self._count = 0
         self._blocks = 0
 
@@ -146,15 +146,24 @@ class FunctionWriter:
 
     def emit_alloca(self, type: Type, text: str) -> Value:
         """Append a stack slot to the entry block, wherever the stream stands."""
-        value = self.reserve(type)
-        self._allocas.append(f"  {value.text} = {text}")
-        return value
+        return self.at_entry(lambda: self.define(type, text))
+
+    def at_entry(self, make: Callable[[], Value]) -> Value:
+        """Return what `make` emits, put into the entry block, wherever the stream stands.
+
+        It may use the function's parameters and what was made like this.
+        """
+        lines, self.lines = self.lines, self._first
+        try:
+            return make()
+        finally:
+            self.lines = lines
 
     def body_text(self) -> str:
         """Return the function's lines; every block must be terminated."""
         if not self.terminated:
             raise InternalError(f"block '{self.block_name}' of '{self.name}' has no terminator")
-        return "\n".join(["entry:", *self._allocas, *self.lines])
+        return "\n".join(["entry:", *self._first, *self.lines])
 
     def intrinsic(self, name: str, return_type: Type, args: Sequence[Value]) -> Value:
         """Call a whitelisted intrinsic; `name` has no overload suffix (`llvm.fma`)."""

@@ -51,7 +51,7 @@ def emit_contraction_kernel(
     epilogue = None
     if not schedule.store_direct:
         epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
-    f, emitter, _, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
     unit = UnitEmitter(f, emitter, kernel, schedule, target, epilogue)
     if schedule.grain == 1:
         unit.emit(chunk)

@@ -39,7 +39,7 @@ def emit_epilogue(
     )
     env, tile, batch, first_row, rows, first_column, columns = f.params
     count = len(kernel.buffers)
-    emitter, _ = bind_env(f, env, count, kernel.symbols, target.has_fma)
+    emitter = bind_env(f, env, count, kernel.symbols, target.has_fma)
     emitter.names[kernel.batch.name] = batch
     lanes = _epilogue_lanes(kernel, schedule)
     cell = cell_type(kernel.accumulate)

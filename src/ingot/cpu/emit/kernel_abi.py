@@ -7,7 +7,7 @@ after the other; the chunks of a phase run in any order on any thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -110,8 +110,8 @@ def open_kernel(
     fma: bool,
     *,
     is_cold: bool = False,
-) -> tuple[FunctionBuilder, ValueEmitter, Value, Value]:
-    """Start a kernel function; return it with its emitter, the scratch address and the chunk.
+) -> tuple[FunctionBuilder, ValueEmitter, Value]:
+    """Start a kernel function; return it with its emitter and the chunk.
 
     `is_cold`: it has so little to do, or waits so much for memory, that its code need be no better
     than quickly made.
@@ -121,19 +121,41 @@ def open_kernel(
         symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs=f"nounwind uwtable{quick}"
     )
     env, chunk = f.params
-    emitter, scratch = bind_env(f, env, buffers, symbols, fma)
-    return f, emitter, scratch, chunk
+    return f, bind_env(f, env, buffers, symbols, fma), chunk
+
+
+def scratch_of(f: FunctionBuilder, buffers: int) -> Value:
+    """Return the scratch address of a kernel function."""
+    env = f.params[0]
+    return f.at_entry(lambda: _slot(f, env, buffers, lt.PTR))
 
 
 def bind_env(
     f: FunctionBuilder, env: Value, buffers: int, symbols: tuple[str, ...], fma: bool
-) -> tuple[ValueEmitter, Value]:
-    """Return an emitter over the slots of `env`, and the scratch address."""
+) -> ValueEmitter:
+    """Return an emitter over the slots of `env`, which are read when they are first needed."""
+    numbers = {name: buffers + 1 + n for n, name in enumerate(symbols)}
+    emitter = ValueEmitter(f, {}, {}, fma)
+    emitter.buffers = _Slots[int](lambda number: _slot(f, env, number, lt.PTR), f)
+    emitter.names = _Slots[str](lambda name: _slot(f, env, numbers[name], lt.I64), f)
+    return emitter
 
-    def slot(number: int, type_: lt.Type) -> Value:
-        return f.load(type_, f.gep(env, number * SLOT_BYTES), 8, invariant=True)
 
-    addresses = {number: slot(number, lt.PTR) for number in range(buffers)}
-    scratch = slot(buffers, lt.PTR)
-    sizes = {name: slot(buffers + 1 + n, lt.I64) for n, name in enumerate(symbols)}
-    return ValueEmitter(f, addresses, sizes, fma), scratch
+def _slot(f: FunctionBuilder, env: Value, number: int, type_: lt.Type) -> Value:
+    return f.load(type_, f.gep(env, number * SLOT_BYTES), 8, invariant=True)
+
+
+Key = TypeVar("Key")
+
+
+class _Slots(dict[Key, Any]):
+    """What stands in env, by number or name; read at the function's entry, if at all."""
+
+    def __init__(self, read: Callable[[Key], Value], f: FunctionBuilder) -> None:
+        super().__init__()
+        self._read = read
+        self._function = f
+
+    def __missing__(self, key: Key) -> Value:
+        found = self[key] = self._function.at_entry(lambda: self._read(key))
+        return found

@@ -9,7 +9,7 @@ Invariant: records of one row are distinct or keep their order, so the sort is s
 
 from __future__ import annotations
 
-from ingot.cpu.emit.kernel_abi import open_kernel
+from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type, widen
 from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
@@ -28,12 +28,10 @@ def emit_keyed_sort(
 ) -> None:
     """Emit the function of a form of sorts into `module`."""
     count = 2 * len(form.elements)
-    f, emitter, scratch, chunk = open_kernel(
-        module, symbol, count, KEYED_PARAMETERS, target.has_fma
-    )
+    f, emitter, chunk = open_kernel(module, symbol, count, KEYED_PARAMETERS, target.has_fma)
     given = {name: f.as_value(emitter.names[name]) for name in KEYED_PARAMETERS}
     area = given["area"]
-    base = f.gep(scratch, f.imul(chunk, f.imul(area, 2 * form.words)))
+    base = f.gep(scratch_of(f, count), f.imul(chunk, f.imul(area, 2 * form.words)))
     areas = [f.gep(base, f.imul(area, number)) for number in range(2 * form.words)]
     rows = _Rows(f, emitter, form, given)
     first = f.imul(chunk, given["grain"])

@@ -25,7 +25,7 @@ def emit_loop_kernel(
     count = len(kernel.buffers)
     if schedule.split is not None:
         return emit_split_kernel(module, symbol, kernel, schedule, schedule.split, fma)
-    f, emitter, _, chunk = open_kernel(
+    f, emitter, chunk = open_kernel(
         module, symbol, count, kernel.symbols, fma, is_cold=schedule.waits
     )
     for number, buffer in enumerate(kernel.kept, count):

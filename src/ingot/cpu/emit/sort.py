@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type, widen
 from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
@@ -33,12 +33,12 @@ def emit_sort_kernel(
 ) -> EmittedKernel:
     """Emit the function of a sort kernel into `module`."""
     count = len(kernel.buffers)
-    f, emitter, scratch, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
     areas = [_area_bytes(kernel.length, element) for element in kernel.elements]
     chunk_bytes: int | Dim = 0
     for area in areas:
         chunk_bytes = chunk_bytes + area * 2
-    base = f.gep(scratch, f.imul(chunk, emitter.index(chunk_bytes)))
+    base = f.gep(scratch_of(f, count), f.imul(chunk, emitter.index(chunk_bytes)))
     rows = RowSorter(f, emitter, kernel, emitter.index(kernel.length))
     here, there = rows.areas(base, areas)
     grain = emitter.index(schedule.grain)

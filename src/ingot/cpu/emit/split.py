@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
@@ -36,9 +36,8 @@ def emit_split_kernel(
     layout = PartialLayout.of(kernel, schedule, first)
     _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma)
     is_cold = not any(item.axes for item in kernel.passes[1:])
-    f, emitter, scratch, _ = open_kernel(
-        module, symbol, count, kernel.symbols, fma, is_cold=is_cold
-    )
+    f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_cold=is_cold)
+    scratch = scratch_of(f, count)
     body = LoopEmitter(f, emitter, kernel, schedule)
     parts = emitter.index(split.count)
     units = emitter.index(schedule.units)
@@ -147,9 +146,11 @@ def _emit_parts(
     fma: bool,
 ) -> None:
     """Emit the function that computes part number `chunk` of every unit."""
-    f, emitter, scratch, chunk = open_kernel(
-        module, symbol, len(kernel.buffers), kernel.symbols, fma, is_cold=schedule.waits
+    count = len(kernel.buffers)
+    f, emitter, chunk = open_kernel(
+        module, symbol, count, kernel.symbols, fma, is_cold=schedule.waits
     )
+    scratch = scratch_of(f, count)
     parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
     length = emitter.index(split.length)
     low = f.imul(chunk, length)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.best import WORST, keep_best
-from ingot.cpu.emit.kernel_abi import open_kernel
+from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
@@ -98,8 +98,8 @@ def _emit_joined(module: ModuleBuilder, symbol: str, form: Form, target: TargetS
 def _open(
     module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec
 ) -> tuple[FunctionBuilder, RowSelector, Value, Value]:
-    f, emitter, scratch, chunk = open_kernel(module, symbol, 3, PARAMETERS, target.has_fma)
-    return f, RowSelector(f, emitter, form), scratch, chunk
+    f, emitter, chunk = open_kernel(module, symbol, 3, PARAMETERS, target.has_fma)
+    return f, RowSelector(f, emitter, form), scratch_of(f, 3), chunk
 
 
 @dataclass(frozen=True, slots=True)
