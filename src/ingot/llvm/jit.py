@@ -72,8 +72,8 @@ def _initialize() -> None:
     global _initialized
     with _initialize_lock:
         if not _initialized:
-            llvm.initialize_all_targets()
-            llvm.initialize_all_asmprinters()
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
             llvm.initialize_native_asmparser()
             for option in OPTIONS:
                 llvm.set_option("ingot", option)
@@ -93,9 +93,20 @@ def _borrowed_machine(target: TargetSpec, opt_level: int) -> Generator[Any]:
         idle.append(machine)
 
 
-def _make_machine(target: TargetSpec, opt_level: int) -> Any:
+def _target_of(triple: str) -> Any:
+    """Return LLVM's target; those that are not this machine's make every compilation slower."""
     _initialize()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
+    try:
+        return llvm.Target.from_triple(triple)
+    except RuntimeError:
+        with _initialize_lock:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        return llvm.Target.from_triple(triple)
+
+
+def _make_machine(target: TargetSpec, opt_level: int) -> Any:
+    return _target_of(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
         opt=opt_level,
