@@ -28,6 +28,7 @@ from ingot.cpu.library import (
 )
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.kernel.choices import merge_choices
 from ingot.kernel.collapse import collapse
 from ingot.kernel.contraction import build_contraction_kernel, find_dot
 from ingot.kernel.contraction_schedule import schedule_contraction
@@ -145,7 +146,7 @@ def lower_fusion(fused: Computation) -> Kernel:
     prefixes = prefixes_of(fused.root)
     if prefixes is not None:
         return collapse(build_scan_kernel(fused, prefixes))
-    kernel = unroll_short_rows(collapse(build_loop_kernel(fused)))
+    kernel = merge_choices(unroll_short_rows(collapse(build_loop_kernel(fused))))
     kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
     plain = None if convolution is None else plain_root(fused)
     return kernel if plain is None else replace(kernel, convolution=plain)

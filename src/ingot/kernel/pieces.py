@@ -56,7 +56,8 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     if kernel.serial or any(item.axes for item in kernel.passes):
         return ()
     nodes = [node for node in walk(kernel.exprs) if node.op == "compare"]
-    cuts = [Cut(axis, _places(nodes, axis)) for axis in kernel.grid if axis != vector_axis]
+    masks = _masks(kernel.exprs)
+    cuts = [Cut(axis, _places(masks, axis)) for axis in kernel.grid if axis != vector_axis]
     vector = Cut(vector_axis, _places(nodes, vector_axis))
     if not vector.places or len(vector.places) >= MAX_PIECES:
         return ()
@@ -68,6 +69,18 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
         if size <= MAX_NODES:
             chosen.append(cut)
     return (*chosen, vector)
+
+
+def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
+    """Return the comparisons that are not for run-time values of an index alone."""
+    seen: set[Expr] = set()
+    stack = list(exprs)
+    while stack:
+        item = stack.pop()
+        if item not in seen:
+            seen.add(item)
+            stack += item.args if item.op != "load" else item.args[: item.payload.masked]
+    return [item for item in seen if item.op == "compare"]
 
 
 def _places(comparisons: list[Expr], axis: Axis) -> tuple[int, ...]:
@@ -110,17 +123,24 @@ def _difference(node: Expr) -> int | Dim | None:
 
 def narrowed(item: Pass, ranges: Mapping[str, Range]) -> Pass:
     """Return a pass as it is where each named axis stays within its range."""
-    narrow = _Narrower(ranges)
-    stores = [narrow.store(store) for store in item.stores]
-    return replace(item, stores=tuple(store for store in stores if store is not None))
+    return Narrower(ranges).sweep(item)
 
 
-class _Narrower:
+class Narrower:
+    """Simplifies expressions by what is known of axes."""
+
     def __init__(self, ranges: Mapping[str, Range]) -> None:
+        """Know that each named axis stays within its range."""
         self.ranges = ranges
         self.memo: dict[Expr, Expr] = {}
 
+    def sweep(self, item: Pass) -> Pass:
+        """Return a pass of stores without the choices that are known."""
+        stores = [self.store(store) for store in item.stores]
+        return replace(item, stores=tuple(store for store in stores if store is not None))
+
     def store(self, old: Store) -> Store | None:
+        """Return a store without the choices that are known, None where it is never made."""
         mask = self.expr(old.mask) if old.mask is not None else None
         known = _truth(mask) if mask is not None else True
         if known is False:
@@ -133,10 +153,11 @@ class _Narrower:
         """Return an expression without the choices that are known."""
         for item in walk((root,)):
             if item not in self.memo:
-                self.memo[item] = self._node(item, tuple(self.memo[arg] for arg in item.args))
+                self.memo[item] = self.node(item, tuple(self.memo[arg] for arg in item.args))
         return self.memo[root]
 
-    def _node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments that are simplified."""
         if item.op == "compare":
             known = self._compare(item)
             if known is not None:
