@@ -26,6 +26,24 @@ order {{
 }}
 """
 INDICES = "  i = s32[] parameter(2)\n  j = s32[] parameter(3)"
+CHOICE = """\
+choice {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  wins = pred[] compare(a, b), direction=GT
+  nan = pred[] compare(a, a), direction=NE
+  either = pred[] or(wins, nan)
+  value = f32[] select(either, a, b)
+  same = pred[] compare(a, b), direction=EQ
+  first = pred[] compare(i, j), direction=LT
+  both = pred[] and(same, first)
+  stays = pred[] or(either, both)
+  place = s32[] select(stays, i, j)
+  ROOT pair = (f32[], s32[]) tuple(value, place)
+}
+"""
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
 PROGRAMS = {
     "sort": JAX_ORDER.format(indices="") + "ENTRY main { x = f32[5,300] parameter(0) "
@@ -42,6 +60,10 @@ PROGRAMS = {
     "ROOT y = c64[524289] fft(x), fft_type=RFFT, fft_length={1048576} }",
     "product": "ENTRY main { x = f32[300,200] parameter(0) y = f32[200,500] parameter(1) "
     "ROOT z = f32[300,500] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    "arg max": CHOICE
+    + "ENTRY main { x = f32[500,300] parameter(0) i = s32[500,300] iota(), iota_dimension=1 "
+    "worst = f32[] constant(-inf) zero = s32[] constant(0) "
+    "ROOT y = (f32[500], s32[500]) reduce(x, i, worst, zero), dimensions={1}, to_apply=choice }",
     "sum": ADD + "ENTRY main { x = f32[500,300] parameter(0) z = f32[] constant(0) "
     "ROOT y = f32[500] reduce(x, z), dimensions={1}, to_apply=add }",
 }

@@ -87,6 +87,53 @@ def test_other_folds(opcode):
     np.testing.assert_array_equal(executable(x), FOLDS[opcode][0](x, axis=0))
 
 
+@pytest.mark.parametrize("direction", ["GT", "LT"])
+def test_places_of_extremes_share_the_code(direction):
+    parts = set()
+    for dims, dim in (((700, 300), 1), ((300, 1030), 1)):
+        left = f"[{dims[0]}]"
+        wide = f"[{dims[0]},{dims[1]}]"
+        worst = "-inf" if direction == "GT" else "inf"
+        executable = ingot.compile(
+            ingot.parse_hlo(f"""\
+HloModule place
+
+choice {{
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  wins = pred[] compare(a, b), direction={direction}
+  nan = pred[] compare(a, a), direction=NE
+  either = pred[] or(wins, nan)
+  value = f32[] select(either, a, b)
+  same = pred[] compare(a, b), direction=EQ
+  first = pred[] compare(i, j), direction=LT
+  both = pred[] and(same, first)
+  stays = pred[] or(either, both)
+  place = s32[] select(stays, i, j)
+  ROOT pair = (f32[], s32[]) tuple(value, place)
+}}
+
+ENTRY main {{
+  x = f32{wide} parameter(0)
+  n = s32{wide} iota(), iota_dimension={dim}
+  worst = f32[] constant({worst})
+  zero = s32[] constant(0)
+  ROOT y = (f32{left}, s32{left}) reduce(x, n, worst, zero), dimensions={{{dim}}}, to_apply=choice
+}}
+""")
+        )
+        parts.update(library_parts(executable))
+        x = RANDOM.integers(0, 50, dims).astype(np.float32)
+        x[5, 17:] = np.nan
+        choose = np.argmax if direction == "GT" else np.argmin
+        values, places = executable(x)
+        np.testing.assert_array_equal(places, choose(x, axis=dim))
+        np.testing.assert_array_equal(values, np.take_along_axis(x, places[:, None], 1)[:, 0])
+    assert len(parts) == 1
+
+
 def test_what_is_fused_has_code_of_its_own():
     text = """\
 HloModule fused

@@ -15,8 +15,9 @@ from dataclasses import replace
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.form import Form, form_of
-from ingot.kernel.ir import LoopKernel
+from ingot.kernel.ir import LoopKernel, Reduction, Store
 from ingot.kernel.schedule import Vectors, schedule_loops
 
 MIN_ELEMENTS = 1 << 16
@@ -25,6 +26,10 @@ and there are too many kinds to keep."""
 
 MAX_AXES = 2
 """Axes that are kept, and that are folded: what alternating dimensions of a box come down to."""
+
+
+MAX_CHOICE_NODES = 16
+"""Longer ways to choose an element are their programs' own."""
 
 
 def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
@@ -42,23 +47,50 @@ def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
 
 
 def _is_candidate(kernel: LoopKernel) -> bool:
-    """Whether the kernel is one fold of one load of each element, stored as it is."""
+    """Whether the kernel is one fold of each element, stored as it is."""
     if kernel.serial or kernel.kept or len(kernel.grid) > MAX_AXES or len(kernel.passes) != 2:
         return False
     first, last = kernel.passes
     if not 1 <= len(first.axes) <= MAX_AXES or len(first.reductions) != 1 or first.stores:
         return False
     (fold,) = first.reductions
-    if first.is_running or fold.combiner.opcode is None or len(fold.inputs) != 1:
+    if first.is_running or any(init.op != "constant" for init in fold.inits):
         return False
-    (load,) = fold.inputs
-    if load.op != "load" or load.args or load.dtype is PRED or not _is_linear(load.payload.index):
+    if not _is_element(fold.inputs[0]) or not (_is_sum(fold) or _is_choice(fold)):
         return False
-    if last.axes or last.reductions or len(last.stores) != 1 or len(kernel.buffers) != 2:
-        return False
-    (store,) = last.stores
+    has_more = last.axes or last.reductions or len(kernel.buffers) != 1 + len(last.stores)
+    return not has_more and all(map(_is_result, last.stores))
+
+
+def _is_result(store: Store) -> bool:
     is_simple = store.mask is None and store.combiner is None and not store.values
-    return is_simple and store.value.op == "reduced" and fold.inits[0].op == "constant"
+    return is_simple and store.value.op == "reduced"
+
+
+def _is_element(load: Expr) -> bool:
+    """Whether this is a load of each element of an array."""
+    is_plain = load.op == "load" and not load.args and load.dtype is not PRED
+    return is_plain and _is_linear(load.payload.index)
+
+
+def _is_sum(fold: Reduction) -> bool:
+    """Whether elements are folded by one op."""
+    return fold.combiner.opcode is not None and len(fold.inputs) == 1
+
+
+def _is_choice(fold: Reduction) -> bool:
+    """Whether an element and its place on an axis are chosen, as arg max does."""
+    if len(fold.inputs) != 2:
+        return False
+    place = fold.inputs[1]
+    place = place.args[0] if place.op == "convert" else place
+    is_place = place.op == "index" and isinstance(place.payload, Dim) and place.payload.is_symbol
+    nodes = list(walk(fold.combiner.results))
+    return (
+        is_place
+        and len(nodes) <= MAX_CHOICE_NODES
+        and all(result.op == "select" for result in fold.combiner.results)
+    )
 
 
 def _is_linear(where: int | Dim) -> bool:

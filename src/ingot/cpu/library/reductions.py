@@ -14,7 +14,7 @@ from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import F32
+from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
 from ingot.kernel.collapse import collapse
 from ingot.kernel.ir import LoopKernel
@@ -52,9 +52,11 @@ _emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
 
 
 def common_reductions(target: TargetSpec) -> Iterator[Shared]:
-    """Load what f32 reductions need."""
-    for opcode, (shape, dims) in product(("add", "maximum"), COMMON):
-        kernel = collapse(build_loop_kernel(_reduction(opcode, shape, dims)))
+    """Load what sums, maxima and places of maxima and minima need in f32."""
+    folds = [_reduction(opcode, *case) for opcode, case in product(("add", "maximum"), COMMON)]
+    folds += [_place(direction, dim) for direction, dim in product(("GT", "LT"), (0, 1))]
+    for fold in folds:
+        kernel = collapse(build_loop_kernel(fold))
         found = reduction_kernel(target, kernel)
         assert found is not None, "a reduction of a whole array is plain"
         yield from found.parts
@@ -67,3 +69,26 @@ def _reduction(opcode: str, shape: tuple[int, ...], dims: tuple[int, ...]) -> Co
     start = build.constant(0.0 if opcode == "add" else float("-inf"), F32)
     folder = scalar_computation(opcode, F32)
     return build.build(build.reduce(array, start, dimensions=dims, to_apply=folder))
+
+
+def _place(direction: str, dim: int) -> Computation:
+    """Return the place of the greatest (GT) or least (LT) on a dimension, as JAX writes it."""
+    fold = Builder("choice")
+    left, place, right, other = (
+        fold.parameter(number, Shape.array(element, ()))
+        for number, element in enumerate((F32, S32, F32, S32))
+    )
+    wins = fold.or_(
+        fold.compare(left, right, direction=direction), fold.compare(left, left, direction="NE")
+    )
+    is_same = fold.compare(left, right, direction="EQ")
+    is_first = fold.compare(place, other, direction="LT")
+    stays = fold.or_(wins, fold.and_(is_same, is_first))
+    pair = fold.tuple_(fold.select(wins, left, right), fold.select(stays, place, other))
+    build = Builder("place")
+    matrix = build.parameter(0, Shape.array(F32, (4096, 1024)))
+    places = build.iota(shape=Shape.array(S32, (4096, 1024)), iota_dimension=dim)
+    worst = build.constant(float("-inf") if direction == "GT" else float("inf"), F32)
+    starts = (worst, build.constant(0, S32))
+    folded = build.reduce(matrix, places, *starts, dimensions=(dim,), to_apply=fold.build(pair))
+    return build.build(folded)
