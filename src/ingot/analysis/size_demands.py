@@ -1,10 +1,11 @@
 """What ops demand of symbolic sizes: windows and cuts that lie inside their operands.
 
 `slice [0:5]` of `f32[?n]` means something for n >= 5 only. The verifier refuses what is wrong for
-every size; the rest is found here and checked when sizes are known, before anything runs. Only the
-entry's ops count: a loop or branch may be there just because its ops are not always possible.
+every size; the rest is found here and checked when sizes are known: what the entry's ops demand
+before anything runs, what those of a loop or branch demand each time it is entered, since it may be
+there just because its ops are not always possible.
 
-Invariant: if all demands hold, no window or cut of the entry's ops is larger than its operand.
+Invariant: where all demands hold, no window or cut is larger than its operand.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ingot.hlo import dim
+from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -39,18 +41,47 @@ class Demand:
 
 def size_demands(module: Module) -> list[Demand]:
     """Return the demands of the entry's ops that do not hold for every size, each once."""
+    return list(_demands(module.entry).values())
+
+
+def region_demands(module: Module) -> dict[Computation, list[Demand]]:
+    """Return the demands of each loop's and branch's own ops, without those of the entry."""
+    known = _demands(module.entry)
+    found: dict[Computation, list[Demand]] = {}
+    for computation in _regions(module.entry):
+        inner = [d for margin, d in _demands(computation).items() if margin not in known]
+        if inner:
+            found[computation] = inner
+    return found
+
+
+def _regions(entry: Computation) -> Iterator[Computation]:
+    """Yield the computations of loops and branches, outer ones first."""
+    stack, seen = [entry], {entry}
+    while stack:
+        for instruction in stack.pop().instructions:
+            if instruction.opcode not in ("while", "conditional"):
+                continue
+            for called in instruction.called_computations:
+                if called not in seen:
+                    seen.add(called)
+                    stack.append(called)
+                    yield called
+
+
+def _demands(computation: Computation) -> dict[int | Dim, Demand]:
     found: dict[int | Dim, Demand] = {}
-    for op in _entry_ops(module):
+    for op in _ops(computation):
         rule = _RULES.get(op.opcode)
         for least, size in rule(op) if rule is not None else ():
             demand = Demand(op, least, size)
             if isinstance(demand.margin, Dim) and not dim.never_negative(demand.margin):
                 found.setdefault(demand.margin, demand)
-    return list(found.values())
+    return found
 
 
-def _entry_ops(module: Module) -> Iterator[Instruction]:
-    for instruction in module.entry.instructions:
+def _ops(computation: Computation) -> Iterator[Instruction]:
+    for instruction in computation.instructions:
         if instruction.opcode == "fusion":
             yield from instruction.attributes.calls.instructions
         else:

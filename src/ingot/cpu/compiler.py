@@ -100,7 +100,7 @@ def _link_up(
         if host is None:
             builder = ModuleBuilder("host", vector_bits=target.vector_bits)
             emit_sizes(builder, module, plan, info, arena_bytes)
-            HostProgram(builder, module, assignment, kernels, info, plan.symbols).emit()
+            HostProgram(builder, module, assignment, kernels, info, plan).emit()
             text = builder.text()
             level, passes = (1, HOST_PASSES) if kernels.inlined else (HOST_OPT_LEVEL, ())
             host = compile_object(text, target, opt_level=level, passes=passes)

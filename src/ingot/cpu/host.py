@@ -20,6 +20,7 @@ from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.cpu.inlining import VIEWS, held_slices, is_register_loop
 from ingot.cpu.kernels import KernelSet, emit_kernel
 from ingot.cpu.sites import sites
+from ingot.cpu.sizes import SizePlan
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import call_site, foreign_calls
@@ -48,7 +49,7 @@ class HostProgram:
         assignment: BufferAssignment,
         kernels: KernelSet,
         info: ProgramInfo,
-        symbols: tuple[str, ...],
+        plan: SizePlan,
     ) -> None:
         """Emit into `builder`.
 
@@ -58,7 +59,7 @@ class HostProgram:
             assignment: where values live.
             kernels: compiled kernels of its fusions.
             info: the ABI description.
-            symbols: size names in ABI order.
+            plan: size names in ABI order, and what regions demand of sizes.
         """
         self.module = module
         self.assignment = assignment
@@ -75,7 +76,7 @@ class HostProgram:
         layout = info.sizes_layout
         names: dict[str, IndexValue] = {
             name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
-            for n, name in enumerate(symbols)
+            for n, name in enumerate(plan.symbols)
         }
         self.emitter = ValueEmitter(f, {}, names, fma=True)
         self.pool = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_POOL), 8)
@@ -87,6 +88,9 @@ class HostProgram:
         self._calls = {call: number for number, call in enumerate(calls)}
         failing = [*assertions(module), *calls]
         self._run_errors = {item: code for code, item in enumerate(failing, 1)}
+        self._regions = plan.regions
+        margins = [(region, n) for region in plan.regions for n in range(len(plan.regions[region]))]
+        self._unmet = {place: code for code, place in enumerate(margins, len(failing) + 1)}
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases(info)
         self._inlined: dict[str, EmittedKernel] = {}
@@ -146,7 +150,12 @@ class HostProgram:
     # ---- instructions
 
     def computation(self, computation: Computation) -> None:
-        """Emit the instructions of a computation in schedule order."""
+        """Emit the instructions of a computation in schedule order, if sizes let them run."""
+        f = self.f
+        for number, margin in enumerate(self._regions.get(computation, ())):
+            code = f.const(lt.I32, self._unmet[computation, number])
+            size = self.emitter.index(margin.size)
+            f.if_(f.ilt(size, 0), lambda code=code: f.ret(code), likely=False)
         for instruction in self.module.schedule[computation]:
             self.instruction(instruction)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ingot.analysis.size_demands import Demand, size_demands
+from ingot.analysis.size_demands import Demand, region_demands, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values import IndexValue, ValueEmitter
 from ingot.hlo.assertions import assertion_text, assertions
+from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import foreign_calls
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.instruction import Instruction
@@ -57,11 +58,19 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class SizePlan:
-    """How sizes are bound and checked."""
+    """How sizes are bound and checked.
+
+    Attributes:
+        bindings: where each symbolic size comes from.
+        constraints: what parameters' dimensions must be.
+        margins: what the entry's ops demand.
+        regions: what the ops of loops and branches demand when they run.
+    """
 
     bindings: tuple[Binding, ...]
     constraints: tuple[Constraint, ...]
     margins: tuple[Margin, ...]
+    regions: dict[Computation, tuple[Margin, ...]]
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -117,12 +126,17 @@ def plan_sizes(module: Module) -> SizePlan:
             refusal = _refusal(message, parameters[number])
             constraints.append(Constraint(number, place, size, refusal))
             _require_bound(size, bindings, name, shape)
-    margins = tuple(
-        Margin(demand.margin, _unmet(demand, bindings, leaves))
-        for demand in size_demands(module)
-        if symbols_of((demand.margin,)) <= bindings.keys()
-    )
-    return SizePlan(tuple(bindings.values()), tuple(constraints), margins)
+
+    def margins(demands: Iterable[Demand]) -> tuple[Margin, ...]:
+        return tuple(
+            Margin(demand.margin, _unmet(demand, bindings, leaves))
+            for demand in demands
+            if symbols_of((demand.margin,)) <= bindings.keys()
+        )
+
+    regions = {place: margins(found) for place, found in region_demands(module).items()}
+    entry = margins(size_demands(module))
+    return SizePlan(tuple(bindings.values()), tuple(constraints), entry, regions)
 
 
 def _unmet(demand: Demand, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
@@ -193,6 +207,7 @@ def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
         run_errors=(
             *map(assertion_text, assertions(module)),
             *map(_call_failure, foreign_calls(module)),
+            *(margin.message for region in plan.regions.values() for margin in region),
         ),
     )
 
