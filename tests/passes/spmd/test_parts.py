@@ -131,6 +131,15 @@ CASES = [
         "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}",
     ),
     Case(
+        "scatter",
+        "z = f32[] constant(0) t = f32[5,4] broadcast(z), dimensions={} "
+        "i = s32[8] parameter(0), sharding={devices=[2,2]<=[4] last_tile_dim_replicate} "
+        f"u = f32[8,4] parameter(1), sharding={ROWS} ROOT r = f32[5,4] scatter(t, i, u), "
+        "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1, to_apply=add",
+        ("all-reduce",),
+    ),
+    Case(
         "convolution", f"x = f32[2,6,6,4] parameter(0), sharding={IMAGES} "
         f"k = f32[3,3,4,2] parameter(1), sharding={KERNELS} ROOT r = f32[2,4,4,2] "
         "convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->b01f", ("all-reduce",),

@@ -191,6 +191,22 @@ def _gather(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((_whole(shapes[0]), places), (result,))
 
 
+def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
+    """Each update on its own, if the operand adds nothing: devices fold what they scatter."""
+    given = op.attributes
+    if len(shapes) != 3 or given.input_batching_dims:
+        return None
+    fold = reducer_opcode(given.to_apply)
+    if fold not in _FOLDS or not is_identity(op.operands[0], fold):
+        return None
+    updates = _where(axis not in given.update_window_dims for axis in range(shapes[2].rank))
+    batch = iter([axis for axis in updates if axis is not None])
+    indices = tuple(
+        None if axis == given.index_vector_dim else next(batch) for axis in range(shapes[1].rank)
+    )
+    return Factors((_whole(shapes[0]), indices, updates), (_whole(op.shape),), fold)
+
+
 def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """The batch, the features of the result, and the sum over the operand's features."""
     given, labels = op.attributes, op.attributes.labels
@@ -250,6 +266,7 @@ _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "reduce": _reduce,
     "reshape": _reshape,
     "reverse": _reverse,
+    "scatter": _scatter,
     "slice": _slice,
     "sort": _sort,
     "transpose": _transpose,

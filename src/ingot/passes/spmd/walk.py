@@ -193,10 +193,12 @@ class Walk(Values):
 
     def control(self, op: Instruction) -> None:
         """Divide what goes through control flow as its bodies or branches divide it."""
+        partly = self.is_partly(op)
+        if partly:
+            self.gather_state(op)
         first = 0 if op.opcode == "while" else 1
         states = [self.elements(operand) for operand in op.operands[first:]]
         given = [[self.sharding(value).summed for value in state] for state in states]
-        partly = self.is_partly(op)
         control = Control(op, given, self.channels, partial(_rewrite, partly=partly))
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
         if whole and (partly or not control.divides_inside()):
@@ -213,6 +215,18 @@ class Walk(Values):
         self.replace_part(op, made, division.results)
         for packed in set(op.operands):
             self.remove_unused(packed)
+
+    def gather_state(self, op: Instruction) -> None:
+        """Give control flow whole elements."""
+        for number, operand in enumerate(op.operands):
+            values = self.elements(operand)
+            wholes = [self.convert(value, self.whole) for value in values]
+            if wholes != values:
+                packed = (
+                    self.moves.builder(op).tuple(*wholes) if operand.shape.is_tuple else wholes[0]
+                )
+                self.computation.replace_operand(op, number, packed)
+                self.remove_unused(operand)
 
     def annotation(self, call: Instruction) -> None:
         """A value is to have a sharding; one that does not come out even stays whole."""
@@ -239,7 +253,8 @@ class Walk(Values):
 
     def leave(self, call: Instruction) -> None:
         """A part made by hand is a divided value from here on."""
-        sharding, operand = self.read(call) or self.whole, call.operands[0]
+        sharding = self.read(call) or self.whole
+        operand = self.convert(call.operands[0], self.whole)
         if local_shape(call.shape, sharding).dims != operand.shape.dims:
             raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
         made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
