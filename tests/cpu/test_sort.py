@@ -90,7 +90,7 @@ def _library_parts(executable: ingot.Executable) -> list[str]:
     return [part.name for kernel in compiled for part in kernel.shared]
 
 
-KEYED = ("f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+KEYED = ("pred", "f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
@@ -106,8 +106,9 @@ def test_one_key_of_any_type_takes_everything_along(element: str, direction: str
     root = build.sort(*operands, dimensions=(1,), is_stable=True, to_apply=order)
     module = Module.of("sorted", build.build(root))
     rng = np.random.default_rng(3)
-    bits = rng.integers(0, 256, (3, 101, 2, key.bits // 8)).astype(np.uint8)
+    bits = rng.integers(0, 256, (3, 101, 2, np.dtype(key.numpy).itemsize)).astype(np.uint8)
     bits[:, ::3] = rng.choice([0, 127, 128, 255], bits[:, ::3].shape)
+    bits = bits % 2 if element == "pred" else bits
     keys = bits.reshape(3, 101, -1).view(key.numpy)
     keys[:, 50:] = keys[:, 1:52]
     payloads = (rng.integers(0, 9, keys.shape).astype(np.uint8), rng.normal(size=keys.shape))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opset.indexing import SortAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
@@ -83,7 +83,7 @@ class KeyedForm:
     """What sorts by one key must have in common to share code.
 
     Attributes:
-        key: what is compared, of argument 0; an integer, or a float in total order.
+        key: what is compared, of argument 0; an integer, a truth value, a float in total order.
         descending: whether greater keys come first.
         elements: element types of the operands; the first holds the keys.
         words: 64-bit words of a record: 1 where key and position share it.
@@ -123,9 +123,11 @@ def keyed_form(kernel: SortKernel) -> KeyedForm | None:
 
 
 def _is_key(key: Expr, given: Expr) -> bool:
+    """Whether this is a number that `given` alone determines, simply."""
     nodes = list(walk((key,)))
     arguments = [node for node in nodes if node.op == "argument"]
-    is_number = key.dtype.is_integer or key.dtype.is_float
-    return (
-        len(nodes) <= MAX_KEY_NODES and arguments == [given] and is_number and key.dtype.bits >= 8
-    ) and (key.dtype.is_integer or key.dtype.bits > 8)
+    if len(nodes) > MAX_KEY_NODES or arguments != [given]:
+        return False
+    element = key.dtype
+    is_whole = element.is_integer and element.bits >= 8
+    return element is PRED or is_whole or (element.is_float and element.bits > 8)
