@@ -15,8 +15,9 @@ from contextlib import contextmanager
 
 from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
 from ingot.artifact.artifact import call_symbol
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
-from ingot.cpu.emit.values import IndexValue, ValueEmitter
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.cpu.inlining import VIEWS, held_slices, is_register_loop
 from ingot.cpu.kernels import KernelSet, emit_kernel
 from ingot.cpu.sites import sites

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction_epilogue import emit_epilogue
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.packing import Packer, Span, cell_type
 from ingot.cpu.emit.patches import PatchPacker
 from ingot.cpu.emit.register_blocks import UNKNOWN_WIDTH, Matrix, RegisterBlocks
-from ingot.cpu.emit.values import IndexValue, ValueEmitter
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.contraction_schedule import (
     DOTS,

@@ -10,9 +10,9 @@ an operand that the epilogue reads at the same index.
 
 from __future__ import annotations
 
+from ingot.cpu.emit.indices import Lanes
 from ingot.cpu.emit.kernel_abi import bind_env
 from ingot.cpu.emit.packing import cell_type, lane_mask
-from ingot.cpu.emit.values import Lanes
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule
 from ingot.kernel.expr import walk

@@ -9,10 +9,12 @@ Invariant: records of one row are distinct or keep their order, so the sort is s
 
 from __future__ import annotations
 
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type, widen
-from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
+from ingot.cpu.emit.values import ValueEmitter, combine
+from ingot.hlo.dtype import PRED
 from ingot.kernel.ir import Combiner
 from ingot.kernel.sort import KEYED_PARAMETERS, KeyedForm
 from ingot.llvm import types as lt
@@ -86,12 +88,12 @@ class _Rows:
     def _ordered(self, value: Value) -> Value:
         """Return a key's register value as an i64 whose signed order is that of the result."""
         f, element = self.f, self.form.key.dtype
-        bits = value
+        bits = f.zext(value, lt.I8) if element is PRED else value
         if element.is_float:
             bits = f.bitcast(value, lt.I64 if value.type is lt.F64 else lt.I32)
             sign = f.ashr(bits, f.const(bits.type, bits.type.bits - 1))
             bits = f.xor(bits, f.lshr(sign, f.const(bits.type, 1)))
-        elif not element.is_signed:
+        elif not element.is_signed and element is not PRED:
             bits = f.xor(bits, f.const(bits.type, -(1 << (bits.type.bits - 1))))
         key = bits if bits.type is lt.I64 else f.sext(bits, lt.I64)
         return f.not_(key) if self.form.descending else key

@@ -8,10 +8,12 @@ from the combiner's identity and takes its initial value last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 
+from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.emit.types import register_type
-from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter, combine
+from ingot.cpu.emit.values import ValueEmitter, combine
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.identities import identity_of
@@ -99,7 +101,8 @@ class LoopEmitter:
             body()
             return []
 
-        self.vectorize(axis.name, low, high, lanes, [], vectors, whole)
+        aligned = lanes if divides(lanes, self.schedule.block) else 1
+        self.vectorize(axis.name, low, high, lanes, [], vectors, whole, aligned)
 
     def _pass_axes(self) -> frozenset[str]:
         return frozenset(a.name for item in self.kernel.passes for a in item.axes)
@@ -116,16 +119,19 @@ class LoopEmitter:
         carried: list[Value],
         body: Block,
         only_whole: bool = False,
+        aligned: int = 1,
     ) -> list[Value]:
         """Run `body(carried)` for blocks of lanes from low to high; return what it carries.
 
         `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
+        `aligned`: divides `low`, as the caller knows.
         """
         f = self.f
+        aligned = gcd(lanes, low if isinstance(low, int) else aligned)
         whole = high if only_whole else self._rounded(low, high, lanes)
 
         def full(position: Value, values: list[Value]) -> list[Value]:
-            return self._at(name, position, Lanes(name, lanes), values, body)
+            return self._at(name, position, Lanes(name, lanes, None, aligned), values, body)
 
         values = f.loop(low, whole, lanes, carried, full)
         if lanes == 1 or only_whole or f.ieq(whole, high) is True:
@@ -136,7 +142,7 @@ class LoopEmitter:
             narrow = f.splat(f.trunc(left, lt.I32), lanes)
             numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
             mask = f.icmp("ult", numbers, narrow)
-            return self._at(name, whole, Lanes(name, lanes, mask), values, body)
+            return self._at(name, whole, Lanes(name, lanes, mask, aligned), values, body)
 
         return f.if_(f.ilt(whole, high), tail, otherwise=values)
 
@@ -220,6 +226,7 @@ class LoopEmitter:
                 values,
                 lambda carried: self._point(item, carried),
                 whole,
+                lanes if divides(lanes, part) else 1,
             )
 
         def scalar(position: Value, carried: list[Value]) -> list[Value]:

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.conversions import convert
+from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.squares import transpose
 from ingot.cpu.emit.types import register_type
-from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt

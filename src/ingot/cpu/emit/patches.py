@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.packing import Packer, Span, lane_mask
-from ingot.cpu.emit.values import IndexValue
 from ingot.kernel.contraction_schedule import is_plain, stride
 from ingot.kernel.convolution_interior import Bound, interior
 from ingot.kernel.expr import Expr

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import gcd
 
-from ingot.cpu.emit.loop_body import LoopEmitter
-from ingot.cpu.emit.values import IndexValue
+from ingot.cpu.emit.indices import IndexValue
+from ingot.cpu.emit.loop_body import LoopEmitter, divides
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.pieces import Cut, Range, narrowed
 from ingot.llvm.values import Value
@@ -71,7 +72,10 @@ class PieceEmitter(LoopEmitter):
                 return []
 
             start, end = f.imax(low, first), f.imin(high, last + 1)
-            self.vectorize(name, start, f.imax(start, end), self._lanes(first, last), [], vectors)
+            lanes = self._lanes(first, last)
+            known = gcd(first, self.schedule.lanes[0])
+            aligned = known if divides(known, self.schedule.block) else 1
+            self.vectorize(name, start, f.imax(start, end), lanes, [], vectors, aligned=aligned)
             self.emitter.close_scope()
         self.kernel = kernel
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.dot_products import DotProducts, shared_dots
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SharedCode
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
-from ingot.cpu.emit.values import IndexValue
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel

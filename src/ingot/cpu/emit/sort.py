@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type, widen
-from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
+from ingot.cpu.emit.values import ValueEmitter, combine
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.types import register_type
-from ingot.cpu.emit.values import IndexValue, ValueEmitter, combine
+from ingot.cpu.emit.values import ValueEmitter, combine
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import LoopKernel, Pass
 from ingot.kernel.schedule import LoopSchedule, Split

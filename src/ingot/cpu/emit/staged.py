@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.types import memory_type, narrow, widen
-from ingot.cpu.emit.values import IndexValue, combine
+from ingot.cpu.emit.values import combine
 from ingot.kernel.ir import Axis, Store
 from ingot.llvm import types as lt
 from ingot.llvm.types import Type

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.loop_body import LoopEmitter, divides
 from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.emit.types import memory_type, widen
-from ingot.cpu.emit.values import IndexValue, Lanes, ValueEmitter
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis

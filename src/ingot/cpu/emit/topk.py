@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.best import WORST, keep_best
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
 from ingot.cpu.emit.types import memory_type
-from ingot.cpu.emit.values import IndexValue, ValueEmitter
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dtype import DType
 from ingot.kernel.topk import BLOCK, PARAMETERS
 from ingot.llvm import types as lt

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot.cpu.emit.elementwise import emit_op
+from ingot.cpu.emit.indices import IndexEmitter, IndexValue
 from ingot.cpu.emit.types import (
     is_minifloat,
     memory_type,
@@ -26,31 +26,22 @@ from ingot.cpu.emit.types import (
     round_to,
     widen,
 )
-from ingot.hlo import dim
-from ingot.hlo.dim import Atom, Dim
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr, axis_names, make, walk
-from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Combiner, Store
+from ingot.kernel.lane_offsets import runs
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math import CIRCLE, circle
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
-IndexValue = int | Value
+MOST_RUNS = 4
+"""Runs of lanes that are read or written piece by piece; more of them are gathered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """The vector axis: its name, how many lanes, and the mask of valid ones in a tail."""
-
-    axis: str
-    count: int
-    mask: Value | None = None
-
-
-class ValueEmitter:
+class ValueEmitter(IndexEmitter):
     """Emits expressions into one function; see the module."""
 
     def __init__(
@@ -61,112 +52,14 @@ class ValueEmitter:
         fma: bool,
     ) -> None:
         """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
-        self.f = f
+        super().__init__(f, sizes)
         self.buffers = dict(buffers)
         self.fma = fma
-        self.names: dict[str, IndexValue] = dict(sizes)
-        self.lanes: Lanes | None = None
-        self._values: dict[object, Value] = {}
-        self._scopes: list[list[tuple[object, Value | None]]] = []
 
     @property
     def has_f16c(self) -> bool:
         """Whether the target converts f16: every x86 CPU with FMA does, and every ARM CPU."""
         return self.fma
-
-    # ---- scopes
-
-    def open_scope(self) -> None:
-        """Start a block whose values are forgotten at `close_scope`."""
-        self._scopes.append([])
-
-    def close_scope(self) -> None:
-        """Forget what was emitted since `open_scope`."""
-        for key, before in reversed(self._scopes.pop()):
-            if before is None:
-                del self._values[key]
-            else:
-                self._values[key] = before
-
-    def _find(self, key: object) -> Value | None:
-        return self._values.get(key)
-
-    def bind(self, key: object, value: Value) -> None:
-        """Make `value` the emitted value of an expression (reductions, accumulators)."""
-        if self._scopes:
-            self._scopes[-1].append((key, self._values.get(key)))
-        self._values[key] = value
-
-    # ---- indices
-
-    def index(self, value: int | Dim, values: tuple[Value, ...] = ()) -> IndexValue:
-        """Emit an index as i64: scalar, or a vector when it varies along the vector axis."""
-        if isinstance(value, int):
-            return value
-        total: IndexValue = 0
-        for key, factor in value.terms:
-            term: IndexValue = factor
-            for atom in key:
-                term = self._multiply(term, self._atom(atom, values))
-            total = self._add(total, term)
-        return total
-
-    def _atom(self, atom: Atom, values: tuple[Value, ...]) -> IndexValue:
-        if not atom.function:
-            return self._name(atom.text, values)
-        left, right = self.index(atom.left, values), self.index(atom.right, values)
-        return self._function(atom.function, left, right)
-
-    def _name(self, name: str, values: tuple[Value, ...]) -> IndexValue:
-        if name[0] == "$":
-            return values[int(name[1:])]
-        found = self.names[name]
-        if self.lanes is not None and self.lanes.axis == name and self.lanes.count > 1:
-            return self._lane_indices(found)
-        return found
-
-    def _lane_indices(self, base: IndexValue) -> Value:
-        assert self.lanes is not None
-        key = ("lane indices", self.lanes.axis, base if isinstance(base, int) else base.text)
-        found = self._find(key)
-        if found is None:
-            f, count = self.f, self.lanes.count
-            start = f.splat(f.as_value(base), count)
-            found = f.add(start, f.const(vector(lt.I64, count), list(range(count))))
-            self.bind(key, found)
-        return found
-
-    def _pair(self, a: IndexValue, b: IndexValue) -> tuple[Value, Value] | None:
-        """Return both as vectors when one is a vector, else None."""
-        lanes = max(item.type.lanes if isinstance(item, Value) else 1 for item in (a, b))
-        if lanes == 1:
-            return None
-        return self._spread(a, lanes), self._spread(b, lanes)
-
-    def _spread(self, item: IndexValue, lanes: int) -> Value:
-        if isinstance(item, int):
-            return self.f.const(vector(lt.I64, lanes), item)
-        return item if item.type.lanes == lanes else self.f.splat(item, lanes)
-
-    def _add(self, a: IndexValue, b: IndexValue) -> IndexValue:
-        pair = self._pair(a, b)
-        return self.f.iadd(a, b) if pair is None else self.f.add(*pair)
-
-    def _multiply(self, a: IndexValue, b: IndexValue) -> IndexValue:
-        pair = self._pair(a, b)
-        return self.f.imul(a, b) if pair is None else self.f.mul(*pair)
-
-    def _function(self, name: str, a: IndexValue, b: IndexValue) -> IndexValue:
-        f = self.f
-        pair = self._pair(a, b)
-        if pair is None:
-            scalar = {"floordiv": f.idiv, "mod": f.irem, "max": f.imax, "min": f.imin}
-            return scalar[name](a, b)
-        x, y = pair
-        if name in ("max", "min"):
-            return f.intrinsic(f"llvm.s{name}", x.type, [x, y])
-        # Indices are not negative where they are used; masked lanes may hold anything.
-        return f.udiv(x, y) if name == "floordiv" else f.urem(x, y)
 
     # ---- expressions
 
@@ -177,15 +70,15 @@ class ValueEmitter:
 
     def value(self, expr: Expr) -> Value:
         """Emit `expr` (or find it emitted) as a scalar or vector."""
-        found = self._find(expr)
+        found = self.find(expr)
         if found is not None:
             return found
         waiting = [expr]
         while waiting:
             item = waiting[-1]
-            found = self._find(item)
+            found = self.find(item)
             if found is None:
-                args = [arg for arg in reversed(item.args) if self._find(arg) is None]
+                args = [arg for arg in reversed(item.args) if self.find(arg) is None]
                 if args:
                     waiting += args
                     continue
@@ -204,7 +97,7 @@ class ValueEmitter:
         if value.type.lanes == lanes:
             return value
         key = ("splat", value.type, value.text, lanes)
-        found = self._find(key)
+        found = self.find(key)
         if found is None:
             found = self.f.splat(value, lanes)
             self.bind(key, found)
@@ -228,7 +121,7 @@ class ValueEmitter:
                 self.value(item)
 
     def _is_ready(self, expr: Expr) -> bool:
-        return all(self._find(("reduction", number)) is not None for number in expr.reductions)
+        return all(self.find(("reduction", number)) is not None for number in expr.reductions)
 
     def _emit(self, item: Expr) -> Value:
         if item.op == "constant":
@@ -250,7 +143,7 @@ class ValueEmitter:
         for op, value in zip(CIRCLE, circle(self.f, x, fma=self.fma), strict=True):
             rounded = round_to(self.f, value, item.dtype, self.fma)
             self.bind(make(op, item.dtype, item.args, item.payload), rounded)
-        found = self._find(item)
+        found = self.find(item)
         assert found is not None
         return found
 
@@ -280,17 +173,51 @@ class ValueEmitter:
             pointer = self._pointer(base, where, values, memory, mask)
             return self._scalar_load(memory, pointer, mask)
         combined = self._lane_mask(mask, lanes)
-        wide = vector(memory, lanes)
-        step = self._stride(where, values)
-        if step == 1:
-            pointer = self._pointer(base, where, values, memory, combined)
-            if combined is None:
-                return f.load(wide, pointer)
-            return f.masked_load(wide, pointer, combined, align=memory.alignment)
-        if step == 0 and combined is None:
-            pointer = f.gep(base, self._base_index(where, values), memory)
+        offsets = self._offsets(where, values, mask, lanes)
+        if offsets == (0,) * lanes and combined is None:
+            pointer = f.gep(base, self.base_index(where, values), memory)
             return f.splat(f.load(memory, pointer), lanes)
-        return self._gathered(base, where, values, memory, lanes, combined)
+        count = None if offsets is None else runs(offsets, MOST_RUNS)
+        if offsets is None or count is None:
+            return self._gathered(base, where, values, memory, combined, offsets, lanes)
+        pointer = self._pointer(base, where, values, memory, combined)
+        parts: list[Value] = []
+        for start, length in _pieces(lanes, count):
+            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
+            wide = vector(memory, length)
+            if combined is None:
+                parts.append(f.load(wide, at))
+            else:
+                part = f.slice_lanes(combined, start, length)
+                parts.append(f.masked_load(wide, at, part, align=memory.alignment))
+        return f.concat_lanes(parts)
+
+    def _offsets(
+        self, where: int | Dim, values: tuple[Value, ...], mask: Value | None, lanes: int
+    ) -> tuple[int, ...] | None:
+        """Return the offsets of `lanes` lanes, None where they are not known."""
+        assert self.lanes is not None, "a scalar has no lanes"
+        return self.lane_offsets(where, values, mask) if lanes == self.lanes.count else None
+
+    def _addresses(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+        offsets: tuple[int, ...] | None,
+        lanes: int,
+    ) -> Value:
+        """Return the address of each lane's element."""
+        f, inbounds = self.f, mask is None
+        if offsets is None:
+            indices = self.spread_index(self.index(where, values), lanes)
+            return f.gep(base, indices, memory, inbounds=inbounds)
+        first = self._pointer(base, where, values, memory, mask)
+        fits = max(map(abs, offsets)) < 1 << 31
+        numbers = f.const(vector(lt.I32 if fits else lt.I64, lanes), list(offsets))
+        return f.gep(first, numbers, memory, inbounds=inbounds)
 
     def _pointer(
         self,
@@ -301,7 +228,7 @@ class ValueEmitter:
         mask: Value | None,
     ) -> Value:
         """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
-        index = self._base_index(where, values)
+        index = self.base_index(where, values)
         return self.f.gep(base, index, memory, inbounds=mask is None)
 
     def _gathered(
@@ -310,11 +237,11 @@ class ValueEmitter:
         where: int | Dim,
         values: tuple[Value, ...],
         memory: lt.Type,
-        lanes: int,
         mask: Value | None,
+        offsets: tuple[int, ...] | None,
+        lanes: int,
     ) -> Value:
-        indices = self._spread(self.index(where, values), lanes)
-        pointers = self.f.gep(base, indices, memory, inbounds=mask is None)
+        pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)
         wide = vector(memory, lanes)
         if mask is None:
             return self.f.gather(wide, pointers)
@@ -344,23 +271,6 @@ class ValueEmitter:
             return tail
         spread = self.spread(mask, lanes)
         return spread if tail is None else self.f.and_(spread, tail)
-
-    def _stride(self, where: int | Dim, values: tuple[Value, ...]) -> int | None:
-        """Return the step in elements from lane to lane when it is a known constant."""
-        assert self.lanes is not None
-        used = [name for name in dim.symbols_of((where,)) if name[0] == "$"]
-        if any(values[int(name[1:])].type.lanes > 1 for name in used):
-            return None
-        step = coefficient(where, self.lanes.axis)
-        return step if isinstance(step, int) else None
-
-    def _base_index(self, where: int | Dim, values: tuple[Value, ...]) -> IndexValue:
-        """Return the index of lane 0."""
-        lanes, self.lanes = self.lanes, None
-        try:
-            return self.index(where, values)
-        finally:
-            self.lanes = lanes
 
     def store_all(self, stores: Sequence[Store]) -> None:
         """Emit stores, all values first: an output may lie where another value is still read."""
@@ -405,16 +315,27 @@ class ValueEmitter:
             f.store(narrowed, self._pointer(base, item.index, values, memory, mask))
             return
         combined = self._lane_mask(mask, lanes)
-        if self._stride(item.index, values) == 1:
-            pointer = self._pointer(base, item.index, values, memory, combined)
-            if combined is None:
-                f.store(narrowed, pointer)
-            else:
-                f.masked_store(narrowed, pointer, combined, align=memory.alignment)
+        offsets = self._offsets(item.index, values, mask, lanes)
+        count = None if offsets is None else runs(offsets, MOST_RUNS)
+        if offsets is None or count is None:
+            pointers = self._addresses(base, item.index, values, memory, combined, offsets, lanes)
+            f.scatter(narrowed, pointers, combined)
             return
-        indices = self._spread(self.index(item.index, values), lanes)
-        pointers = f.gep(base, indices, memory, inbounds=combined is None)
-        f.scatter(narrowed, pointers, combined)
+        pointer = self._pointer(base, item.index, values, memory, combined)
+        for start, length in _pieces(lanes, count):
+            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
+            part = f.slice_lanes(narrowed, start, length)
+            if combined is None:
+                f.store(part, at)
+            else:
+                held = f.slice_lanes(combined, start, length)
+                f.masked_store(part, at, held, align=memory.alignment)
+
+
+def _pieces(lanes: int, count: int) -> list[tuple[int, int]]:
+    """Return start and length of each of `count` equal runs of lanes."""
+    length = lanes // count
+    return [(start, length) for start in range(0, lanes, length)]
 
 
 def combine(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath
 from ingot.cpu.emit.fft.fold import packed, unpacked
 from ingot.cpu.emit.fft.sides import interleave, separate
-from ingot.cpu.emit.values import IndexValue
+from ingot.cpu.emit.indices import IndexValue
 from ingot.kernel.fft import FINE, FOLD_BLOCK
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector

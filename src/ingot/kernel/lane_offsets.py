@@ -1,0 +1,91 @@
+"""Where lanes read: how far each lane's element lies from lane 0's, as far as that is known.
+
+An index is a polynomial over axes, with divisions where a reshape cuts an axis: heads of attention
+lie at `4096*floordiv(@2,32) + mod(@2,32)`. Where a vector starts is known up to a multiple, so the
+offsets of its lanes often are constants: one piece, a few pieces, or a fixed pattern.
+
+Invariant: with the axis at a multiple of `aligned`, index(lane) = index(lane 0) + offset(lane).
+
+Example:
+    >>> from ingot.hlo.dim import floordiv, mod
+    >>> lane = Dim.symbol("@i")
+    >>> lane_offsets(100 * floordiv(lane, 2) + mod(lane, 2), "@i", 4, 4)
+    (0, 1, 100, 101)
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ingot.hlo.dim import Atom, Dim, symbols_of
+
+
+def lane_offsets(where: int | Dim, axis: str, lanes: int, aligned: int) -> tuple[int, ...] | None:
+    """Return the offset of each lane along `axis`, None where it is not known."""
+    total = [0] * lanes
+    for key, factor in () if isinstance(where, int) else where.terms:
+        if not any(_varies(atom, axis) for atom in key):
+            continue
+        steps = _of_atom(key[0], axis, lanes, aligned) if len(key) == 1 else None
+        if steps is None:
+            return None
+        total = [old + factor * step for old, step in zip(total, steps, strict=True)]
+    return tuple(total)
+
+
+def is_linear(where: int | Dim) -> bool:
+    """Whether an index has no divisions: lane 0's may be computed even where it is masked off."""
+    return isinstance(where, int) or not any(
+        atom.function for key, _ in where.terms for atom in key
+    )
+
+
+def _varies(atom: Atom, axis: str) -> bool:
+    if not atom.function:
+        return atom.text == axis
+    return axis in symbols_of((atom.left, atom.right))
+
+
+def _of_atom(atom: Atom, axis: str, lanes: int, aligned: int) -> tuple[int, ...] | None:
+    if not atom.function:
+        return tuple(range(lanes))
+    divisor = atom.right
+    inner = lane_offsets(atom.left, axis, lanes, aligned)
+    if inner is None or atom.function not in ("floordiv", "mod") or not isinstance(divisor, int):
+        return None
+    residue, modulus = _residue(atom.left, divisor, axis, aligned)
+    ends = [residue + step for step in inner]
+    if modulus == divisor:
+        quotients = (end // divisor for end in ends)
+        rests = (end % divisor - residue for end in ends)
+        return tuple(quotients if atom.function == "floordiv" else rests)
+    if all(0 <= end < modulus for end in ends):
+        return (0,) * lanes if atom.function == "floordiv" else inner
+    return None
+
+
+def _residue(value: int | Dim, divisor: int, axis: str, aligned: int) -> tuple[int, int]:
+    """Return r and m, a divisor of `divisor`: lane 0's value is r modulo m."""
+    residue, modulus = 0, divisor
+    for key, factor in () if isinstance(value, int) else value.terms:
+        if not key:
+            residue += factor
+        elif len(key) == 1 and not key[0].function and key[0].text == axis:
+            modulus = gcd(modulus, factor * aligned)
+        else:
+            modulus = gcd(modulus, factor)
+    return residue % modulus, modulus
+
+
+def runs(offsets: tuple[int, ...], most: int) -> int | None:
+    """Return how many equal runs of neighbours the lanes are, None if more than `most`."""
+    count = 1
+    while count <= most and len(offsets) % count == 0:
+        length = len(offsets) // count
+        if length > 1 and all(
+            offsets[lane] == offsets[lane - lane % length] + lane % length
+            for lane in range(len(offsets))
+        ):
+            return count
+        count *= 2
+    return None
