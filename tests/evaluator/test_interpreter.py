@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import ingot
 from ingot.evaluator import evaluate, evaluate_computation, evaluate_instruction
 from ingot.formats.hlo_text import parse
 from ingot.hlo.builder import Builder, scalar_computation
@@ -141,3 +142,26 @@ f {
 ENTRY main { x = s32[5] parameter(0) ROOT y = s32[5] map(x), dimensions={0}, to_apply=f }"""
     result = evaluate(parse(text), [np.arange(5, dtype=np.int32)])
     np.testing.assert_array_equal(result, [0, 1, -2, 3, -4])
+
+
+@pytest.mark.parametrize("target", ["Sharding", "MoveToHost", "LayoutConstraint", "ShardBarrierTo"])
+def test_annotations_hand_on_their_operand(target: str) -> None:
+    text = (
+        "HloModule m ENTRY e { x = f32[2] parameter(0) "
+        f'y = f32[2] custom-call(x), custom_call_target="{target}" ROOT r = f32[2] add(x, y) }}'
+    )
+    module, value = parse(text), np.float32([1, 2])
+    assert np.asarray(evaluate(module, [value])).tolist() == [2, 4]
+    assert np.asarray(ingot.compile(module)(value)).tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(("direction", "want"), [("GT", [5, 3]), ("LT", [1, 2])])
+def test_top_k_of_xlas_client_library(direction: str, want: list[int]) -> None:
+    text = f"""HloModule m
+compare {{ a = s32[] parameter(0) b = s32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction={direction} }}
+ENTRY e {{ x = s32[4] parameter(0) ROOT t = (s32[2], s32[2]) custom-call(x),
+  custom_call_target="TopK", called_computations={{compare}} }}"""
+    module, value = parse(text), np.int32([3, 1, 5, 2])
+    for found in (evaluate(module, [value]), ingot.compile(module)(value)):
+        assert np.asarray(found[0]).tolist() == want

@@ -202,9 +202,14 @@ def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) 
 def topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The first k of the last dimension in total order, equal ones by index."""
     (operand,) = operands
+    return first_in_order(operand, op.attributes.k, op.attributes.largest)
+
+
+def first_in_order(operand: Array, count: int, largest: bool) -> tuple[Array, Array]:
+    """Return the first elements of the last dimension, and where they stand."""
     key = total_order_key(operand) if element_of(operand).is_float else operand
-    if op.attributes.largest:
+    if largest:
         # The complement reverses the order of integers without overflow.
         key = np.invert(key)
-    order = np.argsort(key, axis=-1, kind="stable")[..., : op.attributes.k]
+    order = np.argsort(key, axis=-1, kind="stable")[..., :count]
     return np.take_along_axis(operand, order, axis=-1), order.astype(np.int32)

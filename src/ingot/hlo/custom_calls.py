@@ -35,6 +35,36 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 
 CONFIG = "backend_config"
+ANNOTATIONS = frozenset(
+    {
+        "LayoutConstraint",
+        "MoveToDevice",
+        "MoveToHost",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "ShardBarrierFrom",
+        "ShardBarrierTo",
+        "Sharding",
+        "annotate_device_placement",
+    }
+)
+"""Targets that say where or how a value lies, and change no value."""
+
+
+def wants_largest(top_k: Instruction) -> bool:
+    """Whether a custom call of target `TopK` wants the largest: its comparator, if any, says."""
+    called = top_k.called_computations
+    comparison = called[0].root.attributes if called else None
+    return getattr(comparison, "direction", "GT") in ("GT", "GE")
+
+
+def is_annotation(instruction: Instruction) -> bool:
+    """Whether an instruction is a custom call that hands on its operand."""
+    if instruction.opcode != "custom-call" or len(instruction.operands) != 1:
+        return False
+    given: CustomCallAttributes = instruction.attributes
+    same = instruction.shape.compatible(instruction.operands[0].shape)
+    return given.custom_call_target in ANNOTATIONS and same
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 COMMANDS: dict[str, str] = {
     "run": "run modules and compare platforms",
     "opt": "run passes or a stage of the pipeline on a module and print it",
+    "bisect": "find the pass that changes what a module computes",
     "pjrt": "write the PJRT plugin as a shared library",
     "serve": "compile and run programs for another process, over pipes",
     "translate": "convert between HLO text, HLO protos and StableHLO",

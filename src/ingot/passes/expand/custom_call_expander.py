@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.custom_calls import config_text
+from ingot.hlo.custom_calls import config_text, wants_largest
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -97,12 +97,9 @@ def _lu(call: Instruction, build: Builder) -> list[Instruction]:
 
 
 def _topk(call: Instruction, build: Builder) -> list[Instruction]:
-    """The `topk` opcode; a comparator that asks for "less" wants the least."""
+    """The `topk` opcode."""
     k = call.shape.elements[0].dims[-1]
-    called = call.attributes.called_computations
-    comparison = called[0].root.attributes if called else None
-    largest = getattr(comparison, "direction", "GT") in ("GT", "GE")
-    found = build.topk(call.operands[0], k=k, largest=largest)
+    found = build.topk(call.operands[0], k=k, largest=wants_largest(call))
     return [build.element_of(found, number) for number in (0, 1)]
 
 

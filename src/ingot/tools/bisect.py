@@ -1,0 +1,110 @@
+"""`ingot bisect`: finds the pass, and the rewrite in it, that changes what a module computes.
+
+The evaluator says what the module means as it was written. The passes of the pipeline run on copies
+of it, more and fewer of them, and the evaluator runs each copy: the first after which the result
+differs is to blame, and in it the first rule that fired. When no pass is, the machine code is held
+against the evaluator, so the answer may also be that code generation differs, or that nothing does.
+
+Exit status 0: all agree; 1: something differs, which is named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from ingot.client.compile import default_context
+from ingot.cpu.pipeline import PIPELINE
+from ingot.evaluator import Value
+from ingot.hlo.literal import Array
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.bisect import Culprit, find_culprit
+from ingot.support.diagnostics import IngotError
+from ingot.tools import loading
+from ingot.tools.comparing import Bounds, compare
+from ingot.tools.inputs import random_inputs, symbols
+from ingot.tools.literals import as_arguments, read_literals
+from ingot.tools.platforms import PLATFORMS
+from ingot.tools.run import DEFAULT_SIZE, read_sizes
+
+
+@click.command(name="bisect")
+@click.argument("file")
+@click.option("--random-seed", default=42, show_default=True, help="Seed of random inputs.")
+@click.option("--abs-error-bound", default=1e-3, show_default=True)
+@click.option("--rel-error-bound", default=1e-3, show_default=True)
+@click.option("--size", multiple=True, callback=read_sizes, metavar="NAME=NUMBER",
+              help=f"A symbolic size; default {DEFAULT_SIZE}.")  # fmt: skip
+@click.option("--input-literals-file", default="", help="Inputs: .npz, .npy or HLO literals.")
+@click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS), help="Default: by data.")
+def command(
+    file: str,
+    random_seed: int,
+    abs_error_bound: float,
+    rel_error_bound: float,
+    size: dict[str, int],
+    input_literals_file: str,
+    input_format: str | None,
+) -> int:
+    """Find the pass that changes what the module in FILE computes (- is standard input)."""
+    module = loading.load(file, input_format or "")
+    if input_literals_file:
+        values = as_arguments(module, read_literals(input_literals_file), input_literals_file)
+    else:
+        sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE) | size
+        values = random_inputs(module, random_seed, sizes)
+    trial = Trial(values, Bounds(abs_error_bound, rel_error_bound), module)
+    answer = find(module, trial)
+    click.echo(f"{file}: {answer or 'passes and machine code keep what it means'}")
+    return 1 if answer else 0
+
+
+class Trial:
+    """Holds what modules compute against what the first one means.
+
+    Attributes:
+        found: how the last module that differs does so.
+    """
+
+    def __init__(self, values: list[Value], bounds: Bounds, module: Module) -> None:
+        self._values = values
+        self._bounds = bounds
+        self._wanted: list[Array] = PLATFORMS["evaluator"](module)(values)
+        self.found = ""
+
+    def is_bad(self, module: Module, platform: str = "evaluator") -> bool:
+        """Whether a module computes something else, or cannot be run."""
+        try:
+            outputs = PLATFORMS[platform](module)(self._values)
+        except IngotError as error:
+            self.found = f"it cannot be run: {error.diagnostic.message}"
+            return True
+        for number, (got, want) in enumerate(zip(outputs, self._wanted, strict=True)):
+            result = compare(number, got, want, self._bounds)
+            if not result.agrees:
+                first = result.first[0] if result.first else None
+                place = f": {list(first.index)} is {first.got}, not {first.want}" if first else ""
+                count = result.problem or f"{result.mismatches} of {result.size} elements{place}"
+                self.found = f"output {number} differs in {count}"
+                return True
+        return False
+
+
+def find(module: Module, trial: Trial) -> str:
+    """Return what is to blame for another result, and how it differs; "" when nothing is."""
+    context = replace(default_context(), verify_each=True)
+    try:
+        culprit = find_culprit(module, PIPELINE, trial.is_bad, context)
+    except IngotError as error:
+        return f"a pass fails:\n{error.diagnostic.render()}"
+    if culprit is not None:
+        return f"{_name(culprit)}\n  {trial.found}"
+    if trial.is_bad(module, "cpu"):
+        return f"every pass keeps what it means; the machine code does not\n  {trial.found}"
+    return ""
+
+
+def _name(culprit: Culprit) -> str:
+    text = f"pass {culprit.pass_number}, {culprit.pass_name}, changes what it means"
+    return text if culprit.firing is None else f"{text}\n  by the rule {culprit.firing}"

@@ -1,0 +1,98 @@
+"""`ingot bisect`: the pass to blame is named; when none is, the machine code is looked at too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import ingot.tools.bisect as bisect
+from ingot.__main__ import main
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline
+from ingot.passes.simplify.dead_code import DeadCodeElimination
+from ingot.tools.platforms import PLATFORMS
+
+MODULE = """HloModule example
+ENTRY main {
+  x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  s = f32[4] add(x, y)
+  ROOT m = f32[4] multiply(s, y)
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong(Pass):
+    """Makes every sum a difference, or breaks the module."""
+
+    name: ClassVar[str] = "wrong"
+    breaks: bool = False
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the entry."""
+        for op in [i for i in module.entry.instructions if i.opcode == "add"]:
+            build = Builder(module.entry)
+            made = build.subtract(*op.operands)
+            module.entry.replace(op, made)
+            if self.breaks:
+                module.entry.set_shape(made, made.shape.with_dtype("s32"))
+            return True
+        return False
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> str:
+    path = tmp_path / "example.hlo"
+    path.write_text(MODULE)
+    return str(path)
+
+
+def test_nothing_is_to_blame(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bisect", module]) == 0
+    assert "passes and machine code keep what it means" in capsys.readouterr().out
+
+
+def test_the_pass_to_blame_is_named(
+    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = (DeadCodeElimination(), Wrong(), DeadCodeElimination())
+    monkeypatch.setattr(bisect, "PIPELINE", Pipeline("some", steps))
+    assert main(["bisect", module]) == 1
+    printed = capsys.readouterr().out
+    assert "pass 2, wrong, changes what it means" in printed
+    assert "output 0 differs in 4 of 4 elements" in printed
+
+
+def test_a_pass_that_fails_is_named(
+    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bisect, "PIPELINE", Pipeline("some", (Wrong(breaks=True),)))
+    assert main(["bisect", module]) == 1
+    printed = capsys.readouterr().out
+    assert "a pass fails" in printed
+    assert "wrong" in printed
+
+
+def test_machine_code_may_be_to_blame(
+    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = PLATFORMS["evaluator"]
+    monkeypatch.setitem(
+        PLATFORMS, "cpu", lambda given: lambda values: [one + 1 for one in run(given)(values)]
+    )
+    assert main(["bisect", module]) == 1
+    assert "the machine code does not" in capsys.readouterr().out
+
+
+def test_sizes_and_inputs_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, inputs = tmp_path / "symbolic.hlo", tmp_path / "inputs.txt"
+    path.write_text(MODULE.replace("f32[4]", "f32[?n]"))
+    inputs.write_text("f32[2] {1, 2}\nf32[2] {3, 4}\n")
+    assert main(["bisect", str(path), "--size", "n=3"]) == 0
+    assert main(["bisect", str(path), f"--input-literals-file={inputs}"]) == 0
+    assert capsys.readouterr().out.count("keep what it means") == 2
