@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ingot.client import shared
 from ingot.cpu import library
 from ingot.cpu.kernels import forget_kernels
 from ingot.llvm.cache import default_cache
@@ -9,11 +10,12 @@ from ingot.llvm.target import TargetSpec
 
 
 def clear_caches() -> None:
-    """Forget every kernel that this process has compiled, to measure compile time.
+    """Forget every program and kernel that this process has compiled, to measure compile time.
 
     Executables keep working. Objects on disk stay; `INGOT_CACHE=0` turns them off. The library
     stays too: it belongs to no program.
     """
+    shared.forget()
     forget_kernels()
     default_cache().clear_memory()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ingot.client import shared
 from ingot.client.dump import Dump
 from ingot.client.executable import Executable
 from ingot.cpu.compiler import compile_module
@@ -26,9 +27,11 @@ def compile(
 ) -> Executable:
     """Compile a module for this machine's CPU. The module itself is not changed.
 
+    A program that was compiled before, is alive and has no state is returned again.
+
     Args:
         module: the program; its shapes may have symbolic sizes.
-        context: options of the passes; default: from `INGOT_*` variables.
+        context: options of the passes, and their records; default: from `INGOT_*` variables.
         target: CPU to generate code for; default: this one.
         switches: dumps, and passes to leave out; default: what `XLA_FLAGS` says.
 
@@ -40,10 +43,14 @@ def compile(
     timer = PhaseTimer()
     switches = switches if switches is not None else xla_flags.current()
     dump = Dump(module.name, switches)
+    chosen = target if target is not None else TargetSpec.host()
+    key = shared.fingerprint(module, chosen, switches) if context is None else None
+    known = None if key is None else shared.find(key)
+    if known is not None:
+        return known
     options = context if context is not None else default_context(switches)
     if dump.active and options.dump is None:
         options.dump = dump.stage
-    chosen = target if target is not None else TargetSpec.host()
     with collector_paused(), timer.phase("compile"):
         working = module.clone()
         before = module.clone()
@@ -51,6 +58,8 @@ def compile(
         with timer.phase("link"):
             executable = Executable(compiled, before, options, chosen, timer)
     _report(executable, module, dump)
+    if key is not None:
+        shared.share(key, executable)
     return executable
 
 
