@@ -1,4 +1,4 @@
-"""Quantized types of StableHLO, and its asynchronous ops.
+"""Quantized types of StableHLO, its asynchronous ops, scans, and other forms that tests of it have.
 
 What a program gives is held against NumPy's own dequantize, compute, quantize.
 """
@@ -202,3 +202,20 @@ def test_complex_numbers_are_true_by_their_real_part():
         np.complex64([-1, 1j, 1]),
     )
     assert found.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(("reverse", "want"), [("false", [1, 3, 6, 10]), ("true", [10, 9, 7, 4])])
+def test_scans_go_both_ways(reverse: str, want: list[int]):
+    sums, total = both(
+        "(%x: tensor<4xi32>) -> (tensor<4xi32>, tensor<i32>)",
+        f"""%z = stablehlo.constant dense<0> : tensor<i32>
+        %0:2 = chlo.scan(%x) inits(%z) dimension=0 attributes {{is_reverse = {reverse}}} {{
+          ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+            %s = stablehlo.add %a, %b : tensor<i32>
+            stablehlo.return %s, %s : tensor<i32>, tensor<i32>
+        }} : (tensor<4xi32>, tensor<i32>) -> (tensor<4xi32>, tensor<i32>)
+        return %0#0, %0#1 : tensor<4xi32>, tensor<i32>""",
+        np.int32([1, 2, 3, 4]),
+    )
+    assert sums.tolist() == want
+    assert total == 10

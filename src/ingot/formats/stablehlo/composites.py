@@ -14,15 +14,16 @@ from ingot.formats.stablehlo.binding import legalized
 from ingot.formats.stablehlo.calls import call_computation
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.hlo.computation import Computation
-from ingot.hlo.opdef import NoAttributes, OpDef, OpView, table
+from ingot.hlo.opdef import NoAttributes, OpDef, OpView, find, table
 from ingot.hlo.opset.elementwise import AccuracyAttributes
 from ingot.hlo.opset.indexing import TopKAttributes
+from ingot.hlo.opset.transforms import ScanAttributes
 from ingot.support.diagnostics import VerifyError
 
 _DIALECTS = ("chlo.", "mhlo.")
 # CHLO's or MHLO's name where it is not the opcode.
 _OPCODES = {"top_k": "topk"}
-# Every op of CHLO.
+# The ops of CHLO that are another op here or that MLIR rewrites.
 _CHLO = """
     acos acosh asin asinh atan atanh _asin_acos_kernel bessel_i1e broadcast_add broadcast_and
     broadcast_atan2 broadcast_compare broadcast_complex broadcast_divide broadcast_maximum
@@ -30,7 +31,7 @@ _CHLO = """
     broadcast_power broadcast_remainder broadcast_select broadcast_shift_left
     broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor
     broadcast_zeta conj constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf
-    lgamma mulhi next_after polygamma ragged_dot scan sinh square tan top_k zeta
+    lgamma mulhi next_after polygamma ragged_dot sinh square tan top_k zeta
 """
 # Ops of StableHLO that its specification no longer has.
 _DEPRECATED = ("einsum", "unary_einsum", "torch_index_select", "cross-replica-sum")
@@ -70,6 +71,22 @@ def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
     given = TopKAttributes(int(attributes["k"].value), largest)
     made = site.emit(definition, site.operands, given, site.result_shape())
     return site.elements(made)
+
+
+def _scan(site: Site) -> Results:
+    """HLO's scan, which MLIR's rewrite of it is not: that always goes forward."""
+    given = site.attributes
+    if len(site.op.results) < 2:
+        raise site.unsupported("a scan of one result", "let it return an output and a carry")
+    inputs, carries = given["operandSegmentSizes"]
+    attributes = ScanAttributes(
+        dimensions=(given["dimension"].value,),
+        num_carries=carries,
+        is_reverse="is_reverse" in given and bool(given["is_reverse"].value),
+        to_apply=site.conversion.reducer(site, site.op.regions[0]),
+    )
+    assert inputs + carries == len(site.operands)
+    return site.elements(site.emit(find("scan"), site.operands, attributes, site.result_shape()))
 
 
 # ---- ops that MLIR rewrites
@@ -115,5 +132,6 @@ def _rewrite(site: Site, passes: str) -> Computation:
 
 CONVERTERS: dict[str, Converter] = {
     **{f"chlo.{name}": _chlo for name in _CHLO.split()},
+    "chlo.scan": _scan,
     **{f"stablehlo.{name}": _deprecated for name in _DEPRECATED},
 }
