@@ -97,3 +97,31 @@ ENTRY main {{
     order = np.argsort(-x if direction == "GT" else x, axis=-1)[:, :3]
     np.testing.assert_array_equal(indices, order)
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis=-1))
+
+
+def test_approximate_topk_is_exact() -> None:
+    text = """
+HloModule m
+
+greater {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT c = pred[] compare(a, b), direction=GT
+}
+
+ENTRY main {
+  a = f32[3,50] parameter(0)
+  i = s32[3,50] iota(), iota_dimension=1
+  least = f32[] constant(-inf)
+  nowhere = s32[] constant(-1)
+  ROOT best = (f32[3,4], s32[3,4]) custom-call(a, i, least, nowhere),
+    custom_call_target="ApproxTopK", called_computations={greater},
+    backend_config="{top_k = 4 : i64, reduction_dim = 1 : i64}"
+}
+"""
+    a = np.random.default_rng(0).standard_normal((3, 50)).astype(np.float32)
+    values, places = run(text, a)
+    assert (values == -np.sort(-a)[:, :4]).all()
+    assert (np.take_along_axis(a, places, 1) == values).all()

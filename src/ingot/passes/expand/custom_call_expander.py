@@ -1,8 +1,9 @@
 """Custom calls of XLA's own client library, as ops and LAPACK calls.
 
 Builders of XLA's write decompositions that HLO has no opcode for as custom calls without a layout:
-`Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`. XLA expands
-them in passes of its own, and so a program that holds one is complete without any registration.
+`Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`.
+XLA expands them in passes of its own, and so a program that holds one is complete without any
+registration.
 
 Source: xla/hlo/builder/lib/{qr,self_adjoint_eig,lu_decomposition,approx_topk}.cc,
 xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
@@ -10,6 +11,7 @@ xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -103,7 +105,25 @@ def _topk(call: Instruction, build: Builder) -> list[Instruction]:
     return [build.element_of(found, number) for number in (0, 1)]
 
 
+def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
+    """Exact results are approximate ones too: what stands first when all is sorted.
+
+    The second half of the operands are initial values, of no use here.
+    """
+    values = call.operands[: len(call.operands) // 2]
+    found = _REDUCED.search(config_text(call))
+    assert found is not None, "ApproxTopK says along which dimension it goes"
+    (comparator,) = call.attributes.called_computations
+    axis = int(found[1])
+    result = build.sort(*values, dimensions=(axis,), is_stable=True, to_apply=comparator)
+    box = tuple((0, size, 1) for size in call.shape.elements[0].dims)
+    parts = [build.element_of(result, number) for number in range(len(values))]
+    return [build.slice(part, slice=box) for part in parts]
+
+
+_REDUCED = re.compile(r"reduction_dim\W+(\d+)")
 _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
+    "ApproxTopK": _approximate_topk,
     "Eigh": _eigh,
     "LuDecomposition": _lu,
     "ProductOfElementaryHouseholderReflectors": _householder_product,
