@@ -15,11 +15,13 @@ Example:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
 
 
+@lru_cache(maxsize=4096)
 def lane_offsets(where: int | Dim, axis: str, lanes: int, aligned: int) -> tuple[int, ...] | None:
     """Return the offset of each lane along `axis`, None where it is not known."""
     total = [0] * lanes
@@ -77,6 +79,7 @@ def _residue(value: int | Dim, divisor: int, axis: str, aligned: int) -> tuple[i
     return residue % modulus, modulus
 
 
+@lru_cache(maxsize=1024)
 def runs(offsets: tuple[int, ...], most: int) -> int | None:
     """Return how many equal runs of neighbours the lanes are, None if more than `most`."""
     count = 1

@@ -1,0 +1,72 @@
+"""Offsets of lanes: what evaluation at every lane gives, or None."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ingot
+from ingot.hlo.dim import Dim, evaluate, floordiv, mod
+from ingot.kernel.lane_offsets import is_linear, lane_offsets, runs
+
+LANE, ROW = Dim.symbol("@1"), Dim.symbol("@0")
+
+factors = st.integers(1, 40)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["linear", "div", "mod"]), factors, factors), max_size=3),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.integers(0, 30),
+    st.integers(0, 9),
+)
+def test_offsets_are_differences(terms, lanes, aligned, shift, row):
+    where = 7 * ROW + shift
+    for kind, factor, divisor in terms:
+        inner = LANE + 8 * ROW + shift
+        part = {"linear": LANE, "div": floordiv(inner, divisor), "mod": mod(inner, divisor)}[kind]
+        where = where + factor * part
+    found = lane_offsets(where, "@1", lanes, aligned)
+    for start in range(0, 3 * aligned, aligned):
+        values = [evaluate(where, {"@0": row, "@1": start + lane}) for lane in range(lanes)]
+        if found is not None:
+            assert found == tuple(value - values[0] for value in values)
+
+
+def test_heads_are_pieces():
+    where = 4096 * floordiv(LANE, 32) + mod(LANE, 32)
+    found = lane_offsets(where, "@1", 64, 64)
+    assert found is not None
+    assert runs(found, 4) == 2
+    assert lane_offsets(where, "@1", 64, 1) is None
+    assert not is_linear(where)
+
+
+def test_a_long_row_is_one_piece():
+    where = 4096 * floordiv(LANE, 128) + mod(LANE, 128)
+    assert runs(lane_offsets(where, "@1", 64, 64), 4) == 1
+
+
+def test_run_time_steps_are_not_known():
+    assert lane_offsets(LANE * Dim.symbol("n"), "@1", 8, 8) is None
+    assert lane_offsets(ROW * Dim.symbol("n"), "@1", 8, 8) == (0,) * 8
+
+
+@pytest.mark.parametrize("heads", [2, 3, 4])
+@pytest.mark.parametrize("width", [8, 32, 48])
+def test_heads_side_by_side(heads, width):
+    """Rows of [heads, rows, width] turned to [rows, heads * width], beside others."""
+    text = f"""HloModule m
+ENTRY e {{
+  x = f32[{heads},10,{width}] parameter(0)
+  y = f32[10,{heads * width}] parameter(1)
+  t = f32[10,{heads},{width}] transpose(x), dimensions={{1,0,2}}
+  r = f32[10,{heads * width}] reshape(t)
+  c = f32[10,{2 * heads * width}] concatenate(r, y), dimensions={{1}}
+  ROOT n = f32[10,{2 * heads * width}] negate(c)
+}}"""
+    x = np.random.default_rng(0).standard_normal((heads, 10, width), np.float32)
+    y = np.random.default_rng(1).standard_normal((10, heads * width), np.float32)
+    wanted = -np.concatenate([x.transpose(1, 0, 2).reshape(10, -1), y], axis=1)
+    np.testing.assert_array_equal(ingot.compile(ingot.parse_hlo(text))(x, y), wanted)
