@@ -42,6 +42,11 @@ def _constraint(site: Site) -> Results:
     return _annotated(site, "Sharding", operand, sharding_text(given, mesh), operand.shape)
 
 
+def _group(site: Site) -> Results:
+    """A wish that values be divided alike, which changes none of them."""
+    return []
+
+
 def _manual_computation(site: Site) -> Results:
     ins, outs = (_shardings(site.attributes[name]) for name in ("in_shardings", "out_shardings"))
     meshes = [site.conversion.mesh(given) for given in (*ins, *outs)]
@@ -102,5 +107,6 @@ def placed_text(site: Site) -> str:
 
 CONVERTERS: dict[str, Converter] = {
     "sdy.sharding_constraint": _constraint,
+    "sdy.sharding_group": _group,
     "sdy.manual_computation": _manual_computation,
 }

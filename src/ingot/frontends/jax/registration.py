@@ -18,6 +18,7 @@ from ingot.client.pjrt.objects import PLATFORM
 from ingot.client.pjrt.plugin import api_address
 from ingot.frontends.jax.callbacks import install_callbacks
 from ingot.frontends.jax.ffi import install_handlers
+from ingot.frontends.jax.partitioning import install_partitioning
 from ingot.support import xla_flags
 
 NAME = "ingot"
@@ -74,6 +75,7 @@ def register() -> None:
     if alone:
         # There is no other CPU: `jax.devices("cpu")` and `jax.devices("ingot")` are the same.
         bridge._alias_to_platforms[NAME] = [PLATFORM]
+        install_partitioning()
     install_callbacks()
     install_handlers()
 

@@ -265,6 +265,8 @@ class Walk(Values):
 
     def custom(self, call: Instruction) -> None:
         """An op with a partitioner of the user's: its own computation, on whole values."""
+        if not call.attributes.called_computations:
+            raise self.refuse(call, "only its own host knows the function that it names")
         self.gather_operands(call)
         (called,) = call.attributes.called_computations
         call.extra.pop("sharding", None)

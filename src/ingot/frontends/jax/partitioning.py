@@ -1,0 +1,28 @@
+"""Functions of `custom_partitioning` on Ingot: lowered as any other function.
+
+JAX lowers them, on several devices, to a custom call that names a Python object by its address, for
+the partitioner inside of jaxlib. Ingot divides the function's own ops instead; the partitioners
+that the user gives beside it are not asked. Invariant: JAX's own CPU backend keeps its lowering,
+since this one is installed only where Ingot is the one CPU.
+
+Source: jax/_src/custom_partitioning.py (_custom_partitioning_lowering_rule).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def install_partitioning() -> None:
+    """Let JAX lower `custom_partitioning` functions as what they compute."""
+    from jax._src import core, custom_partitioning
+    from jax._src.interpreters import mlir
+
+    internal: Any = mlir
+    jaxpr_function: Any = core.jaxpr_as_fun
+    primitive: Any = custom_partitioning.custom_partitioning_p
+
+    def lower(context: Any, *values: Any, call: Any, **_: Any) -> Any:
+        return internal.lower_fun(jaxpr_function(call), multiple_results=True)(context, *values)
+
+    internal.register_lowering(primitive, lower)
