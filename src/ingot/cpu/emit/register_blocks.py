@@ -1,7 +1,7 @@
 """Which code runs a register block of a contraction: a micro-kernel or dot products.
 
-A micro-kernel comes from the library where it has one that is as fast (the common heights, rows of
-the lhs dense along k); then no program compiles it again. Others are made for the kernel at hand,
+A micro-kernel comes from the library where it has one that is as fast (the common heights, the lhs
+dense along k or m); then no program compiles it again. Others are made for the kernel at hand,
 with its strides as constants.
 """
 
@@ -108,7 +108,7 @@ class RegisterBlocks:
             vectors, whole = -(-width // lanes), width // lanes
         mask_loads = whole < vectors and self.schedule.rhs == "direct"
         mask_stores = whole < vectors and self.schedule.store_direct
-        is_across = self.kernel.patches is not None and lhs.row_step == 1
+        is_across = lhs.row_step == 1 and lhs.column_step != 1
         if rows in self._heights and vectors == VECTORS and (lhs.column_step == 1 or is_across):
             a_row, a_step = (1, None) if is_across else (None, 1)
             masked = mask_loads or mask_stores
