@@ -90,7 +90,14 @@ def _library_parts(executable: ingot.Executable) -> list[str]:
     return [part.name for kernel in compiled for part in kernel.shared]
 
 
-KEYED = ("pred", "f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+FAST = ("f32", "u32")
+KEYED = (
+    *FAST,
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("pred", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "s64", "u64")
+    ),
+)
 
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
