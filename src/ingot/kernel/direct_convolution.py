@@ -60,7 +60,7 @@ PARAMETERS = (
     *("stride_0", "stride_1", "low_0", "low_1", "low_2"),
     *("result_0", "result_1", "result_2", "taps_1", "taps_2", "group_channels", "group_features"),
     *("dilation_0", "offset_first", "offset_0", "offset_1", "offset_2", "line_step", "row_step"),
-    *("copies", "planes", "plane_rows", "padded_width", "pixel"),
+    *("copies", "planes", "plane_rows", "padded_width", "pixel", "copied"),
     *("segment", "segments", "piece_segments", "low_rows", "tall_blocks", "row_blocks"),
     *("unit_lines", "line_units", "n_block", "blocks", "units", "grain", "chunk_elements"),
     *("copy_elements", "is_packed", "panels", "panel_grain", "column_step"),
@@ -69,7 +69,8 @@ PARAMETERS = (
 
 The first tap is `offset_first` behind its window's first element, `offset_d` is the step from tap
 to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
-copied: `planes` of `plane_rows` rows, each of `padded_width` pixels that are `pixel` apart.
+copied: `planes` of `plane_rows` rows, each of `padded_width` pixels of `copied` elements that are
+`pixel` apart.
 `column_step` is the image's from feature to feature: 1 where each has a channel of its own.
 `blocks` counts blocks of features in a group, `panels` panels. Where the taps are packed, the
 scratch begins with their panels. A chunk's scratch is the copied rows, a packed piece, then the
@@ -195,13 +196,14 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
     cell = cell_bits(element) // 8
     columns = VECTORS * lanes
     last = sizes.window[-1]
-    is_crowded = last.stride * sizes.channels * cell % CROWDED_ROW == 0
-    segment = _segment(sizes, is_crowded)
+    copied = sizes.channels if sizes.groups == 1 else sizes.group_channels
+    copies = sizes.is_padded or last.stride * sizes.channels * cell % CROWDED_ROW == 0
+    has_gaps = last.stride * copied * cell % CROWDED_ROW == 0
+    segment = _segment(sizes, has_gaps)
     depth = math.prod(one.size for one in sizes.window) * sizes.group_channels
     if segment is None or depth // segment > MAX_SEGMENTS:
         return None
-    copies = sizes.is_padded or is_crowded
-    pixel = sizes.channels + (LINE_BYTES // cell if is_crowded else 0)
+    pixel = copied + (LINE_BYTES // cell if has_gaps else 0) if copies else sizes.channels
     width = sizes.reach(2, sizes.results[2])
     row = width * pixel if copies else sizes.sizes[2] * sizes.channels
     planes = sizes.window[0].size
@@ -260,6 +262,7 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
         "plane_rows": plane_rows,
         "padded_width": width,
         "pixel": pixel,
+        "copied": copied,
         "segment": segment,
         "segments": depth // segment,
         "piece_segments": piece_segments,
@@ -291,14 +294,14 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
     )
 
 
-def _segment(sizes: _Sizes, is_crowded: bool) -> int | None:
+def _segment(sizes: _Sizes, has_gaps: bool) -> int | None:
     """Return the longest run of k that lies in one piece everywhere and is not too long."""
     if sizes.is_depthwise:
         return 1
     length = sizes.group_channels
     last = sizes.window[-1]
     is_dense = last.window_dilation == 1 and not last.reversal
-    if sizes.groups == 1 and not is_crowded and is_dense:
+    if sizes.groups == 1 and not has_gaps and is_dense:
         length *= last.size
     found = max(part for part in range(1, min(length, MAX_SEGMENT) + 1) if length % part == 0)
     return found if found >= min(length, MIN_SEGMENT) else None

@@ -201,7 +201,11 @@ class _Units(DriverPart):
         f, given, env = self.f, self.given, self.env
         image, place = self.divide(unit.plane, given["result_0"])
         z, y = self._position(place, 0), self._position(unit.line, 1)
-        start = self.at(env.image, (f.mul(image, given["size_0"]), self._plane_elements()))
+        start = self.at(
+            env.image,
+            (f.mul(image, given["size_0"]), self._plane_elements()),
+            (unit.group, given["group_channels"]),
+        )
 
         def copied() -> list[Value]:
             self.copier.planes(self.copy, start, (z, y), unit.lines)
@@ -218,7 +222,7 @@ class _Units(DriverPart):
             self.at(env.result, (self._first_row(unit), given["features"])), first, self.cell
         )
         return _Operands(
-            self.at(window, (unit.group, given["group_channels"])),
+            window,
             f.select(is_direct, result, self.rows),
             f.select(is_direct, given["features"], given["n_block"]),
         )

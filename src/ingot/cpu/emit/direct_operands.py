@@ -150,7 +150,7 @@ class RowCopier(DriverPart):
         f.memset(self.at(target, (last, pixel)), 0, self.bytes(f.mul(f.sub(width, last), pixel)))
         source = self.at(source, (f.sub(first, low), given["channels"]))
         target = self.at(target, (first, pixel))
-        size = self.bytes(given["channels"])
+        size = self.bytes(given["copied"])
 
         def one_by_one() -> None:
             def copy(number: Value, _: list[Value]) -> None:
