@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,8 +30,23 @@ def broadcast(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 
 @evaluates("reshape")
 def reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The same elements in row-major order."""
-    return operands[0].reshape(context.dims(op.shape))
+    """The same elements in row-major order; what is dynamic is as long as they demand."""
+    dims: list[int] = list(context.dims(op.shape))
+    if op.shape.bounded:
+        dims = _dynamic_dims(op, operands[0], dims)
+    return operands[0].reshape(dims)
+
+
+def _dynamic_dims(op: Instruction, value: Array, dims: list[int]) -> list[int]:
+    """Return the sizes of a reshape: one dynamic dimension takes what is left over."""
+    places = [number for number, flag in enumerate(op.shape.bounded) if flag]
+    for number in places[:-1]:
+        before = op.operands[0].shape.dims
+        same = [n for n, size in enumerate(before) if size == op.shape.dims[number]]
+        dims[number] = value.shape[same[0]] if same else dims[number]
+    rest = math.prod(size for number, size in enumerate(dims) if number != places[-1])
+    dims[places[-1]] = value.size // rest if rest else 0
+    return dims
 
 
 @evaluates("bitcast")

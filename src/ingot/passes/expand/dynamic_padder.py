@@ -2,8 +2,9 @@
 
 A dynamic array lies in memory at its bound; its size is a scalar that this pass carries along from
 `set-dimension-size` to `get-dimension-size`. What lies behind the size must not be seen, so ops
-that fold over a dynamic dimension (reductions, contractions) get a mask. Ops that would move
-elements across the border between what counts and what does not are refused.
+that fold over a dynamic dimension (reductions, contractions) get a mask, and ops that move elements
+across the border between what counts and what does not compute where each comes from
+(`dynamic_moves`); those for which nothing of this is there are refused.
 
 Invariant: afterwards no shape in the module has a dynamic dimension.
 
@@ -25,10 +26,15 @@ from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.expand.dynamic_moves import (
+    Sizes,
+    all_sizes,
+    inferred_size,
+    joined,
+    reshaped,
+    reversed_along,
+)
 from ingot.support.diagnostics import UnsupportedError
-
-Sizes = dict[int, Instruction]
-"""Size by dimension, for the dynamic ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,8 @@ class _Padder:
             "broadcast": self._broadcast,
             "transpose": self._transpose,
             "reshape": self._reshape,
+            "reverse": self._reverse,
+            "concatenate": self._concatenate,
             "reduce": self._reduce,
             "dot": self._dot,
         }
@@ -127,10 +135,15 @@ class _Padder:
     def _dynamic_reshape(self, op: Instruction) -> None:
         operand, *sizes = op.operands
         bounded = op.shape.bounded or (False,) * op.shape.rank
+        build = Builder(self.computation, op.metadata)
         # Elements stay one after the other as long as only the first dimensions are dynamic.
         if any(bounded[1:]) or any(place > 0 for place in self._of(operand)):
-            raise _unsupported(op, "dynamic-reshape that is dynamic behind the first dimension")
-        build = Builder(self.computation, op.metadata)
+            given = (build.convert_to(size, S32) for size in sizes)
+            after = {n: size for n, size in enumerate(given) if bounded[n]}
+            dims = op.shape.static_dims
+            made = reshaped(build, operand, self._of(operand), dims, after)
+            self._replace(op, made, after)
+            return
         made = build.reshape_to(operand, op.shape.dims)
         made = build.copy(made) if made is operand else made
         self._replace(op, made, {0: build.convert_to(sizes[0], S32)} if any(bounded) else {})
@@ -155,9 +168,47 @@ class _Padder:
                 if bound == before[place] and math.prod(after[:n]) == math.prod(before[:place])
             ]
             if not same:
-                raise _unsupported(op, "reshape that divides or joins a dynamic dimension")
+                self._rearrange(op)
+                return
             found[same[-1]] = size
         self.sizes[op] = found
+
+    def _rearrange(self, op: Instruction) -> None:
+        """Replace a reshape that joins or divides dynamic dimensions."""
+        (operand,) = op.operands
+        dims, sizes = op.shape.static_dims, self._of(operand)
+        places = [n for n, flag in enumerate(op.shape.bounded) if flag]
+        if len(places) > 1:
+            raise _unsupported(op, "reshape to several dynamic dimensions of another division")
+        build = Builder(self.computation, op.metadata)
+        found = {n: inferred_size(build, operand, sizes, dims, n) for n in places}
+        self._replace(op, reshaped(build, operand, sizes, dims, found), found)
+
+    def _reverse(self, op: Instruction) -> None:
+        (operand,) = op.operands
+        places: tuple[int, ...] = op.attributes.dimensions
+        sizes = self._of(operand)
+        if sizes.keys() & set(places):
+            build = Builder(self.computation, op.metadata)
+            self._replace(op, reversed_along(build, operand, sizes, places), sizes)
+        else:
+            self.sizes[op] = sizes
+
+    def _concatenate(self, op: Instruction) -> None:
+        (place,) = op.attributes.dimensions
+        found: Sizes = {}
+        for operand in reversed(op.operands):
+            found.update(self._of(operand))
+        if place in found:
+            build = Builder(self.computation, op.metadata)
+            lengths = [
+                all_sizes(build, operand.shape.static_dims, self._of(operand))[place]
+                for operand in op.operands
+            ]
+            whole, length = joined(build, op.operands, lengths, place)
+            self._replace(op, whole, found | {place: length})
+        else:
+            self.sizes[op] = found
 
     # ---- ops that fold over dimensions
 

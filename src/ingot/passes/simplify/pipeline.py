@@ -58,6 +58,7 @@ EXPANSION = Pipeline(
     (
         Defuser(),
         BitcastDecomposer(),
+        CallInliner(),
         RUNTIME_OPS,
         ShardingRemover(),
         CustomCallExpander(),
@@ -93,6 +94,7 @@ SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 ORDER = (
     Order("defuser", "bitcast-decomposer", "bitcasts stand inside of fusions"),
     Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
+    Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),
     Order("defuser", "sharding-remover", "passes look for ops, not inside of fusions"),
     Order(
         "rng-bit-generator-expander",

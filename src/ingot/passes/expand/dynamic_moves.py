@@ -1,0 +1,128 @@
+"""Moves of elements across the border of a dynamic dimension: where each element comes from.
+
+An array of dynamic size lies in memory at its bounds, so a reshape that joins or divides a dynamic
+dimension, or a reversal of one, is no plain move: the place of an element in the padded array is
+computed from the sizes, and one gather takes them. Places behind the sizes get any element.
+
+Source: the meaning is xla/service/dynamic_padder.cc (RewriteDynamicReshape, RewriteReverse).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+Sizes = dict[int, Instruction]
+"""Size by dimension, for the dynamic ones."""
+
+
+def all_sizes(build: Builder, dims: Sequence[int], sizes: Sizes) -> list[Instruction]:
+    """Return the size of every dimension as an s32[]."""
+    return [
+        sizes[place] if place in sizes else build.constant(size, S32)
+        for place, size in enumerate(dims)
+    ]
+
+
+def product(build: Builder, sizes: Sequence[Instruction]) -> Instruction:
+    """Return the product of some s32[]."""
+    total = build.constant(1, S32)
+    for size in sizes:
+        total = build.multiply(total, size)
+    return total
+
+
+def inferred_size(
+    build: Builder, operand: Instruction, sizes: Sizes, dims: Sequence[int], place: int
+) -> Instruction:
+    """Return the size of dimension `place` of a reshape, the others being full."""
+    total = product(build, all_sizes(build, operand.shape.static_dims, sizes))
+    others = math.prod(dims[:place]) * math.prod(dims[place + 1 :])
+    return build.divide(total, build.constant(max(1, others), S32))
+
+
+def reshaped(
+    build: Builder, operand: Instruction, before: Sizes, dims: Sequence[int], after: Sizes
+) -> Instruction:
+    """Return the elements in row-major order of their sizes, as `dims` of sizes `after`."""
+    sources = all_sizes(build, operand.shape.static_dims, before)
+    number = _flat(build, dims, _places(build, dims), all_sizes(build, dims, after))
+    places: list[Instruction] = []
+    for size in reversed(sources):
+        # Nothing is divided by an empty dimension, whose elements nobody takes.
+        least = build.maximum(size, build.constant(1, S32))
+        wide = build.broadcast_to(least, tuple(dims), ())
+        places.insert(0, build.remainder(number, wide))
+        number = build.divide(number, wide)
+    return _taken(build, operand, dims, places)
+
+
+def reversed_along(
+    build: Builder, operand: Instruction, sizes: Sizes, dimensions: Sequence[int]
+) -> Instruction:
+    """Return the elements with some dimensions from their last to their first."""
+    dims = operand.shape.static_dims
+    places = _places(build, dims)
+    for place in dimensions:
+        size = sizes[place] if place in sizes else build.constant(dims[place], S32)
+        last = build.subtract(size, build.constant(1, S32))
+        places[place] = build.subtract(build.broadcast_to(last, dims, ()), places[place])
+    return _taken(build, operand, dims, places)
+
+
+def joined(
+    build: Builder, operands: Sequence[Instruction], lengths: Sequence[Instruction], place: int
+) -> tuple[Instruction, Instruction]:
+    """Return the elements of the operands one after the other, and how many there are."""
+    dims = list(operands[0].shape.static_dims)
+    dims[place] = sum(operand.shape.static_dims[place] for operand in operands)
+    zero = build.constant(0, S32)
+    whole = build.full(0, operands[0].shape.with_dims(tuple(dims)))
+    start = zero
+    for operand, length in zip(operands, lengths, strict=True):
+        # What lies behind the size of one is overwritten by the next.
+        starts = [start if number == place else zero for number in range(len(dims))]
+        whole = build.dynamic_update_slice(whole, operand, *starts)
+        start = build.add(start, length)
+    return whole, start
+
+
+def _places(build: Builder, dims: Sequence[int]) -> list[Instruction]:
+    shape = Shape.array(S32, tuple(dims))
+    return [build.iota(shape=shape, iota_dimension=number) for number in range(len(dims))]
+
+
+def _flat(
+    build: Builder,
+    dims: Sequence[int],
+    places: Sequence[Instruction],
+    sizes: Sequence[Instruction],
+) -> Instruction:
+    """Return row-major numbers of places in an array of `sizes`."""
+    number = build.full(0, Shape.array(S32, tuple(dims)))
+    for place, size in zip(places, sizes, strict=True):
+        scaled = build.multiply(number, build.broadcast_to(size, tuple(dims), ()))
+        number = build.add(scaled, place)
+    return number
+
+
+def _taken(
+    build: Builder, operand: Instruction, dims: Sequence[int], places: Sequence[Instruction]
+) -> Instruction:
+    bounds = operand.shape.static_dims
+    number = _flat(build, dims, places, [build.constant(bound, S32) for bound in bounds])
+    return build.gather(
+        build.reshape_to(operand, (math.prod(bounds),)),
+        number,
+        shape=operand.shape.with_dims(tuple(dims)),
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=len(dims),
+        slice_sizes=(1,),
+    )
