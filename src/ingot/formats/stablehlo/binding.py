@@ -93,7 +93,15 @@ def parse_mlir(data: str | bytes) -> Any:
     Raises:
         ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
     """
-    context = new_context()
+    return read_mlir(new_context(), data)
+
+
+def read_mlir(context: Any, data: str | bytes) -> Any:
+    """Return the MLIR module that `data` holds, in a context.
+
+    Raises:
+        ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
+    """
     if b"quant" in data if isinstance(data, bytes) else "!quant" in data:
         _load_quantized_types(context)
     with context:

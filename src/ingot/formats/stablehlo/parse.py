@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot.formats.stablehlo.binding import parse_mlir
+from ingot.formats.stablehlo.binding import read_mlir
+from ingot.formats.stablehlo.contexts import borrowed_context
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
 from ingot.formats.stablehlo.sizes import Equal, Size
@@ -36,7 +37,8 @@ def parse_stablehlo(data: str | bytes) -> Module:
         UnsupportedError: jaxlib is missing (INGOT0350), an element type (INGOT0351) or an op
             (INGOT0352) that Ingot does not have.
     """
-    return convert_module(parse_mlir(data))
+    with borrowed_context(len(data)) as context:
+        return convert_module(read_mlir(context, data))
 
 
 def convert_module(mlir_module: Any) -> Module:

@@ -1,0 +1,47 @@
+"""MLIR contexts that are used again: making and ending one takes longer than to read a module.
+
+A context keeps every attribute that it has met, so it is used for few modules and little data.
+Invariant: a context belongs to one reader at a time, and none is used again after a failure.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ingot.formats.stablehlo.binding import new_context
+
+_MOST_MODULES = 100
+_MOST_BYTES = 1 << 20
+_MOST_IDLE = 4
+
+
+@dataclass(slots=True)
+class _Context:
+    """A context with what it was used for."""
+
+    context: Any
+    modules: int = 0
+    size: int = 0
+
+
+_lock = threading.Lock()
+_idle: list[_Context] = []
+
+
+@contextmanager
+def borrowed_context(size: int) -> Generator[Any]:
+    """Lend a context to read a module of `size` bytes."""
+    with _lock:
+        row = _idle.pop() if _idle else None
+    if row is None:
+        row = _Context(new_context())
+    yield row.context
+    row.modules, row.size = row.modules + 1, row.size + size
+    with _lock:
+        fresh = row.modules < _MOST_MODULES and row.size < _MOST_BYTES
+        if fresh and len(_idle) < _MOST_IDLE:
+            _idle.append(row)
