@@ -329,6 +329,8 @@ def unique_name(names: dict[str, int], name: str) -> str:
 
 def has_side_effect(instruction: Instruction) -> bool:
     """Whether the instruction, or anything that it calls, has a side effect."""
+    if not instruction.definition.may_act:
+        return False
     if instruction.opcode == "custom-call":
         return bool(instruction.attributes.custom_call_has_side_effect)
     if instruction.has(Trait.SIDE_EFFECT):

@@ -7,11 +7,10 @@ the graph changes only through the methods of its `Computation`, which keep user
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ingot.hlo.opdef import Codec, OpDef, OpView, Trait
+from ingot.hlo.opdef import OpDef, OpView, Trait
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 
@@ -120,7 +119,7 @@ class Instruction:
     @property
     def called_computations(self) -> tuple[Computation, ...]:
         """The computations that the attributes refer to."""
-        if not _computation_fields(self.definition.attributes):
+        if not self.definition.callees:
             return ()
         return tuple(called for _, called in called_fields(self.definition, self.attributes))
 
@@ -142,18 +141,10 @@ class Instruction:
 
 def called_fields(definition: OpDef, attributes: Any) -> Iterator[tuple[str, Computation]]:
     """Yield (field name, computation) for each computation that attributes refer to."""
-    for name, is_list in _computation_fields(definition.attributes):
+    for name, is_list in definition.callees:
         value = getattr(attributes, name)
         if is_list:
             for called in value:
                 yield name, called
         elif value is not None:
             yield name, value
-
-
-@cache
-def _computation_fields(attributes: type[Any]) -> tuple[tuple[str, bool], ...]:
-    """Return (name, whether it holds several) of each field that refers to computations."""
-    codecs = {Codec.COMPUTATION: False, Codec.COMPUTATIONS: True}
-    rows = ((row.name, row.metadata.get("codec")) for row in fields(attributes))
-    return tuple((name, codecs[codec]) for name, codec in rows if codec in codecs)

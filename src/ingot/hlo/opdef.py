@@ -129,6 +129,8 @@ class OpDef:
         traits: what passes may assume.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
+        callees: (name, whether it holds several) of each attribute that refers to computations.
+        may_act: whether an instruction may have a side effect, its own or of what it calls.
     """
 
     name: str
@@ -139,6 +141,8 @@ class OpDef:
     traits: frozenset[Trait]
     spec: str
     doc: str
+    callees: tuple[tuple[str, bool], ...]
+    may_act: bool
 
     def has(self, trait: Trait) -> bool:
         """Whether the op has `trait`."""
@@ -153,6 +157,13 @@ class OpDef:
 @cache
 def _fields(attributes: type[Any]) -> tuple[Field[Any], ...]:
     return fields(attributes)
+
+
+@cache
+def _callees(attributes: type[Any]) -> tuple[tuple[str, bool], ...]:
+    codecs = {Codec.COMPUTATION: False, Codec.COMPUTATIONS: True}
+    rows = ((row.name, row.metadata.get("codec")) for row in _fields(attributes))
+    return tuple((name, codecs[codec]) for name, codec in rows if codec in codecs)
 
 
 _TABLE: dict[str, OpDef] = {}
@@ -173,7 +184,10 @@ def define(
     if name in _TABLE:
         raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")
     both = (arity, arity) if isinstance(arity, int) else arity
-    entry = OpDef(name, family, both, attributes, infer, frozenset(traits), spec or name, doc)
+    callees = _callees(attributes)
+    may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
+    kept, place = frozenset(traits), spec or name
+    entry = OpDef(name, family, both, attributes, infer, kept, place, doc, callees, may_act)
     _TABLE[name] = entry
     return entry
 

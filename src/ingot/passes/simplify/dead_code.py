@@ -37,6 +37,8 @@ class DeadCodeElimination(Pass):
 
 def acts(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
     """Whether an instruction has a side effect; `effects` holds computations already known."""
+    if not instruction.definition.may_act:
+        return False
     if instruction.opcode == "custom-call":
         return bool(instruction.attributes.custom_call_has_side_effect)
     if instruction.has(Trait.SIDE_EFFECT):
