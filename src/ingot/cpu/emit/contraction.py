@@ -157,7 +157,8 @@ class UnitEmitter:
             following = f.iadd(start, depth)
             count = f.isub(f.imin(following, k_extent), start)
             last = f.ile(k_extent, following)
-            self._piece(block, Span(kernel.k.name, start, count), f.igt(start, 0), last)
+            part = Span(kernel.k.name, start, count, depth)
+            self._piece(block, part, f.igt(start, 0), last)
 
         # An empty k still has one piece: its sums are zero.
         f.loop(0, f.imax(k_extent, 1), depth, [], piece, at_least_once=True)
@@ -171,8 +172,8 @@ class UnitEmitter:
             return Span(axis, 0, extent)
         start = f.imul(number, size)
         if isinstance(extent, int) and extent % size == 0:
-            return Span(axis, start, size)
-        return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start))
+            return Span(axis, start, size, size)
+        return Span(axis, start, f.isub(f.imin(f.iadd(start, size), extent), start), size)
 
     def _piece(self, block: Block, k: Span, accumulate: Condition, last: Condition) -> None:
         """Emit the products of one piece of k over a unit."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import gcd
 
 from ingot.cpu.emit.conversions import convert
 from ingot.cpu.emit.indices import IndexValue, Lanes
@@ -36,11 +37,12 @@ def cell_type(accumulate: DType) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A run along an axis: `count` positions from `start`."""
+    """A run along an axis: `count` positions from `start`, which `aligned` is known to divide."""
 
     axis: str
     start: IndexValue
     count: IndexValue
+    aligned: int = 1
 
 
 class Packer:
@@ -181,10 +183,14 @@ class Packer:
     def evaluate(
         self, operand: Expr, along: Span, offset: IndexValue, lanes: int, mask: Value | None
     ) -> Value:
-        """Return the operand's elements from `offset` on along an axis, as packed elements."""
+        """Return the operand's elements from `offset` on along an axis, as packed elements.
+
+        The offset is a multiple of the lanes.
+        """
         f, emitter = self.f, self.emitter
         emitter.names[along.axis] = f.iadd(along.start, offset)
-        emitter.lanes = Lanes(along.axis, lanes, mask)
+        known = along.start if isinstance(along.start, int) else along.aligned
+        emitter.lanes = Lanes(along.axis, lanes, mask, gcd(known, lanes))
         emitter.open_scope()
         value = emitter.vector_value(operand, lanes)
         emitter.close_scope()
