@@ -30,6 +30,7 @@ from ingot.kernel.register_block import block_cycles, most_rows
 from ingot.kernel.schedule import Vectors
 
 DIMENSIONS = 3
+MIN_FEATURES = 4
 MIN_LINE = 4
 """Results along the last dimension from which on register blocks of one line are worth it."""
 
@@ -84,7 +85,7 @@ class Direct:
 
     Attributes:
         element: type of operands and sums.
-        lanes: lanes of one vector.
+        panel: vectors of a row of a register block, lanes of one.
         parameters: values of `PARAMETERS`.
         packing_chunks: chunks of panels that are packed before.
         chunks: chunks of units.
@@ -94,7 +95,7 @@ class Direct:
     """
 
     element: DType
-    lanes: int
+    panel: tuple[int, int]
     parameters: tuple[int, ...]
     packing_chunks: int
     chunks: int
@@ -172,29 +173,40 @@ def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors)
     is_same = all(buffer.dtype is element for buffer in held)
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return None
-    lanes = vectors.lanes(cell_bits(element), 1)
     sizes = _Sizes.of(given)
-    columns = VECTORS * lanes
+    count, lanes = _panel(sizes, vectors.lanes(cell_bits(element), 1))
     is_simple = all(one.base_dilation == 1 for one in sizes.window)
-    is_wide = _fills(sizes, columns)
+    is_wide = _fills(sizes, count * lanes)
     if not is_simple or not is_wide or sizes.results[-1] < MIN_LINE:
         return None
     if is_loop != sizes.is_depthwise:
         return None
-    return _plan(sizes, element, lanes, most_rows(VECTORS, vectors))
+    return _plan(sizes, element, (count, lanes), most_rows(count, vectors))
+
+
+def _panel(sizes: _Sizes, lanes: int) -> tuple[int, int]:
+    """Return the vectors of a panel and their lanes: fewer where the features are few."""
+    if sizes.groups > 1 or sizes.is_depthwise or not MIN_FEATURES <= sizes.features <= lanes:
+        return VECTORS, lanes
+    while lanes // 2 >= sizes.features:
+        lanes //= 2
+    return 1, lanes
 
 
 def _fills(sizes: _Sizes, columns: int) -> bool:
     """Whether the features fill panels of so many columns well enough."""
     if sizes.is_depthwise:
         return 2 * sizes.features >= columns
+    if sizes.groups == 1 and columns // 2 < sizes.features <= columns:
+        return True
     whole = -(-sizes.group_features // columns) * columns
     return whole <= MAX_WASTE * sizes.group_features
 
 
-def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None:
+def _plan(sizes: _Sizes, element: DType, panel: tuple[int, int], most: int) -> Direct | None:
     cell = cell_bits(element) // 8
-    columns = VECTORS * lanes
+    vectors, lanes = panel
+    columns = vectors * lanes
     last = sizes.window[-1]
     copied = sizes.channels if sizes.groups == 1 else sizes.group_channels
     copies = sizes.is_padded or last.stride * sizes.channels * cell % CROWDED_ROW == 0
@@ -220,7 +232,7 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
     least = -(-sizes.results[2] // most)
     count = min(
         range(least, max(least, sizes.results[2] // MIN_LINE) + 1),
-        key=lambda blocks: _line_cycles(sizes.results[2], blocks),
+        key=lambda blocks: _line_cycles(sizes.results[2], blocks, vectors),
     )
     low, tall = divmod(sizes.results[2], count)
     copy = (planes * plane if copies else 0) + columns
@@ -284,7 +296,7 @@ def _plan(sizes: _Sizes, element: DType, lanes: int, most: int) -> Direct | None
     }
     return Direct(
         element,
-        lanes,
+        panel,
         tuple(values[name] for name in PARAMETERS),
         -(-panels * sizes.groups // panel_grain) if is_packed else 0,
         chunks,
@@ -329,6 +341,6 @@ def _column_block(features: int, outer: int, columns: int, row_bytes: int) -> in
     return -(-panels // -(-panels // wanted)) * columns
 
 
-def _line_cycles(results: int, blocks: int) -> float:
+def _line_cycles(results: int, blocks: int, vectors: int) -> float:
     low, tall = divmod(results, blocks)
-    return tall * block_cycles(low + 1, VECTORS) + (blocks - tall) * block_cycles(low, VECTORS)
+    return tall * block_cycles(low + 1, vectors) + (blocks - tall) * block_cycles(low, vectors)

@@ -19,7 +19,6 @@ from ingot.cpu.emit.packing import cell_type
 from ingot.hlo.dtype import DType
 from ingot.kernel.direct_convolution import MAX_SEGMENTS, PARAMETERS, Direct
 from ingot.kernel.ir import PlainConvolution
-from ingot.kernel.product import VECTORS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
@@ -30,14 +29,20 @@ MICRO_KERNELS = 4
 
 
 def micro_kernel(
-    element: DType, lanes: int, rows: int, *, masked: bool, is_depthwise: bool = False
+    element: DType,
+    panel: tuple[int, int],
+    rows: int,
+    *,
+    masked: bool,
+    is_depthwise: bool = False,
 ) -> MicroKernel:
-    """Return the micro-kernel of a convolution's row blocks."""
+    """Return the micro-kernel of a convolution's row blocks; a panel has (vectors, lanes)."""
+    vectors, lanes = panel
     return shared(
         cell_type(element),
         lanes,
         rows,
-        VECTORS,
+        vectors,
         masked=masked,
         a_step=1,
         is_segmented=True,
@@ -47,23 +52,24 @@ def micro_kernel(
 
 @dataclass(frozen=True, slots=True)
 class DirectCode:
-    """The functions `{name}_taps` and `{name}_units` for an element type."""
+    """The functions `{name}_taps` and `{name}_units` for an element type and (vectors, lanes)."""
 
     element: DType
-    lanes: int
+    panel: tuple[int, int]
 
     @property
     def name(self) -> str:
         """A name that says all of it."""
-        return f"direct_{self.element.name}x{self.lanes}"
+        vectors, lanes = self.panel
+        return f"direct_{self.element.name}x{lanes}x{vectors}"
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
         """Define the functions in a module of the library."""
         f, env = open_driver(module, f"{self.name}_taps", PARAMETERS, MICRO_KERNELS)
-        PanelPacker(f, self.element, self.lanes, env).chunk()
+        PanelPacker(f, self.element, self.panel, env).chunk()
         f.ret()
         f, env = open_driver(module, f"{self.name}_units", PARAMETERS, MICRO_KERNELS)
-        units = _Units(f, self.element, self.lanes, env)
+        units = _Units(f, self.element, self.panel, env)
         units.write_table()
         first = f.mul(f.params[1], env.given["grain"])
         last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
@@ -73,9 +79,9 @@ class DirectCode:
 
 def direct_call(given: PlainConvolution, plan: Direct) -> DriverCall:
     """Return how a convolution is summed directly."""
-    code = DirectCode(plan.element, plan.lanes)
+    code = DirectCode(plan.element, plan.panel)
     micro = tuple(
-        micro_kernel(plan.element, plan.lanes, rows, masked=masked, is_depthwise=plan.is_depthwise)
+        micro_kernel(plan.element, plan.panel, rows, masked=masked, is_depthwise=plan.is_depthwise)
         for masked in (False, plan.has_rest)
         for rows in plan.heights
     )
@@ -126,12 +132,14 @@ class _Operands:
 class _Units(DriverPart):
     """Emits units."""
 
-    def __init__(self, f: FunctionBuilder, element: DType, lanes: int, env: DriverEnv) -> None:
-        super().__init__(f, element, lanes, env)
-        self.packer = PanelPacker(f, element, lanes, env)
-        self.copier = RowCopier(f, element, lanes, env)
+    def __init__(
+        self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
+    ) -> None:
+        super().__init__(f, element, panel, env)
+        self.packer = PanelPacker(f, element, panel, env)
+        self.copier = RowCopier(f, element, panel, env)
         self.signature = [
-            type_ for _, type_ in micro_kernel(element, lanes, 1, masked=False).params
+            type_ for _, type_ in micro_kernel(element, panel, 1, masked=False).params
         ]
         given = self.given
         chunk = self.panel(f.mul(self.panels, given["is_packed"]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from ingot.cpu.emit.drivers import DriverEnv
 from ingot.cpu.emit.packing import cell_type, lane_mask
 from ingot.hlo.dtype import DType
-from ingot.kernel.product import VECTORS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
@@ -18,14 +17,16 @@ from ingot.llvm.values import Value
 class DriverPart:
     """What the parts of the driver know."""
 
-    def __init__(self, f: FunctionBuilder, element: DType, lanes: int, env: DriverEnv) -> None:
-        """Emit into `f`, whose env is `env`."""
+    def __init__(
+        self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
+    ) -> None:
+        """Emit into `f`, whose env is `env`; a panel has (vectors, lanes)."""
         self.f = f
         self.cell = cell_type(element)
-        self.lanes = lanes
+        self.vectors, self.lanes = panel
         self.env = env
         self.given = env.given
-        self.columns = VECTORS * lanes
+        self.columns = self.vectors * self.lanes
 
     def at(self, base: Value, *terms: tuple[Value, Value | int]) -> Value:
         """Return the address of element sum(a * b) of `base`."""
@@ -85,7 +86,7 @@ class PanelPacker(DriverPart):
         wide = vector(self.cell, self.lanes)
         masks = [
             lane_mask(f, f.isub(columns, number * self.lanes), self.lanes)
-            for number in range(VECTORS)
+            for number in range(self.vectors)
         ]
 
         def step(number: Value, _: list[Value]) -> None:

@@ -19,7 +19,7 @@ from ingot.hlo.dtype import F32
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.plain_convolution import stores_plain_sums
-from ingot.kernel.product import heights_of
+from ingot.kernel.product import VECTORS, heights_of
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
@@ -54,8 +54,9 @@ def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
     vectors = Vectors(target.vector_bits, target.num_vector_registers)
     lanes = vectors.lanes(cell_bits(F32), 1)
     yield shared_micro_kernel(target, WinogradCode(F32, lanes))
-    yield shared_micro_kernel(target, DirectCode(F32, lanes))
+    panel = (VECTORS, lanes)
+    yield shared_micro_kernel(target, DirectCode(F32, panel))
     for rows in heights_of(vectors):
         for is_depthwise in (False, True):
-            micro = micro_kernel(F32, lanes, rows, masked=False, is_depthwise=is_depthwise)
+            micro = micro_kernel(F32, panel, rows, masked=False, is_depthwise=is_depthwise)
             yield shared_micro_kernel(target, micro)
