@@ -50,6 +50,8 @@ REASONS = (
 )
 """What a failure's name or text contains, and why that is an exception."""
 _ON_CPU = "Fails on JAX's own CPU backend too, on the same machine."
+_ENDS = (0, 1, 2, 5)
+"""pytest's codes: all passed, some failed, time was over, nothing was left to run."""
 _RESTARTS = 20
 """Processes for one file: each takes up what the one before left."""
 _INTRODUCTION = """# Conformance: JAX's own tests on Ingot
@@ -57,7 +59,7 @@ _INTRODUCTION = """# Conformance: JAX's own tests on Ingot
 Measured on {dates} by `make conformance-jax JAX_TESTS=path` (`tools/conformance_jax.py`): JAX's own
 tests of the tag of the installed version (jax-v{version}), `JAX_PLATFORMS=ingot`. A run keeps its
 outcomes and can be taken up again; what failed and was mended ran again. `tests` are those of the
-file, `run` those that ran.
+file, `run` those that ran: where they are fewer, a random sample, cut off by time (`--seconds`).
 """
 
 
@@ -128,6 +130,7 @@ def run_file(
         "JAX_PLATFORMS": platform,
         "CONFORMANCE_RESULTS": str(results),
         "CONFORMANCE_AGAIN": str(chosen) if again else "",
+        "CONFORMANCE_SECONDS": str(0 if again else arguments.seconds),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "conformance_plugin"]
@@ -148,7 +151,7 @@ def run_file(
             continue
         if len(read_lines(results)) == before:
             raise SystemExit(f"{name}: no test was collected\n{done.stdout}{done.stderr}"[-4000:])
-        if done.returncode in (0, 1, 5):  # all passed, some failed, nothing was left to run
+        if done.returncode in _ENDS:
             break
     chosen.unlink()
 
@@ -244,6 +247,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("files", nargs="*", help="names of files, without .py")
     parser.add_argument("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds per process")
+    parser.add_argument("--seconds", type=float, default=0, help="a sample: seconds per file")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of outcomes")
     parser.add_argument("--again", choices=("failed", "all"), help="run what has outcomes again")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")

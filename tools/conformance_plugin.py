@@ -3,7 +3,8 @@
 `tools/conformance_jax.py` loads it into the processes that run JAX's tests, with the file to write
 in `CONFORMANCE_RESULTS`. Tests that have an outcome there are not run; one that was begun twice
 without an outcome ended its process, and is not run again either. `CONFORMANCE_AGAIN` names a file
-of tests to run whatever is known of them, and no others.
+of tests to run whatever is known of them, and no others. After `CONFORMANCE_SECONDS` no further
+test begins; the order is then a random one, always the same, so that those that ran are a sample.
 
 Invariant: a line is complete when it is written; the last one of a test counts.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,6 +23,8 @@ import pytest
 
 RESULTS = Path(os.environ.get("CONFORMANCE_RESULTS", "results.jsonl"))
 AGAIN = os.environ.get("CONFORMANCE_AGAIN", "")
+SECONDS = float(os.environ.get("CONFORMANCE_SECONDS", "0"))
+_START = time.monotonic()
 _TEXT = 8000
 """Characters of a failure that are kept: its end."""
 
@@ -57,11 +61,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     names = [(_name(item.nodeid), item) for item in items]
     items[:] = [item for name, item in names if name not in known and begun[name] < 2]
+    if SECONDS:
+        random.Random(1).shuffle(items)
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Write that a test begins."""
     _write(test=_name(nodeid), outcome="begun")
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End the run after this test if its time is over."""
+    if SECONDS and time.monotonic() - _START > SECONDS:
+        item.session.shouldstop = "its time is over"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
