@@ -98,3 +98,17 @@ def test_a_called_computation_may_take_a_dynamic_size() -> None:
         "ROOT r = s32[] call(d), to_apply=total }"
     )
     assert int(np.asarray(ingot.compile(module)(np.int32([1, 2, 4, 8, 16])))) == 7
+
+
+def test_one_element_repeats_beside_more() -> None:
+    module = parse(
+        f"HloModule m\n{SUM}ENTRY e {{ x = s32[4] parameter(0) n = s32[] parameter(1)\n"
+        "m = s32[] parameter(2) a = s32[<=4] set-dimension-size(x, n), dimensions={0}\n"
+        "b = s32[<=4] set-dimension-size(x, m), dimensions={0} c = s32[<=4] add(a, b)\n"
+        "z = s32[] constant(0) ROOT r = s32[] reduce(c, z), dimensions={0}, to_apply=add }"
+    )
+    program, values = ingot.compile(module), np.int32([10, 2, 3, 4])
+    for n, m, want in ((1, 3, 45), (3, 1, 45), (2, 2, 24), (4, 4, 38)):
+        given = (values, np.int32(n), np.int32(m))
+        assert int(np.asarray(evaluate(module, given))) == want
+        assert int(np.asarray(program(*given))) == want

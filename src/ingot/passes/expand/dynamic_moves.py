@@ -75,6 +75,21 @@ def reversed_along(
     return _taken(build, operand, dims, places)
 
 
+def stretched(
+    build: Builder, operand: Instruction, place: int, size: Instruction, wanted: Instruction
+) -> Instruction:
+    """Return an operand whose dimension is of the wanted size, or of one element, which repeats."""
+    dims = operand.shape.static_dims
+    first = build.slice(
+        operand, slice=tuple((0, 1 if n == place else d, 1) for n, d in enumerate(dims))
+    )
+    kept = tuple(n for n in range(len(dims)) if n != place)
+    row = build.reshape_to(first, tuple(dims[n] for n in kept))
+    repeated = build.broadcast_to(row, dims, kept)
+    is_short = build.compare(size, wanted, direction="LT")
+    return build.select(build.broadcast_to(is_short, dims, ()), repeated, operand)
+
+
 def joined(
     build: Builder, operands: Sequence[Instruction], lengths: Sequence[Instruction], place: int
 ) -> tuple[Instruction, Instruction]:

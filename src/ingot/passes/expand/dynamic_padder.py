@@ -33,6 +33,7 @@ from ingot.passes.expand.dynamic_moves import (
     joined,
     reshaped,
     reversed_along,
+    stretched,
 )
 from ingot.support.diagnostics import UnsupportedError
 
@@ -95,12 +96,29 @@ class _Padder:
         if rule is not None:
             rule(op)
         elif op.has(Trait.ELEMENTWISE) or op.opcode == "map":
-            found: Sizes = {}
-            for operand in reversed(op.operands):
-                found.update(self._of(operand))
-            self.sizes[op] = found
+            self._elementwise(op)
         else:
             raise _unsupported(op, f"{op.opcode} of a dynamic size")
+
+    def _elementwise(self, op: Instruction) -> None:
+        """The greatest size of the operands; where it is not theirs, theirs is one: it repeats."""
+        found: Sizes = {}
+        for place in range(op.shape.rank if op.shape.is_array else 0):
+            sizes = {
+                n: self._of(o)[place] for n, o in enumerate(op.operands) if place in self._of(o)
+            }
+            if not sizes:
+                continue
+            build = Builder(self.computation, op.metadata)
+            different = list(dict.fromkeys(sizes.values()))
+            found[place] = different[0]
+            for size in different[1:]:
+                found[place] = build.maximum(found[place], size)
+            for number, size in sizes.items() if len(different) > 1 else ():
+                value = stretched(build, op.operands[number], place, size, found[place])
+                self.sizes[value] = self._of(op.operands[number]) | {place: found[place]}
+                self.computation.replace_operand(op, number, value)
+        self.sizes[op] = found
 
     def _of(self, value: Instruction) -> Sizes:
         return self.sizes.get(value, {})
@@ -195,7 +213,7 @@ class _Padder:
             self.sizes[op] = sizes
 
     def _concatenate(self, op: Instruction) -> None:
-        (place,) = op.attributes.dimensions
+        place: int = op.attributes.dimensions[0]
         found: Sizes = {}
         for operand in reversed(op.operands):
             found.update(self._of(operand))
