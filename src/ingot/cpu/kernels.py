@@ -120,7 +120,8 @@ class CompiledKernel:
         if self.code is not None:
             library = self.code.library
             assert library is not None, "the kernels are not finished"
-            found |= {phase.symbol: library.address(phase.symbol) for phase in self.emitted.phases}
+            own = (phase.symbol for phase in self.emitted.phases if phase.symbol not in found)
+            found |= {symbol: library.address(symbol) for symbol in own}
         return found
 
 

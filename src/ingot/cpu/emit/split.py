@@ -15,7 +15,9 @@ from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import ValueEmitter, combine
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import LoopKernel, Pass
+from ingot.kernel.expr import Access, make
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.schedule import LoopSchedule, Split
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -33,10 +35,89 @@ def emit_split_kernel(
 ) -> EmittedKernel:
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
     count = len(kernel.buffers)
-    first = kernel.passes[0]
-    layout = PartialLayout.of(kernel, schedule, first)
+    layout = PartialLayout.of(kernel, schedule, kernel.passes[0])
     _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma)
+    scratch_bytes = split.count * schedule.units * layout.bytes
+    parts = Phase(f"{symbol}_part", split.count)
+    fold = plain_fold(kernel, schedule, fma)
+    if fold is not None:
+        phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
+        waits = schedule.waits
+        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=waits)
     is_cold = not any(item.axes for item in kernel.passes[1:])
+    _emit_rest(module, symbol, kernel, schedule, split, fma, is_cold=is_cold)
+    is_quick = is_cold and schedule.waits
+    phases = (parts, Phase(symbol, 1))
+    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The rest of a split reduction to one number that is stored as it is, as library code.
+
+    It depends on the fold, on lanes, and on where env has result, scratch and number of parts:
+    not on what is folded.
+    """
+
+    kernel: LoopKernel
+    schedule: LoopSchedule
+    split: Split
+    fma: bool
+
+    @property
+    def name(self) -> str:
+        """A name that says all that the code depends on."""
+        lanes, slots = self.schedule.lanes[0], len(self.kernel.buffers)
+        return f"fold_{fingerprint(self.kernel)}_{lanes}_{slots}"
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define the function; it is called by the host program, so it is always visible."""
+        del linkage
+        _emit_rest(
+            module, self.name, self.kernel, self.schedule, self.split, self.fma, is_cold=False
+        )
+
+
+def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | None:
+    """Return the rest of a split reduction, if the library has it."""
+    if kernel.grid or kernel.symbols or len(kernel.passes) != 2 or schedule.vector_axis is not None:
+        return None
+    first, last = kernel.passes
+    if len(first.reductions) != 1 or last.axes or last.reductions or len(last.stores) != 1:
+        return None
+    (fold,), (store,) = first.reductions, last.stores
+    is_stored = store.value.op == "reduced" and store.mask is None and store.combiner is None
+    at_end = store.index == 0 and store.buffer == len(kernel.buffers) - 1
+    if not (is_stored and at_end) or fold.combiner.opcode is None:
+        return None
+    if len(fold.inputs) != 1 or fold.inits[0].op != "constant":
+        return None
+    parts, axis = Dim.symbol("parts"), first.axes[0].name
+    (value,) = fold.inputs
+    anything = make("load", value.dtype, (), Access(0, Dim.symbol(axis)))
+    result = kernel.buffers[-1]
+    general = LoopKernel(
+        (),
+        (Pass((Axis(axis, parts),), (replace(fold, inputs=(anything,)),)), last),
+        (*[Buffer(value.dtype, parts, False)] * store.buffer, result),
+        parameters=("parts",),
+    )
+    return Fold(general, replace(schedule, split=None, waits=False), Split(parts, parts), fma)
+
+
+def _emit_rest(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    split: Split,
+    fma: bool,
+    *,
+    is_cold: bool,
+) -> None:
+    """Emit the function that combines the parts and runs what comes after the reduction."""
+    count, first = len(kernel.buffers), kernel.passes[0]
+    layout = PartialLayout.of(kernel, schedule, first)
     f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_cold=is_cold)
     scratch = scratch_of(f, count)
     body = LoopEmitter(f, emitter, kernel, schedule)
@@ -61,10 +142,6 @@ def emit_split_kernel(
 
     f.loop(0, units, 1, [], unit)
     f.ret()
-    scratch_bytes = split.count * schedule.units * layout.bytes
-    phases = (Phase(f"{symbol}_part", split.count), Phase(symbol, 1))
-    is_quick = is_cold and schedule.waits
-    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
 
 
 def _combine_all(

@@ -1,23 +1,36 @@
 """Forms of loop kernels as library code.
 
 A form (`kernel.form`) is a loop kernel for every size. Those that many programs have are parts of
-the library: complex matrices written as real ones here, reductions in `reductions`.
+the library: complex matrices written as real ones here, reductions in `reductions`. So is what
+comes after the parts of a sum of anything (`emit.split.Fold`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from itertools import product
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop import emit_loop_kernel
+from ingot.cpu.emit.split import plain_fold
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
-from ingot.hlo.dtype import C64
+from ingot.cpu.library.products import shared_micro_kernel
+from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import C64, F32
+from ingot.hlo.shape import Shape
+from ingot.kernel.collapse import collapse
 from ingot.kernel.complex_rows import complex_rows, rows_kernel
 from ingot.kernel.form import Form
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.schedule import Vectors, schedule_loops
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
+
+MAX_INPUTS = 4
+"""Arrays at most of the sums whose folds are loaded."""
 
 _emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
 
@@ -44,7 +57,23 @@ def rows_of_products(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | 
 
 
 def common_forms(target: TargetSpec) -> Iterator[Shared]:
-    """Load what products of c64 need."""
+    """Load what products of c64 and sums of a few f32 arrays need."""
     found = rows_of_products(target, rows_kernel(C64))
     assert found is not None, "it is what is recognized"
     yield from found.parts
+    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    for inputs, opcode in product(range(1, MAX_INPUTS + 1), ("add", "maximum")):
+        kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
+        fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
+        assert fold is not None, "a sum of everything is folded in parts"
+        yield shared_micro_kernel(target, fold)
+
+
+def _fold_of_sum(inputs: int, opcode: str) -> Computation:
+    """Return a reduction to one number of the sum of some long arrays."""
+    build = Builder(opcode)
+    arrays = [build.parameter(n, Shape.array(F32, (1 << 24,))) for n in range(inputs)]
+    start = build.constant(0.0 if opcode == "add" else float("-inf"), F32)
+    folder = scalar_computation(opcode, F32)
+    total = reduce(build.add, arrays)
+    return build.build(build.reduce(total, start, dimensions=(0,), to_apply=folder))
