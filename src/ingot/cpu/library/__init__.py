@@ -18,6 +18,7 @@ from typing import Any
 from ingot.cpu.library.convolutions import common_convolutions, contraction_kernel, loop_kernel
 from ingot.cpu.library.form_kernels import common_forms
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
+from ingot.cpu.library.positions import common_positions
 from ingot.cpu.library.products import common_products, shared_micro_kernel
 from ingot.cpu.library.reductions import common_reductions
 from ingot.cpu.library.selections import common_selections, selection_kernel
@@ -49,6 +50,7 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_transforms,
     common_transposes,
     common_forms,
+    common_positions,
 )
 
 

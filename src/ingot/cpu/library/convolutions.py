@@ -13,6 +13,7 @@ from ingot.cpu.emit.direct_convolution import DirectCode, micro_kernel
 from ingot.cpu.emit.winograd import WinogradCode
 from ingot.cpu.library.form_kernels import rows_of_products
 from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.library.positions import positions_kernel
 from ingot.cpu.library.products import product_kernel, shared_micro_kernel
 from ingot.cpu.library.reductions import reduction_kernel
 from ingot.hlo.dtype import F32
@@ -35,7 +36,8 @@ def contraction_kernel(target: TargetSpec, kernel: ContractionKernel) -> Library
 def loop_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
     """Return how the library runs a loop kernel: a depthwise convolution or a common form."""
     if kernel.convolution is None:
-        return reduction_kernel(target, kernel) or rows_of_products(target, kernel)
+        known = reduction_kernel(target, kernel) or positions_kernel(target, kernel)
+        return known or rows_of_products(target, kernel)
     return _convolution_kernel(target, kernel, len(kernel.buffers) - 1)
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
-from ingot.cpu.emit.loop import emit_loop_kernel
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.library.form_kernels import form_kernel
+from ingot.cpu.library.parts import LibraryKernel, Shared
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32
@@ -21,7 +20,6 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.plain_reduction import plain_reduction
 from ingot.kernel.schedule import Vectors
-from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 
 COMMON = (
@@ -34,21 +32,7 @@ COMMON = (
 def reduction_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
     """Return how the library runs a loop kernel, if it is a plain reduction."""
     plain = plain_reduction(kernel, Vectors(target.vector_bits, target.num_vector_registers))
-    if plain is None:
-        return None
-    name = f"reduce_{plain.name}"
-
-    def define(module: ModuleBuilder) -> None:
-        made = emit_loop_kernel(module, name, plain.kernel, plain.schedule, target.has_fma)
-        _emitted[target, name] = made
-
-    code = shared_part(target, name, define)
-    if (target, name) not in _emitted:
-        define(ModuleBuilder(name, vector_bits=target.vector_bits))
-    return LibraryKernel(with_sizes(_emitted[target, name], plain.values), (code,))
-
-
-_emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
+    return None if plain is None else form_kernel(target, "reduce", plain)
 
 
 def common_reductions(target: TargetSpec) -> Iterator[Shared]:

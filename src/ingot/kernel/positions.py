@@ -1,0 +1,39 @@
+"""Positions: kernels that write where each element stands along an axis (`iota`).
+
+What is sorted with its positions, or read at them, begins with such a kernel; its form
+(`kernel.form`) is library code. Invariant: it reads nothing, so it cannot fail or depend on data.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr
+from ingot.kernel.form import Form, form_of
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule import Vectors, schedule_loops
+
+MIN_ELEMENTS = 1 << 12
+"""Fewer positions are compiled with their program's other kernels: they have other lanes."""
+
+
+def positions_form(kernel: LoopKernel, vectors: Vectors) -> Form | None:
+    """Return the form of a kernel that writes positions of one axis, else None."""
+    if kernel.serial or kernel.kept or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
+        return None
+    (only,) = kernel.passes
+    if only.axes or only.reductions or len(only.stores) != 1:
+        return None
+    (store,) = only.stores
+    elements = kernel.grid_size
+    is_whole = store.mask is None and store.combiner is None and not store.values
+    if not is_whole or not _is_position(store.value):
+        return None
+    if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
+        return None
+    own = schedule_loops(kernel, vectors)
+    return None if own.tile is not None else form_of(kernel, own, for_every_size=True)
+
+
+def _is_position(value: Expr) -> bool:
+    place = value.args[0] if value.op == "convert" else value
+    return place.op == "index" and isinstance(place.payload, Dim) and place.payload.is_symbol
