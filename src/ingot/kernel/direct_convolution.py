@@ -19,12 +19,13 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.plain_convolution import stores_plain_sums
 from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.kernel.register_block import block_cycles, most_rows
 from ingot.kernel.schedule import Vectors
@@ -72,7 +73,7 @@ The first tap is `offset_first` behind its window's first element, `offset_d` is
 to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
 copied: `planes` of `plane_rows` rows, each of `padded_width` pixels of `copied` elements that are
 `pixel` apart.
-`column_step` is the image's from feature to feature: 1 where each has a channel of its own.
+`column_step` is the image's from feature to feature: 1 where groups are as wide as their panels.
 `blocks` counts blocks of features in a group, `panels` panels. Where the taps are packed, the
 scratch begins with their panels. A chunk's scratch is the copied rows, a packed piece, then the
 rows of an epilogue.
@@ -128,6 +129,7 @@ class _Sizes:
     group_features: int
     groups: int
     is_depthwise: bool
+    column_step: int
 
     @staticmethod
     def of(given: PlainConvolution) -> _Sizes:
@@ -145,6 +147,7 @@ class _Sizes:
             given.features // groups,
             groups,
             is_depthwise,
+            int(is_depthwise),
         )
 
     @property
@@ -174,14 +177,31 @@ def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors)
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return None
     sizes = _Sizes.of(given)
-    count, lanes = _panel(sizes, vectors.lanes(cell_bits(element), 1))
+    lanes = vectors.lanes(cell_bits(element), 1)
+    panel = _group_panel(sizes, lanes)
+    if panel is not None and not is_loop and stores_plain_sums(kernel):
+        # Groups side by side, a panel each: they share the copied rows.
+        sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
+    else:
+        panel = _panel(sizes, lanes)
     is_simple = all(one.base_dilation == 1 for one in sizes.window)
-    is_wide = _fills(sizes, count * lanes)
+    is_wide = _fills(sizes, panel[0] * panel[1])
     if not is_simple or not is_wide or sizes.results[-1] < MIN_LINE:
         return None
     if is_loop != sizes.is_depthwise:
         return None
-    return _plan(sizes, element, (count, lanes), most_rows(count, vectors))
+    return _plan(sizes, element, panel, most_rows(panel[0], vectors))
+
+
+def _group_panel(sizes: _Sizes, lanes: int) -> tuple[int, int] | None:
+    """Return the panel that a group fills, if it has as many features as channels."""
+    width = sizes.group_features
+    if sizes.groups == 1 or width != sizes.group_channels:
+        return None
+    if width == VECTORS * lanes:
+        return VECTORS, lanes
+    is_vector = MIN_FEATURES <= width <= lanes and width & (width - 1) == 0
+    return (1, width) if is_vector else None
 
 
 def _panel(sizes: _Sizes, lanes: int) -> tuple[int, int]:
@@ -292,7 +312,7 @@ def _plan(sizes: _Sizes, element: DType, panel: tuple[int, int], most: int) -> D
         "is_packed": int(is_packed),
         "panels": panels,
         "panel_grain": panel_grain,
-        "column_step": int(sizes.is_depthwise),
+        "column_step": sizes.column_step,
     }
     return Direct(
         element,
@@ -313,7 +333,7 @@ def _segment(sizes: _Sizes, has_gaps: bool) -> int | None:
     length = sizes.group_channels
     last = sizes.window[-1]
     is_dense = last.window_dilation == 1 and not last.reversal
-    if sizes.groups == 1 and not has_gaps and is_dense:
+    if sizes.group_channels == sizes.channels and not has_gaps and is_dense:
         length *= last.size
     found = max(part for part in range(1, min(length, MAX_SEGMENT) + 1) if length % part == 0)
     return found if found >= min(length, MIN_SEGMENT) else None
