@@ -74,6 +74,7 @@ FUNCTIONS = {
     "convolution 3x3 stride 2": lambda x, w: convolution(x, w, 2),
     "convolution 1x1": convolution,
     "convolution 7x7 stride 2": lambda x, w: convolution(x, w, 2),
+    "convolution of 32 groups": lambda x, w: convolution(x, w, groups=32),
     "convolution depthwise": lambda x, w: convolution(x, w, groups=x.shape[-1]),
     "input gradient": input_gradient,
     "input gradient of stride 2": strided_input_gradient,

@@ -61,6 +61,7 @@ OPS: tuple[Program, ...] = (
     _convolution("convolution 1x1: 8x56x56x64", _IMAGES, (1, 1, 64, 256)),
     _convolution("convolution 7x7 stride 2: 4x112x112x3", (4, 112, 112, 3), (7, 7, 3, 64), 2),
     _convolution("convolution 7x7 stride 2: 8x224x224x3", (8, 224, 224, 3), (7, 7, 3, 64), 2),
+    _convolution("convolution of 32 groups: 8x28x28x128", (8, 28, 28, 128), (3, 3, 4, 128)),
     _convolution("convolution depthwise: 8x56x56x64", _IMAGES, (3, 3, 1, 64)),
     _op("input gradient: 8x56x56x64", _IMAGES, _TAPS, flops=6 * 8 * 56 * 56 * 3 * 64 * 64),
     _op("input gradient of stride 2: 8x28x28x128", (8, 28, 28, 128), (3, 3, 64, 128),
