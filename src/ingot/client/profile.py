@@ -10,7 +10,7 @@ Example:
     ...     "HloModule m ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] add(x, x) }"))
     >>> profile = double.profile([1, 2, 3, 4], runs=3)
     >>> [(row.site.name, row.site.kind, row.calls) for row in profile.rows()]
-    [('y', 'kernel', 3)]
+    [('loop_fusion', 'kernel', 3)]
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A recording of what runs when: `start()`, run programs, `stop()` gives the events.
 
 Above the emitted recorder (`ingot.runtime.profiler`), below `ingot.client.profile`, which knows
-what the sites are called. One recording at a time. Invariant: the memory of the events is mapped once
-and never given back, since an execution that began before `stop` may still write to it.
+what the sites are called. One recording at a time. Invariant: the memory of the events is mapped
+once and never given back, since an execution that began before `stop` may still write to it.
 """
 
 from __future__ import annotations
