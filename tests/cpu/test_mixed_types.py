@@ -64,3 +64,13 @@ def test_values_that_must_run_before_others_are_fused():
         "ROOT d = f32[8] add(b, c), control-predecessors={a, b} }",
         1e-6,
     )
+
+
+def test_a_call_may_stand_in_an_order():
+    assert_agrees(
+        "HloModule m f { p = f32[8] parameter(0) ROOT a = f32[8] add(p, p) }\n"
+        "ENTRY e { x = f32[8] parameter(0) n = f32[8] negate(x)\n"
+        "y = f32[8] call(x), to_apply=f, control-predecessors={n}\n"
+        "z = f32[8] abs(x), control-predecessors={y} ROOT r = f32[8] subtract(y, z) }",
+        1e-6,
+    )

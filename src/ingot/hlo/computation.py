@@ -183,8 +183,13 @@ class Computation:
         self.replace_all_uses(old, new)
         self.remove_dead(old)
 
-    def hand_on_order(self, old: Instruction, new: Instruction) -> None:
-        """Give `new` the places of `old` in the control predecessors of this computation."""
+    def hand_on_order(
+        self, old: Instruction, new: Instruction, effects: Iterable[Instruction] = ()
+    ) -> None:
+        """Give `new` the places of `old` in the control predecessors of this computation.
+
+        What waits for `old` waits for the `effects` too, which stand for it beside its value.
+        """
         if old is new:
             return
         before, old.control_predecessors = old.control_predecessors, ()
@@ -193,7 +198,7 @@ class Computation:
             waiting = list(old.users) if comes_before(new, before) else [new]
             for item in waiting:
                 item.control_predecessors = (*dict.fromkeys((*item.control_predecessors, *before)),)
-        self._put_before_waiting(old, (new,))
+        self._put_before_waiting(old, (new, *effects))
 
     def _put_before_waiting(self, old: Instruction, new: Iterable[Instruction]) -> None:
         """Make what waits for `old` wait for `new`."""

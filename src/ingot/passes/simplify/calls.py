@@ -43,11 +43,9 @@ class CallInliner(Pass):
         """Inline in every reachable computation, callees first, so that nothing nests."""
         changed = False
         for computation in module.post_order():
-            pinned = _pinned(computation)
             for call in [i for i in computation.instructions if i.opcode == "call"]:
-                if call not in pinned:
-                    replace_by_call(call, call.attributes.to_apply, call.operands)
-                    changed = True
+                replace_by_call(call, call.attributes.to_apply, call.operands)
+                changed = True
         return changed
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 
 
@@ -40,9 +40,20 @@ def copy_into(
 def replace_by_call(
     call: Instruction, callee: Computation, operands: Sequence[Instruction]
 ) -> None:
-    """Replace `call` by the inlined body of `callee`."""
+    """Replace `call` by the inlined body of `callee`.
+
+    All of the body comes after what the call had to come after, and what had to come after the call
+    comes after the result and after the body's effects.
+    """
     caller = call.computation
-    result = inline(caller, callee, operands)
+    copies: dict[Instruction, Instruction] = dict(zip(callee.parameters, operands, strict=True))
+    result = copy_into(caller, callee.post_order(), copies)[callee.root]
+    body = [copy for source, copy in copies.items() if source.opcode != "parameter"]
+    before = call.control_predecessors
+    if before:
+        for item in body:
+            item.control_predecessors = (*item.control_predecessors, *before)
+    caller.hand_on_order(call, result, [item for item in body if has_side_effect(item)])
     caller.replace_all_uses(call, result)
     if not call.users and not call.is_root:
         caller.remove(call)
