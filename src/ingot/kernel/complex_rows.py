@@ -34,7 +34,7 @@ def complex_rows(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     if not element.is_complex or kernel.buffers[1].dtype is not element:
         return None
     form = _form(kernel, vectors)
-    same = form is not None and form.name == _form_name(element, vectors)
+    same = form is not None and form.name == rows_name(element, vectors)
     return form if same else None
 
 
@@ -44,7 +44,8 @@ def _form(kernel: LoopKernel, vectors: Vectors) -> Form | None:
 
 
 @cache
-def _form_name(element: DType, vectors: Vectors) -> str:
+def rows_name(element: DType, vectors: Vectors) -> str:
+    """Return the name of the form."""
     form = _form(rows_kernel(element), vectors)
     assert form is not None, "no extent of such a kernel is special"
     return form.name
