@@ -21,7 +21,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, F32
 from ingot.hlo.shape import Shape
 from ingot.kernel.collapse import collapse
-from ingot.kernel.complex_rows import complex_rows, rows_kernel, rows_name
+from ingot.kernel.complex_rows import complex_rows, rows_kernel
 from ingot.kernel.form import Form
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
@@ -35,8 +35,9 @@ MAX_INPUTS = 4
 _emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
 
 
-def form_kernel(target: TargetSpec, name: str, form: Form) -> LibraryKernel:
-    """Return how the library runs a form; `name` says all that its code depends on."""
+def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
+    """Return how the library runs a form; `kind` says in its name what it is."""
+    name = f"{kind}_{form.name}"
 
     def define(module: ModuleBuilder) -> None:
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
@@ -51,12 +52,8 @@ def form_kernel(target: TargetSpec, name: str, form: Form) -> LibraryKernel:
 
 def rows_of_products(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
     """Return how the library writes the right operand of a complex product."""
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
-    form = complex_rows(kernel, vectors)
-    if form is None:
-        return None
-    name = rows_name(kernel.buffers[0].dtype, vectors)
-    return form_kernel(target, f"complex_rows_{name}", form)
+    form = complex_rows(kernel, Vectors(target.vector_bits, target.num_vector_registers))
+    return None if form is None else form_kernel(target, "complex_rows", form)
 
 
 def common_forms(target: TargetSpec) -> Iterator[Shared]:
