@@ -40,7 +40,7 @@ def test_heads_are_pieces():
     assert found is not None
     assert runs(found, 4) == 2
     assert lane_offsets(where, "@1", 64, 1) is None
-    assert not is_linear(where)
+    assert not is_linear(where, "@1")
 
 
 def test_a_long_row_is_one_piece():

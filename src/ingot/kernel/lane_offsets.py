@@ -35,10 +35,10 @@ def lane_offsets(where: int | Dim, axis: str, lanes: int, aligned: int) -> tuple
     return tuple(total)
 
 
-def is_linear(where: int | Dim) -> bool:
-    """Whether an index has no divisions: lane 0's may be computed even where it is masked off."""
+def is_linear(where: int | Dim, axis: str) -> bool:
+    """Whether no division is along `axis`: offsets hold even where lane 0 is masked off."""
     return isinstance(where, int) or not any(
-        atom.function for key, _ in where.terms for atom in key
+        atom.function and _varies(atom, axis) for key, _ in where.terms for atom in key
     )
 
 

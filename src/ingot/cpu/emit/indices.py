@@ -161,6 +161,6 @@ class IndexEmitter:
         used = [name for name in symbols_of((where,)) if name[0] == "$"]
         if any(values[int(name[1:])].type.lanes > 1 for name in used):
             return None
-        if mask is not None and not is_linear(where):
+        if mask is not None and not is_linear(where, lanes.axis):
             return None
         return lane_offsets(where, lanes.axis, lanes.count, lanes.aligned)
