@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.numbers import Numbered
 from ingot.kernel.plain_convolution import stores_plain_sums
 from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.kernel.register_block import block_cycles, most_rows
@@ -81,13 +83,12 @@ rows of an epilogue.
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class Direct(Numbered):
     """How a convolution is summed directly.
 
     Attributes:
         element: type of operands and sums.
         panel: vectors of a row of a register block, lanes of one.
-        parameters: values of `PARAMETERS`.
         packing_chunks: chunks of panels that are packed before.
         chunks: chunks of units.
         scratch_bytes: bytes of scratch.
@@ -95,24 +96,15 @@ class Direct:
         is_depthwise: whether each feature is a sum over its own channel alone.
     """
 
+    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+
     element: DType
     panel: tuple[int, int]
-    parameters: tuple[int, ...]
     packing_chunks: int
     chunks: int
     scratch_bytes: int
     has_rest: bool
     is_depthwise: bool
-
-    def value(self, name: str) -> int:
-        """Return a parameter."""
-        return self.parameters[PARAMETERS.index(name)]
-
-    @property
-    def heights(self) -> tuple[int, int]:
-        """Rows of a low and of a tall register block; equal where all blocks are."""
-        low = self.value("low_rows")
-        return low, low + (self.value("tall_blocks") > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +307,9 @@ def _plan(sizes: _Sizes, element: DType, panel: tuple[int, int], most: int) -> D
         "column_step": sizes.column_step,
     }
     return Direct(
+        tuple(values[name] for name in PARAMETERS),
         element,
         panel,
-        tuple(values[name] for name in PARAMETERS),
         -(-panels * sizes.groups // panel_grain) if is_packed else 0,
         chunks,
         cell * (packed + chunks * chunk),

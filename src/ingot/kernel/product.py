@@ -18,7 +18,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, DType
@@ -33,6 +33,7 @@ from ingot.kernel.contraction_schedule import (
     stride,
 )
 from ingot.kernel.ir import Axis, ContractionKernel
+from ingot.kernel.numbers import Numbered
 from ingot.kernel.product_blocks import (
     MIN_ROWS_AHEAD,
     Blocks,
@@ -99,32 +100,22 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Product(Numbered):
     """A plain product.
 
     Attributes:
         form: what is compiled for it.
         buffers: buffer numbers of lhs, rhs and result.
-        parameters: values of `PARAMETERS`.
         blocks: how it is cut.
         has_rest: whether columns are left over behind the whole register blocks.
     """
 
+    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+
     form: Form
     buffers: tuple[int, int, int]
-    parameters: tuple[int, ...]
     blocks: Blocks
     has_rest: bool
-
-    def value(self, name: str) -> int:
-        """Return a parameter."""
-        return self.parameters[PARAMETERS.index(name)]
-
-    @property
-    def heights(self) -> tuple[int, int]:
-        """Rows of a low and of a tall block; equal where all blocks are."""
-        low = self.value("low_rows")
-        return low, low + (self.value("tall_blocks") > 0)
 
 
 def heights_of(vectors: Vectors) -> range:
@@ -188,9 +179,9 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
     assert schedule.rhs != "packed dots", "patches are not plain"
     (store,) = kernel.stores
     return Product(
+        tuple(values[name] for name in PARAMETERS),
         Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1, ahead),
         (kernel.lhs.payload.buffer, kernel.rhs.payload.buffer, store.buffer),
-        tuple(values[name] for name in PARAMETERS),
         blocks,
         n % columns > 0,
     )

@@ -20,11 +20,13 @@ Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.numbers import Numbered
 from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
 from ingot.kernel.register_block import VECTORS, block_cycles
 from ingot.kernel.schedule import Vectors
@@ -75,28 +77,24 @@ Taps are read from `tap_first` on in steps `tap_row` and `tap_column`, backwards
 
 
 @dataclass(frozen=True, slots=True)
-class Winograd:
+class Winograd(Numbered):
     """How a convolution runs by Winograd's algorithm.
 
     Attributes:
         element: type of operands and sums.
         lanes: lanes of one vector.
-        parameters: values of `PARAMETERS`.
         taps_chunks: chunks of the transform of the taps.
         chunks: chunks of units.
         scratch_bytes: bytes of scratch.
     """
 
+    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+
     element: DType
     lanes: int
-    parameters: tuple[int, ...]
     taps_chunks: int
     chunks: int
     scratch_bytes: int
-
-    def value(self, name: str) -> int:
-        """Return a parameter."""
-        return self.parameters[PARAMETERS.index(name)]
 
 
 def winograd(kernel: ContractionKernel, vectors: Vectors) -> Winograd | None:
@@ -189,9 +187,9 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         "tap_column": tap_column,
     }
     return Winograd(
+        tuple(values[name] for name in PARAMETERS),
         element,
         lanes,
-        tuple(values[name] for name in PARAMETERS),
         -(-panels // panel_grain),
         chunks,
         cell * (PLANES * taps_plane + chunks * chunk),

@@ -81,10 +81,14 @@ def _read_tuple(reader: Reader, shape: Shape) -> Literal:
 _ELEMENT_SHAPE = re.compile(SKIP + r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\})?+")
 
 
+MADE_UP = "INGOT0107"
+"""Code of the warning that a constant's value is not in the text."""
+
+
 def _made_up(shape: Shape) -> Array:
     """Return values for a constant that is not in the text: XLA counts through its words."""
     warnings.warn(
-        f"INGOT0107: the value of a constant {shape} is not in the text ({{...}}): it is made up, "
+        f"{MADE_UP}: the value of a constant {shape} is not in the text ({{...}}): it is made up, "
         "as XLA does. Dump the module with XLA_FLAGS=--xla_dump_large_constants, or print it with "
         "print_large_constants",
         stacklevel=2,

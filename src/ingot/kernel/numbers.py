@@ -1,0 +1,33 @@
+"""Numbers that library drivers take: named in a table, passed in env, read back by name.
+
+A plain product or convolution is nothing but such numbers (`product`, `direct_convolution`,
+`winograd`). Invariant: `parameters` has a number for each name of `NAMES`, in that order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """What a driver runs at one size.
+
+    Attributes:
+        NAMES: the driver's parameters, in the order of its env.
+        parameters: their values.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = ()
+    parameters: tuple[int, ...]
+
+    def value(self, name: str) -> int:
+        """Return a parameter."""
+        return self.parameters[self.NAMES.index(name)]
+
+    @property
+    def heights(self) -> tuple[int, int]:
+        """Rows of a low and of a tall register block; equal where all blocks are."""
+        low = self.value("low_rows")
+        return low, low + (self.value("tall_blocks") > 0)
