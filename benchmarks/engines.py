@@ -6,8 +6,8 @@ thread pool stands in another's way.
 to executable, Ingot from the parsed module to executable, TensorFlow's the whole first call.
 
 What is installed is there before: XLA's libraries (Eigen, oneDNN, DUCC, sorts) as well as Ingot's
-own, which is made of the same IR as any kernel, compiled once on a machine and kept on disk
-(`ingot.cpu.library`). Everything else is compiled anew each time.
+own, whose parts are made of the same IR as any kernel, compiled when a program first needs them on a
+machine and kept on disk (`ingot.cpu.library`). Everything else is compiled anew each time.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ class IngotEngine:
         load_library()
 
     def load(self, program: Program, hlo: str) -> str:
-        """Parse the HLO that JAX lowered the program to."""
+        """Parse the HLO that JAX lowered the program to; load the parts of the library it needs."""
         self._module = self._parse(hlo)
         self._inputs = program.inputs()
+        self._compile(self._module)
         return ""
 
     def compile_once(self) -> float:
@@ -181,6 +182,12 @@ class IngotInTensorflowEngine(TensorflowEngine):
         load_library()
         self._clear_caches = clear_caches
         super().__init__()
+
+    def load(self, program: Program, hlo: str) -> str:
+        """Make the inputs; load the parts of the library that the program needs."""
+        super().load(program, hlo)
+        self.run()
+        return ""
 
     def compile_once(self) -> float:
         """Trace, then time the first call, with empty caches."""

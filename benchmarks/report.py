@@ -173,8 +173,9 @@ are medians of each turn's ratio: above 1 Ingot is faster, `!` marks where it is
   `ingot.tensorflow.enable()` and by TensorFlow's XLA. Compile time is the first call after tracing.
 
 Results were checked against XLA's before timing. No compilation was taken from a cache. What an
-installation has was loaded before: XLA's precompiled libraries, and Ingot's library of matrix
-products, which is compiled once on a machine and kept on disk.
+installation has was loaded before: XLA's precompiled libraries, and Ingot's library (products,
+convolutions, reductions, transforms, sorts of any size), whose parts are compiled when a program
+first needs them on a machine, and kept on disk.
 """
 
 

@@ -20,7 +20,7 @@ MIN_ROWS_AHEAD = 512
 LHS_BYTES = 384 * 1024
 """Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
 
-UNITS_AHEAD = 16
+UNITS_AHEAD = 8
 """Units that such a product is cut into at least, if its rows or columns suffice."""
 
 PACK_COLUMNS = 128
