@@ -6,8 +6,11 @@ thread pool stands in another's way.
 to executable, Ingot from the parsed module to executable, TensorFlow's the whole first call.
 
 What is installed is there before: XLA's libraries (Eigen, oneDNN, DUCC, sorts) as well as Ingot's
-own, whose parts are made of the same IR as any kernel, compiled when a program first needs them on a
-machine and kept on disk (`ingot.cpu.library`). Everything else is compiled anew each time.
+own, whose parts are made of the same IR as any kernel, compiled when a program first needs them on
+a machine and kept on disk (`ingot.cpu.library`). Everything else is compiled anew each time.
+
+Inputs lie as each engine lays its own arrays: XLA and TensorFlow take copies, Ingot gets NumPy
+arrays at the alignment of its results.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.programs import Program
+
+ALIGNMENT = 64
+"""Bytes; Ingot's results begin at multiples of it."""
 
 
 class Engine(Protocol):
@@ -68,7 +74,7 @@ class IngotEngine:
     def load(self, program: Program, hlo: str) -> str:
         """Parse the HLO that JAX lowered the program to; load the parts of the library it needs."""
         self._module = self._parse(hlo)
-        self._inputs = program.inputs()
+        self._inputs = [_aligned(value) for value in program.inputs()]
         self._compile(self._module)
         return ""
 
@@ -193,6 +199,15 @@ class IngotInTensorflowEngine(TensorflowEngine):
         """Trace, then time the first call, with empty caches."""
         self._clear_caches()
         return super().compile_once()
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """Return a copy that begins at a multiple of 64 bytes; NumPy's own begin anywhere."""
+    room = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    found = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
 
 
 def _as_list(value: Any) -> list[np.ndarray]:

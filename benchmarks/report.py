@@ -168,7 +168,8 @@ affinity), which take turns. A time is the median over the turns of the fastest 
 are medians of each turn's ratio: above 1 Ingot is faster, `!` marks where it is not.
 
 - Ingot and XLA: the same HLO, which JAX lowers to. XLA is jaxlib's, called through `jax.jit`; Ingot
-  is called with NumPy arrays. Compile time is from the lowered or parsed module to an executable.
+  is called with NumPy arrays, aligned as its results are. Compile time is from the lowered or
+  parsed module to an executable.
 - TF Ingot and TF XLA: the same `tf.function(jit_compile=True)`, compiled by Ingot after
   `ingot.tensorflow.enable()` and by TensorFlow's XLA. Compile time is the first call after tracing.
 
