@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.compare import Plan, Row, measure, workers
@@ -77,7 +76,6 @@ def summary(row: Row, threads: list[int]) -> str:
 def _attempt(program: Program, crew: list[Worker], plan: Plan) -> Row | None:
     if program.section:
         crew = [worker for worker in crew if worker.engine in OP_ENGINES]
-        plan = replace(plan, compilations=1)
     try:
         return measure(program, crew, plan)
     except (RuntimeError, ArithmeticError) as error:
