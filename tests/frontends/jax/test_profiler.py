@@ -64,8 +64,11 @@ def test_kernels_are_in_the_trace(tmp_path: Path) -> None:
     first = {statistics[row["metadata_id"]]: row["str_value"] for row in events[0]["stats"]}
     assert first["hlo_module"] == "jit_step"
     assert first["hlo_op"] == called[events[0]["metadata_id"]]
-    metadata = [
-        statistics[row["metadata_id"]] for row in plane["event_metadata"][0]["value"]["stats"]
-    ]
-    assert {"tf_op", "source", "hlo_category"} <= set(metadata)
+    # Which kernel comes first differs; what stands between the user's lines has no source.
+    metadata = {
+        statistics[row["metadata_id"]]
+        for entry in plane["event_metadata"]
+        for row in entry["value"]["stats"]
+    }
+    assert {"tf_op", "source", "hlo_category"} <= metadata
     assert not [plane for plane in trace(tmp_path / "nothing") if "Ingot" in plane["name"]]
