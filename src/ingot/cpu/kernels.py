@@ -26,6 +26,7 @@ from ingot.cpu.library import (
     shared_addresses,
     shared_micro_kernel,
 )
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.choices import merge_choices
@@ -46,7 +47,7 @@ from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.plain_convolution import plain_root
 from ingot.kernel.scan import build_scan_kernel
-from ingot.kernel.schedule import Vectors, grid_vector_axis, schedule_loops
+from ingot.kernel.schedule import grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.topk import build_topk_kernel
 from ingot.kernel.unroll import unroll_short_rows
@@ -316,11 +317,6 @@ def forget_kernels() -> None:
     """Compile every kernel anew from now on; code in use stays."""
     with _lock:
         _known.clear()
-
-
-def vectors_of(target: TargetSpec) -> Vectors:
-    """Return what schedules must know of a target."""
-    return Vectors(target.vector_bits, target.num_vector_registers)
 
 
 def emit_kernel(

@@ -16,9 +16,9 @@ from itertools import count
 from ingot.cpu.emit.contraction_epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
 from ingot.cpu.emit.microkernel import MicroKernel
+from ingot.cpu.vectors import vectors_of
 from ingot.kernel.contraction_schedule import schedule_contraction
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule import Vectors
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
@@ -113,7 +113,7 @@ class DriverCall:
         self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
     ) -> EmittedKernel:
         """Emit a kernel whose sums go through its epilogue."""
-        vectors = Vectors(target.vector_bits, target.num_vector_registers)
+        vectors = vectors_of(target)
         schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
         epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
         phases: list[Phase] = []

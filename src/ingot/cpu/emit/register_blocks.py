@@ -14,12 +14,12 @@ from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SharedCode
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction_schedule import ContractionSchedule, cell_bits, is_split
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
 from ingot.kernel.register_block import VECTORS
-from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
 
@@ -59,7 +59,7 @@ class RegisterBlocks:
         self.target = target
         self.cell = cell_type(kernel.accumulate)
         self.shared: dict[str, SharedCode] = {}
-        vectors = Vectors(target.vector_bits, target.num_vector_registers)
+        vectors = vectors_of(target)
         whole = vectors.lanes(cell_bits(kernel.accumulate), 1)
         has_library = kernel.accumulate in ELEMENTS and target.has_fma
         is_wide = vectors.bits >= MIN_VECTOR_BITS and schedule.lanes == whole

@@ -6,8 +6,8 @@ Fourier transforms. Each part is compiled when it is first needed on a machine, 
 object cache, mapped once for each process and kept for its life; programs refer to its functions by
 name and pass numbers in env.
 
-`MAKERS` is the table of what kinds of kernels the library runs, `COMMON` of what `load_library`
-loads. Each kind has a module in this package.
+`MAKERS` is the table of what may run each kind of kernel: the first that can, does. `COMMON` is the
+table of what `load_library` loads. Each kind has a module in this package.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ingot.cpu.library.convolutions import common_convolutions, contraction_kernel, loop_kernel
-from ingot.cpu.library.form_kernels import common_forms
+from ingot.cpu.library.convolutions import common_convolutions, convolution_kernel
+from ingot.cpu.library.form_kernels import common_forms, rows_of_products
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
-from ingot.cpu.library.positions import common_positions
-from ingot.cpu.library.products import common_products, shared_micro_kernel
-from ingot.cpu.library.reductions import common_reductions
+from ingot.cpu.library.positions import common_positions, positions_kernel
+from ingot.cpu.library.products import common_products, product_kernel, shared_micro_kernel
+from ingot.cpu.library.reductions import common_reductions, reduction_kernel
 from ingot.cpu.library.selections import common_selections, selection_kernel
 from ingot.cpu.library.sorts import common_sorts, sort_kernel
 from ingot.cpu.library.transforms import common_transforms, transform_kernel
@@ -33,12 +33,14 @@ __all__ = [
     "shared_micro_kernel",
 ]  # fmt: skip
 
-MAKERS: Mapping[type, Callable[[TargetSpec, Any], LibraryKernel | None]] = {
-    LoopKernel: loop_kernel,
-    ContractionKernel: contraction_kernel,
-    SortKernel: sort_kernel,
-    FftKernel: transform_kernel,
-    TopKKernel: selection_kernel,
+Maker = Callable[[TargetSpec, Any], LibraryKernel | None]
+
+MAKERS: Mapping[type, tuple[Maker, ...]] = {
+    LoopKernel: (convolution_kernel, reduction_kernel, positions_kernel, rows_of_products),
+    ContractionKernel: (convolution_kernel, product_kernel),
+    SortKernel: (sort_kernel,),
+    FftKernel: (transform_kernel,),
+    TopKKernel: (selection_kernel,),
 }
 
 COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
@@ -56,8 +58,8 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
 
 def library_kernel(target: TargetSpec, kernel: Kernel) -> LibraryKernel | None:
     """Return how the library runs a kernel, None if it needs code of its own."""
-    maker = MAKERS.get(type(kernel))
-    return None if maker is None else maker(target, kernel)
+    made = (maker(target, kernel) for maker in MAKERS.get(type(kernel), ()))
+    return next((found for found in made if found is not None), None)
 
 
 def load_library(target: TargetSpec) -> None:

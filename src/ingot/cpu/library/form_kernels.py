@@ -16,6 +16,7 @@ from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.split import plain_fold
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.cpu.library.products import shared_micro_kernel
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, F32
@@ -25,7 +26,7 @@ from ingot.kernel.complex_rows import complex_rows, rows_kernel
 from ingot.kernel.form import Form
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.schedule import Vectors, schedule_loops
+from ingot.kernel.schedule import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 
@@ -52,7 +53,7 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
 
 def rows_of_products(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
     """Return how the library writes the right operand of a complex product."""
-    form = complex_rows(kernel, Vectors(target.vector_bits, target.num_vector_registers))
+    form = complex_rows(kernel, vectors_of(target))
     return None if form is None else form_kernel(target, "complex_rows", form)
 
 
@@ -61,7 +62,7 @@ def common_forms(target: TargetSpec) -> Iterator[Shared]:
     found = rows_of_products(target, rows_kernel(C64))
     assert found is not None, "it is what is recognized"
     yield from found.parts
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    vectors = vectors_of(target)
     for inputs, opcode in product(range(1, MAX_INPUTS + 1), ("add", "maximum")):
         kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
         fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)

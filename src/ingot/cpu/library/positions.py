@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ingot.cpu.library.form_kernels import form_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.shape import Shape
@@ -16,7 +17,6 @@ from ingot.kernel.collapse import collapse
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.positions import positions_form
-from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
 COMMON = (((1 << 20,), 0), ((1024, 1024), 1), ((1024, 1024), 0))
@@ -25,7 +25,7 @@ COMMON = (((1 << 20,), 0), ((1024, 1024), 1), ((1024, 1024), 0))
 
 def positions_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
     """Return how the library runs a loop kernel, if it writes positions."""
-    form = positions_form(kernel, Vectors(target.vector_bits, target.num_vector_registers))
+    form = positions_form(kernel, vectors_of(target))
     return None if form is None else form_kernel(target, "positions", form)
 
 

@@ -15,12 +15,12 @@ from ingot.cpu.emit.packing import cell_type
 from ingot.cpu.emit.product import emit_product_driver, micro_kernel
 from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.product import Form, Placement, Product, heights_of, plain_product
 from ingot.kernel.register_block import VECTORS
-from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")
@@ -42,7 +42,7 @@ def product_driver(target: TargetSpec, form: Form) -> Shared:
 
 def product_kernel(target: TargetSpec, kernel: ContractionKernel) -> LibraryKernel | None:
     """Return how the library runs a contraction, if it is a plain product."""
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    vectors = vectors_of(target)
     plain = plain_product(kernel, vectors)
     if plain is None:
         return None
@@ -72,7 +72,7 @@ def _micro_kernels(plain: Product) -> tuple[MicroKernel, ...]:
 
 def common_products(target: TargetSpec) -> Iterator[Shared]:
     """Load what f32 products need."""
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    vectors = vectors_of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
     for is_dense, placement in product(DENSE, PLACEMENTS):
         yield product_driver(target, Form(F32, lanes, placement, is_dense))

@@ -11,6 +11,7 @@ from itertools import product
 
 from ingot.cpu.library.form_kernels import form_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32
@@ -19,7 +20,6 @@ from ingot.kernel.collapse import collapse
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.plain_reduction import plain_reduction
-from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
 COMMON = (
@@ -31,7 +31,7 @@ COMMON = (
 
 def reduction_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
     """Return how the library runs a loop kernel, if it is a plain reduction."""
-    plain = plain_reduction(kernel, Vectors(target.vector_bits, target.num_vector_registers))
+    plain = plain_reduction(kernel, vectors_of(target))
     return None if plain is None else form_kernel(target, "reduce", plain)
 
 

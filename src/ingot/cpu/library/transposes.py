@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.library.parts import Shared
 from ingot.cpu.library.products import shared_micro_kernel
-from ingot.kernel.schedule import Vectors
+from ingot.cpu.vectors import vectors_of
 from ingot.kernel.tiles import LANE_BITS
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32
@@ -18,6 +18,6 @@ from ingot.llvm.types import F32
 
 def common_transposes(target: TargetSpec) -> Iterator[Shared]:
     """Load what transposes of f32 need."""
-    side = Vectors(target.vector_bits, target.num_vector_registers).lanes(LANE_BITS, 1)
+    side = vectors_of(target).lanes(LANE_BITS, 1)
     if side > 1:
         yield shared_micro_kernel(target, SquareTranspose(F32, side))

@@ -1,0 +1,11 @@
+"""What schedules must know of a target: the one place where a `TargetSpec` becomes `Vectors`."""
+
+from __future__ import annotations
+
+from ingot.kernel.schedule import Vectors
+from ingot.llvm.target import TargetSpec
+
+
+def vectors_of(target: TargetSpec) -> Vectors:
+    """Return what schedules must know of a target."""
+    return Vectors(target.vector_bits, target.num_vector_registers)
