@@ -18,7 +18,7 @@ from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import ContractionKernel, Store
+from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.register_block import register_block
 from ingot.kernel.schedule import Vectors
 
@@ -227,11 +227,7 @@ def stores_sums(kernel: ContractionKernel) -> bool:
     (store,) = kernel.stores
     if store.value.op != "accumulator" or kernel.accumulate is PRED:
         return False
-    return _is_simple(store) and _has_rows(kernel, store.index)
-
-
-def _is_simple(store: Store) -> bool:
-    return store.mask is None and store.combiner is None and not store.values
+    return store.is_simple and _has_rows(kernel, store.index)
 
 
 def _has_rows(kernel: ContractionKernel, index: int | Dim) -> bool:

@@ -145,6 +145,12 @@ def load(
     return make("load", dtype, args, Access(buffer, where, mask is not None))
 
 
+def is_position(value: Expr) -> bool:
+    """Whether a value is the position on one axis, as any type."""
+    place = value.args[0] if value.op == "convert" else value
+    return place.op == "index" and isinstance(place.payload, Dim) and place.payload.is_symbol
+
+
 def reduced(number: int, output: int, dtype: DType, axes: frozenset[str]) -> Expr:
     """Return output `output` of reduction `number`, which varies with `axes`."""
     return make("reduced", dtype, (), (number, output, axes))

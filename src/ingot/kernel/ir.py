@@ -98,6 +98,11 @@ class Store:
         mask = (self.mask,) if self.mask is not None else ()
         return (*mask, *self.values, self.value)
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether it writes everywhere, at places that axes alone determine."""
+        return self.mask is None and self.combiner is None and not self.values
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.form import Form, form_of
 from ingot.kernel.ir import LoopKernel, Reduction, Store
 from ingot.kernel.schedule import Vectors, schedule_loops
@@ -63,8 +63,7 @@ def _is_candidate(kernel: LoopKernel) -> bool:
 
 
 def _is_result(store: Store) -> bool:
-    is_simple = store.mask is None and store.combiner is None and not store.values
-    return is_simple and store.value.op == "reduced"
+    return store.is_simple and store.value.op == "reduced"
 
 
 def _is_element(load: Expr) -> bool:
@@ -82,12 +81,9 @@ def _is_choice(fold: Reduction) -> bool:
     """Whether an element and its place on an axis are chosen, as arg max does."""
     if len(fold.inputs) != 2:
         return False
-    place = fold.inputs[1]
-    place = place.args[0] if place.op == "convert" else place
-    is_place = place.op == "index" and isinstance(place.payload, Dim) and place.payload.is_symbol
     nodes = list(walk(fold.combiner.results))
     return (
-        is_place
+        is_position(fold.inputs[1])
         and len(nodes) <= MAX_CHOICE_NODES
         and all(result.op == "select" for result in fold.combiner.results)
     )

@@ -7,7 +7,7 @@ What is sorted with its positions, or read at them, begins with such a kernel; i
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import is_position
 from ingot.kernel.form import Form, form_of
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule import Vectors, schedule_loops
@@ -25,15 +25,9 @@ def positions_form(kernel: LoopKernel, vectors: Vectors) -> Form | None:
         return None
     (store,) = only.stores
     elements = kernel.grid_size
-    is_whole = store.mask is None and store.combiner is None and not store.values
-    if not is_whole or not _is_position(store.value):
+    if not store.is_simple or not is_position(store.value):
         return None
     if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
         return None
     own = schedule_loops(kernel, vectors)
     return None if own.tile is not None else form_of(kernel, own, for_every_size=True)
-
-
-def _is_position(value: Expr) -> bool:
-    place = value.args[0] if value.op == "convert" else value
-    return place.op == "index" and isinstance(place.payload, Dim) and place.payload.is_symbol

@@ -86,7 +86,7 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | 
     if len(first.reductions) != 1 or last.axes or last.reductions or len(last.stores) != 1:
         return None
     (fold,), (store,) = first.reductions, last.stores
-    is_stored = store.value.op == "reduced" and store.mask is None and store.combiner is None
+    is_stored = store.value.op == "reduced" and store.is_simple
     at_end = store.index == 0 and store.buffer == len(kernel.buffers) - 1
     if not (is_stored and at_end) or fold.combiner.opcode is None:
         return None
