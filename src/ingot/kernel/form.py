@@ -46,21 +46,13 @@ class Form:
         kernel: its numbers are named sizes.
         schedule: likewise.
         values: of the sizes, for the kernel at hand.
+        name: says all that the code depends on.
     """
 
     kernel: LoopKernel
     schedule: LoopSchedule
     values: Mapping[str, int]
-
-    @property
-    def name(self) -> str:
-        """A name that says all that the code depends on."""
-        schedule = self.schedule
-        axes = [item.name[1:] for item in (schedule.vector_axis, schedule.tile) if item is not None]
-        words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
-        words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
-        words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
-        return f"{fingerprint(self.kernel)}_{'_'.join(words)}"
+    name: str
 
 
 def form_of(
@@ -82,11 +74,18 @@ def form_of(
         sizes, schedule, kernel.passes[0], dict(zip(kernel.grid, grid, strict=True))
     )
     buffers = tuple(Buffer(b.dtype, Dim.symbol("elements"), b.is_output) for b in kernel.buffers)
-    return Form(
-        replace(kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)),
-        general,
-        sizes.values,
+    made = replace(
+        kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)
     )
+    return Form(made, general, sizes.values, _name(made, general))
+
+
+def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
+    axes = [item.name[1:] for item in (schedule.vector_axis, schedule.tile) if item is not None]
+    words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
+    words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
+    words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
+    return f"{fingerprint(kernel)}_{'_'.join(words)}"
 
 
 def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]:
