@@ -63,6 +63,14 @@ def linked_code(text: str, imports: Mapping[str, int] | None = None) -> LinkedCa
     return linked_site(code.address(SYMBOL), site, _status_text)
 
 
+def failing_call(why: str) -> LinkedCall:
+    """Return a call that does nothing but fail, for this reason."""
+    function = link_object([_failure()], {})
+    site = _Nothing()
+    site.kept = function
+    return linked_site(function.address(SYMBOL), site, lambda _: why)
+
+
 def refused(call: CallSite, *notes: str) -> UnsupportedError:
     """Return the error for a call whose operands or results its target does not take."""
     operands = ", ".join(map(str, call.operands))
@@ -84,6 +92,14 @@ class _Nothing(ctypes.Structure):
 
 def _status_text(status: int) -> str:
     return STATUS.get(status, f"status {status}")
+
+
+@cache
+def _failure() -> bytes:
+    module = ModuleBuilder("failure")
+    f = module.function(SYMBOL, I32, [("frame", PTR), ("site", PTR)])
+    f.ret(f.const(I32, 1))
+    return compile_object(module.text(), TargetSpec.host())
 
 
 @cache
