@@ -108,7 +108,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     import numpy as np
 
     from ingot.cpu.emit.contraction import emit_contraction_kernel
-    from ingot.cpu.library import shared_addresses, shared_micro_kernel
+    from ingot.cpu.library import shared_addresses, shared_code
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction import build_contraction_kernel
     from ingot.kernel.contraction_schedule import schedule_contraction
@@ -127,7 +127,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     schedule = schedule_contraction(kernel, vectors)
     module = ModuleBuilder("gemm")
     emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
-    needed = [shared_micro_kernel(target, item) for item in emitted.micro_kernels]
+    needed = [shared_code(target, item) for item in emitted.micro_kernels]
     library = link_object(
         [compile_object(module.text(), target, cache=None)],
         shared_addresses(needed),

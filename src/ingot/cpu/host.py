@@ -221,7 +221,9 @@ class HostProgram:
 
     def _fill(self, env: Value, kernel: EmittedKernel, addresses: list[Value]) -> None:
         f = self.f
-        values = [*kernel.ordered(addresses), self._scratch(), *map(self._slot, kernel.symbols)]
+        symbols = map(self._slot, kernel.symbols)
+        first, last = kernel.ordered(addresses), kernel.last(addresses)
+        values = [*first, self._scratch(), *symbols, *last]
         for number, value in enumerate(values):
             f.store(value, f.gep(env, number * SLOT_BYTES), 8)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.emit.contraction import emit_contraction_kernel
-from ingot.cpu.emit.convolution import convolution_call
+from ingot.cpu.emit.driver_calls import driver_call
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.sort import emit_sort_kernel
@@ -24,7 +24,7 @@ from ingot.cpu.library import (
     Shared,
     library_kernel,
     shared_addresses,
-    shared_micro_kernel,
+    shared_code,
 )
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
@@ -121,7 +121,7 @@ class CompiledKernel:
         if self.code is not None:
             library = self.code.library
             assert library is not None, "the kernels are not finished"
-            own = (phase.symbol for phase in self.emitted.phases if phase.symbol not in found)
+            own = (symbol for symbol in self.emitted.code if symbol not in found)
             found |= {symbol: library.address(symbol) for symbol in own}
         return found
 
@@ -191,7 +191,7 @@ class KernelSet:
         return CompiledKernel(name, kernel, found.emitted, None, found.parts)
 
     def _shared(self, needed: Iterable[SharedCode]) -> tuple[Shared, ...]:
-        return tuple(shared_micro_kernel(self.target, item) for item in dict.fromkeys(needed))
+        return tuple(shared_code(self.target, item) for item in dict.fromkeys(needed))
 
     def emit(self) -> None:
         """Emit what is pending and begin to compile it, on other CPUs where there are some."""
@@ -325,7 +325,7 @@ def emit_kernel(
     """Schedule a kernel for the target and emit its functions."""
     vectors = vectors_of(target)
     if isinstance(kernel, ContractionKernel):
-        call = convolution_call(kernel, vectors)
+        call = driver_call(kernel, vectors)
         if call is not None:
             return call.with_epilogue(module, name, kernel, target)
         schedule = schedule_contraction(kernel, vectors)

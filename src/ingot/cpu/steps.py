@@ -88,7 +88,8 @@ class _Maker:
         places = [self._slot(operand) for operand in instruction.operands]
         places += [self._slot(instruction, path) for path, _ in instruction.shape.leaves()]
         scratch = Slot(TEMP, _known(self._assignment.scratch_offset))
-        slots = [*kernel.ordered(places), scratch, *map(_kernel_slot, kernel.symbols)]
+        symbols = map(_kernel_slot, kernel.symbols)
+        slots = [*kernel.ordered(places), scratch, *symbols, *kernel.last(places)]
         phases = [(phase.symbol, _known(phase.chunks)) for phase in kernel.phases]
         return Step(tuple(slots), tuple(phase for phase in phases if phase[1]), site)
 

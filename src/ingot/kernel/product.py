@@ -1,9 +1,10 @@
 """Plain products: contractions that need no code of their own.
 
-A product of two operands that lie in memory with constant steps, whose sums are the result, is the
-same computation at every size. So it runs in a driver that all such products share: extents, steps
-and blocks are numbers that the host program passes (`PARAMETERS`), and the micro-kernels are
-addresses. Compiling a plain product is then nothing but choosing those numbers.
+A product of two operands that lie in memory with constant steps is the same computation at every
+size. So it runs in a driver that all such products share: extents, steps and blocks are numbers
+that the host program passes (`PARAMETERS`), and the micro-kernels are addresses. Compiling a plain
+product is then nothing but choosing those numbers; where more follows than storing the sums, it is
+an epilogue of the kernel's own.
 
 Rows are cut into blocks of two heights that differ by one, `tall` and `low`, so that no block is
 left over that would use few registers.
@@ -57,14 +58,16 @@ then has no room for a whole register block of them."""
 
 PARAMETERS = (
     *("lhs_batch", "rhs_batch", "out_batch"),
-    *("lhs_row", "lhs_step", "rhs_step", "out_row"),
+    *("lhs_row", "lhs_step", "rhs_step", "out_row", "block_row"),
     *("n", "k", "n_block", "k_block", "panel_depth"),
     *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "units", "grain"),
     *("packed_columns", "packed_lhs_row"),
 )
 """Numbers of a product, in the order of its env.
 
-`rhs_step` goes from k to k, or from n to n in a transposed rhs; a unit has `unit_row_blocks` row
+`rhs_step` goes from k to k, or from n to n in a transposed rhs; `out_row` goes from row to row of
+sums in a row block, `block_row` from row block to row block, for each row (0 where an epilogue
+takes each row block's sums before the next). A unit has `unit_row_blocks` row
 blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
 rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels, and rows of the
 packed lhs are `packed_lhs_row` elements apart.
@@ -105,7 +108,8 @@ class Product(Numbered):
 
     Attributes:
         form: what is compiled for it.
-        buffers: buffer numbers of lhs, rhs and result.
+        operands: buffer numbers of lhs and rhs.
+        result: buffer number of the result, None where an epilogue takes the sums.
         blocks: how it is cut.
         has_rest: whether columns are left over behind the whole register blocks.
     """
@@ -113,7 +117,8 @@ class Product(Numbered):
     NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
 
     form: Form
-    buffers: tuple[int, int, int]
+    operands: tuple[int, int]
+    result: int | None
     blocks: Blocks
     has_rest: bool
 
@@ -126,9 +131,10 @@ def heights_of(vectors: Vectors) -> range:
 
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
     """Return how the shared driver runs a contraction, None if that cannot or would be slow."""
-    steps = _steps(kernel, vectors)
+    steps = _operand_steps(kernel, vectors)
     if steps is None:
         return None
+    sums = _result_steps(kernel)
     lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
     columns = VECTORS * lanes
     rows = most_rows(VECTORS, vectors)
@@ -157,9 +163,19 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
     blocks = scheduled_blocks(schedule, rows)
     if ahead:
         cell_bytes = cell_bits(kernel.accumulate) // 8
-        blocks = blocks_ahead((m, n, k), row_blocks, lanes, depth, cell_bytes)
+        blocks = blocks_ahead(
+            (m, n, k), row_blocks, lanes, depth, cell_bytes, has_epilogue=sums is None
+        )
+    if sums is None:
+        is_kept = ahead or depth < k
+        sums = {"out_batch": 0, "out_row": blocks.n_block}
+        sums["block_row"] = blocks.n_block if is_kept else 0
+        result = None
+    else:
+        result = kernel.stores[0].buffer
     values = {
         **steps,
+        **sums,
         "rhs_step": step,
         "n": n,
         "k": k,
@@ -177,40 +193,41 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
     }
     assert schedule.rhs != "dots", "dot products have no step"
     assert schedule.rhs != "packed dots", "patches are not plain"
-    (store,) = kernel.stores
     return Product(
         tuple(values[name] for name in PARAMETERS),
         Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1, ahead),
-        (kernel.lhs.payload.buffer, kernel.rhs.payload.buffer, store.buffer),
+        (kernel.lhs.payload.buffer, kernel.rhs.payload.buffer),
+        result,
         blocks,
         n % columns > 0,
     )
 
 
-def _steps(kernel: ContractionKernel, vectors: Vectors) -> dict[str, int] | None:
-    """Return the steps that do not depend on the schedule, None if the product is not plain."""
+def _operand_steps(kernel: ContractionKernel, vectors: Vectors) -> dict[str, int] | None:
+    """Return the operands' steps that no schedule changes, None if the product is not plain."""
     if not _is_candidate(kernel, vectors):
         return None
-    (store,) = kernel.stores
     lhs, rhs = kernel.lhs.payload.index, kernel.rhs.payload.index
     lhs_batch, lhs_row, lhs_step = _strides(lhs, kernel.batch, kernel.m, kernel.k)
     rhs_batch, rhs_row, rhs_column = _strides(rhs, kernel.batch, kernel.k, kernel.n)
-    out_batch, out_row, out_column = _strides(store.index, kernel.batch, kernel.m, kernel.n)
-    is_whole = (
-        lhs == _index(kernel, (lhs_batch, lhs_row, 0, lhs_step))
-        and rhs == _index(kernel, (rhs_batch, 0, rhs_column, rhs_row))
-        and store.index == _index(kernel, (out_batch, out_row, out_column, 0))
+    is_whole = lhs == _index(kernel, (lhs_batch, lhs_row, 0, lhs_step)) and rhs == _index(
+        kernel, (rhs_batch, 0, rhs_column, rhs_row)
     )
-    if not is_whole or out_column != 1:
+    if not is_whole:
         return None
-    return {
-        "lhs_batch": lhs_batch,
-        "rhs_batch": rhs_batch,
-        "out_batch": out_batch,
-        "lhs_row": lhs_row,
-        "lhs_step": lhs_step,
-        "out_row": out_row,
-    }
+    steps = {"lhs_batch": lhs_batch, "rhs_batch": rhs_batch}
+    return {**steps, "lhs_row": lhs_row, "lhs_step": lhs_step}
+
+
+def _result_steps(kernel: ContractionKernel) -> dict[str, int] | None:
+    """Return the steps of the result, None where the sums are not it or lie otherwise."""
+    if not stores_sums(kernel):
+        return None
+    index = kernel.stores[0].index
+    batch, row, column = _strides(index, kernel.batch, kernel.m, kernel.n)
+    if index != _index(kernel, (batch, row, column, 0)) or column != 1:
+        return None
+    return {"out_batch": batch, "out_row": row, "block_row": row}
 
 
 def _is_candidate(kernel: ContractionKernel, vectors: Vectors) -> bool:
@@ -224,9 +241,9 @@ def _is_candidate(kernel: ContractionKernel, vectors: Vectors) -> bool:
         return False
     names = (kernel.n.name, kernel.k.name)
     return (
-        has_plain_lhs(kernel)
+        not kernel.symbols
+        and has_plain_lhs(kernel)
         and is_plain(kernel.rhs, names, kernel.accumulate)
-        and stores_sums(kernel)
     )
 
 

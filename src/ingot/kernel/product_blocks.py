@@ -20,6 +20,9 @@ MIN_ROWS_AHEAD = 512
 LHS_BYTES = 384 * 1024
 """Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
 
+UNIT_TILE_BYTES = 256 * 1024
+"""Bytes of a unit's sums that wait for an epilogue: with the lhs they stay in the L2 cache."""
+
 UNITS_AHEAD = 8
 """Units that such a product is cut into at least, if its rows or columns suffice."""
 
@@ -60,7 +63,13 @@ def scheduled_blocks(schedule: ContractionSchedule, rows: int) -> Blocks:
 
 
 def blocks_ahead(
-    sizes: tuple[int, int, int], row_blocks: int, lanes: int, depth: int, cell_bytes: int
+    sizes: tuple[int, int, int],
+    row_blocks: int,
+    lanes: int,
+    depth: int,
+    cell_bytes: int,
+    *,
+    has_epilogue: bool,
 ) -> Blocks:
     """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time."""
     m, n, k = sizes
@@ -71,7 +80,11 @@ def blocks_ahead(
     unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
     row_units = -(-row_blocks // unit_row_blocks)
     panels = -(-n // (VECTORS * lanes))
-    n_block = -(-panels // min(panels, -(-UNITS_AHEAD // row_units))) * VECTORS * lanes
+    column_units = min(panels, -(-UNITS_AHEAD // row_units))
+    if has_epilogue:
+        row_bytes = VECTORS * lanes * cell_bytes * unit_row_blocks * block_rows
+        column_units = max(column_units, -(-panels // max(1, UNIT_TILE_BYTES // row_bytes)))
+    n_block = -(-panels // column_units) * VECTORS * lanes
     units = row_units * -(-n // n_block)
     pieces, packed_columns = -(-k // depth), panels * VECTORS * lanes
     return Blocks(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.library import shared_addresses, shared_micro_kernel
+from ingot.cpu.library import shared_addresses, shared_code
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction import build_contraction_kernel
@@ -84,7 +84,7 @@ def compile_contraction(
     module = ModuleBuilder("contraction")
     emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
     text = module.text()
-    needed = [shared_micro_kernel(target, item) for item in emitted.micro_kernels]
+    needed = [shared_code(target, item) for item in emitted.micro_kernels]
     library = link_object([compile_object(text, target)], shared_addresses(needed))
     return Compiled(kernel, schedule, emitted, text, library)
 

@@ -6,6 +6,9 @@ from tests.cpu.contraction.test_contraction import product
 
 import ingot
 from ingot.client import compile
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
 from ingot.kernel.contraction import build_contraction_kernel
 from ingot.kernel.product import plain_product
 from ingot.kernel.schedule import Vectors
@@ -84,6 +87,56 @@ def _form_of_host():
     return f"f32x{lanes}_dense_direct"
 
 
+EPILOGUES = [
+    # one product is no sum
+    *(case for case in CASES if case[2] > 1),
+    # whole vectors; columns of several units; pieces of k whose sums wait
+    (100, 256, 300, 0, False, False),
+    (40, 1100, 1500, 0, False, False),
+    (300, 1056, 3000, 0, False, True),
+]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("m", "n", "k", "batch", "left", "right"), EPILOGUES)
+def test_epilogues_of_every_form(m, n, k, batch, left, right, level):
+    """Only the epilogue is compiled: a bias and a residual."""
+    outer = (batch,) if batch else ()
+    lhs = (*outer, k, m) if left else (*outer, m, k)
+    rhs = (*outer, n, k) if right else (*outer, k, n)
+    result = (*outer, m, n)
+    build = Builder("main")
+    x, y, r, b = (
+        build.parameter(number, Shape.array("f32", dims))
+        for number, dims in enumerate((lhs, rhs, result, (n,)))
+    )
+    first = 1 if batch else 0
+    dot = build.dot(
+        x,
+        y,
+        lhs_batch_dims=tuple(range(first)),
+        rhs_batch_dims=tuple(range(first)),
+        lhs_contracting_dims=(first + 1 - left,),
+        rhs_contracting_dims=(first + right,),
+    )
+    bias = build.broadcast(b, shape=dot.shape, dimensions=(len(result) - 1,))
+    total = build.add(build.add(dot, bias), r)
+    program = Module.of("epilogue", build.build(total))
+    executable = compile(program, target=TargetSpec.host(level))
+    (kernel,) = executable._compiled.kernels.compiled.values()
+    assert kernel.code is not None
+    assert kernel.code.text.count("\ndefine") == 1
+    assert any(item.name.startswith("product_") for item in kernel.shared)
+    values = [RANDOM.standard_normal(dims, np.float32) for dims in (lhs, rhs, result, (n,))]
+    wide = [
+        np.swapaxes(a, -1, -2) if turn else a
+        for a, turn in zip(values[:2], (left, right), strict=True)
+    ]
+    product = np.matmul(wide[0].astype(np.float64), wide[1])
+    expected = product + values[3] + values[2]
+    np.testing.assert_allclose(executable(*values), expected, atol=2e-5 * k**0.5)
+
+
 def test_doubles():
     executable = compile(module((40, 50), (50, 64), (40, 64), "f64"))
     assert library_names(executable)
@@ -105,25 +158,26 @@ ENTRY main {
     np.testing.assert_allclose(executable(x), x @ x, atol=1e-4)
 
 
-def test_the_driver_and_a_kernel_of_its_own_agree_to_the_bit():
-    shapes = (256, 1100), (1100, 96), (256, 96)
+@pytest.mark.parametrize("k", [100, 1100])
+def test_sums_are_the_same_to_the_bit_with_an_epilogue(k):
+    shapes = (256, k), (k, 96), (256, 96)
     driver = compile(module(*shapes))
     own = compile(
-        ingot.parse_hlo("""\
+        ingot.parse_hlo(f"""\
 HloModule own
 
-ENTRY main {
-  x = f32[256,1100] parameter(0)
-  y = f32[1100,96] parameter(1)
-  z = f32[256,96] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ENTRY main {{
+  x = f32[256,{k}] parameter(0)
+  y = f32[{k},96] parameter(1)
+  z = f32[256,96] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
   ROOT w = f32[256,96] negate(z)
-}
+}}
 """)
     )
     assert library_names(driver)
     assert not library_names(own)
-    x = RANDOM.standard_normal((256, 1100), np.float32)
-    y = RANDOM.standard_normal((1100, 96), np.float32)
+    x = RANDOM.standard_normal((256, k), np.float32)
+    y = RANDOM.standard_normal((k, 96), np.float32)
     np.testing.assert_array_equal(driver(x, y), -own(x, y))
 
 

@@ -1,6 +1,6 @@
 """The epilogue of a contraction: from a tile of sums to the kernel's stores.
 
-An internal function, called once per row block while its sums are in the L1 cache: row by row,
+A function of its own, called once per row block while its sums are in the L1 cache: row by row,
 lanes along n, a last vector that is not whole under a mask. The sums are the value of the
 `accumulator` leaf; all else is loaded where it is needed.
 
@@ -34,9 +34,7 @@ def emit_epilogue(
     """Emit `void epilogue(env, tile, batch, row, rows, column, columns)`; return it."""
     params = [("env", lt.PTR), ("tile", lt.PTR)]
     params += [(name, lt.I64) for name in ("batch", "row", "rows", "column", "columns")]
-    f = module.function(
-        symbol, lt.VOID, params, linkage="internal", attrs="nounwind noinline uwtable"
-    )
+    f = module.function(symbol, lt.VOID, params, attrs="nounwind noinline uwtable")
     env, tile, batch, first_row, rows, first_column, columns = f.params
     count = len(kernel.buffers)
     emitter = bind_env(f, env, count, kernel.symbols, target.has_fma)

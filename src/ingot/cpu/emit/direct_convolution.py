@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.direct_operands import DriverPart, PanelPacker, RowCopier
-from ingot.cpu.emit.drivers import EPILOGUE, DriverCall, DriverEnv, open_driver
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
@@ -77,8 +77,8 @@ class DirectCode:
         f.ret()
 
 
-def direct_call(given: PlainConvolution, plan: Direct) -> DriverCall:
-    """Return how a convolution is summed directly."""
+def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> DriverCall:
+    """Return how a convolution is summed directly; `result`: see `DriverCall`."""
     code = DirectCode(plan.element, plan.panel)
     micro = tuple(
         micro_kernel(plan.element, plan.panel, rows, masked=masked, is_depthwise=plan.is_depthwise)
@@ -92,6 +92,7 @@ def direct_call(given: PlainConvolution, plan: Direct) -> DriverCall:
             Phase(f"{code.name}_units", plan.chunks),
         ),
         (given.image, given.taps),
+        result,
         plan.parameters,
         micro,
         plan.scratch_bytes,
@@ -210,7 +211,7 @@ class _Units(DriverPart):
         image, place = self.divide(unit.plane, given["result_0"])
         z, y = self._position(place, 0), self._position(unit.line, 1)
         start = self.at(
-            env.image,
+            env.lhs,
             (f.mul(image, given["size_0"]), self._plane_elements()),
             (unit.group, given["group_channels"]),
         )
@@ -224,7 +225,7 @@ class _Units(DriverPart):
             return [self.at(start, (z, self._plane_elements()), (pixel, given["channels"]))]
 
         (window,) = f.if_(f.icmp("ne", given["copies"], f.const(lt.I64, 0)), copied, in_place)
-        is_direct = f.icmp("eq", f.ptrtoint(env.epilogue), f.const(lt.I64, 0))
+        is_direct = env.is_plain(f)
         first = f.add(f.mul(unit.group, given["group_features"]), unit.column)
         result = f.gep(
             self.at(env.result, (self._first_row(unit), given["features"])), first, self.cell
@@ -262,7 +263,7 @@ class _Units(DriverPart):
         )
         panel = self.panel(number)
         column = f.add(f.mul(unit.group, given["group_features"]), feature)
-        taps = f.gep(env.taps, column, self.cell)
+        taps = f.gep(env.rhs, column, self.cell)
         is_packed = f.icmp("ne", given["is_packed"], f.const(lt.I64, 0))
         result = f.gep(operands.result, first, self.cell)
 
@@ -320,11 +321,7 @@ class _Units(DriverPart):
 
     def _finish(self, unit: _Unit) -> None:
         """Emit the epilogue of a unit."""
-        f, given, env = self.f, self.given, self.env
-
-        def run() -> None:
-            rows = f.mul(unit.lines, given["result_2"])
-            numbers = [unit.group, self._first_row(unit), rows, unit.column, unit.columns]
-            f.call_indirect(env.epilogue, lt.VOID, list(EPILOGUE), [env.outer, self.rows, *numbers])
-
-        f.if_(f.icmp("ne", f.ptrtoint(env.epilogue), f.const(lt.I64, 0)), run)
+        f = self.f
+        rows = f.mul(unit.lines, self.given["result_2"])
+        place = [unit.group, self._first_row(unit), rows, unit.column, unit.columns]
+        self.env.finish(f, self.rows, place)

@@ -76,7 +76,7 @@ class PanelPacker(DriverPart):
             column = f.as_value(f.imul(place, self.columns))
             start = f.add(f.mul(group, given["group_features"]), column)
             left = f.sub(given["group_features"], column)
-            self.pack(f.gep(self.env.taps, start, self.cell), self.panel(number), self.depth, left)
+            self.pack(f.gep(self.env.rhs, start, self.cell), self.panel(number), self.depth, left)
 
         f.loop(first, last, 1, [], panel)
 

@@ -1,15 +1,16 @@
-"""Calls of convolution drivers: library code that is given its numbers and what follows it.
+"""Calls of drivers: library code for products and convolutions, given its numbers and an epilogue.
 
 A driver's env is operands and result; scratch; its parameters; addresses of micro-kernels; the
-address of an epilogue and the env that it takes. Where the sums are the result there is no
-epilogue (0), and the host program fills that env. Else the kernel is a small function of its own,
-which fills it and names the kernel's epilogue.
+address of an epilogue; the buffers that the epilogue takes. Where the sums are the result there is
+no epilogue (0). So the host program fills env and calls the driver, and of a kernel that does more
+than a plain sum nothing but its epilogue is compiled.
 
 Invariant: sizes are in the parameters only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -35,7 +36,7 @@ class DriverEnv:
     """What a driver finds in its env.
 
     Attributes:
-        image, taps, result: the buffers.
+        lhs, rhs, result: the buffers.
         scratch: the scratch.
         given: the parameters by name.
         micro_kernels: addresses of the micro-kernels.
@@ -43,14 +44,27 @@ class DriverEnv:
         outer: the env that the epilogue takes.
     """
 
-    image: Value
-    taps: Value
+    lhs: Value
+    rhs: Value
     result: Value
     scratch: Value
     given: dict[str, Value]
     micro_kernels: tuple[Value, ...]
     epilogue: Value
     outer: Value
+
+    def is_plain(self, f: FunctionBuilder) -> Value:
+        """Return whether the sums are the result."""
+        return f.icmp("eq", self.epilogue, f.zero(lt.PTR))
+
+    def finish(self, f: FunctionBuilder, sums: Value, place: Sequence[Value]) -> None:
+        """Call the epilogue, if there is one, on rows of sums; `place`: see `emit_epilogue`."""
+        arguments = [self.outer, sums, *place]
+
+        def run() -> None:
+            f.call_indirect(self.epilogue, lt.VOID, list(EPILOGUE), arguments)
+
+        f.if_(f.icmp("ne", self.epilogue, f.zero(lt.PTR)), run)
 
 
 def open_driver(
@@ -62,23 +76,27 @@ def open_driver(
     )
     slots = count()
 
-    def slot(type_: Type) -> Value:
-        return f.load(type_, f.gep(f.params[0], next(slots) * SLOT_BYTES), 8, invariant=True)
+    def address() -> Value:
+        return f.gep(f.params[0], next(slots) * SLOT_BYTES)
 
-    image, taps, result, scratch = (slot(lt.PTR) for _ in range(BUFFERS + 1))
+    def slot(type_: Type) -> Value:
+        return f.load(type_, address(), 8, invariant=True)
+
+    lhs, rhs, result, scratch = (slot(lt.PTR) for _ in range(BUFFERS + 1))
     given = {name: slot(lt.I64) for name in parameters}
     micro = tuple(slot(lt.PTR) for _ in range(micro_kernels))
-    return f, DriverEnv(image, taps, result, scratch, given, micro, slot(lt.PTR), slot(lt.PTR))
+    return f, DriverEnv(lhs, rhs, result, scratch, given, micro, slot(lt.PTR), address())
 
 
 @dataclass(frozen=True, slots=True)
 class DriverCall:
-    """How one convolution runs in a driver.
+    """How one product or convolution runs in a driver.
 
     Attributes:
         code: the driver's module.
         phases: its functions.
-        operands: buffer numbers of image and taps.
+        operands: buffer numbers of lhs and rhs.
+        result: buffer number of the result, None where an epilogue takes the sums.
         parameters: values of the driver's parameters.
         micro_kernels: the micro-kernels in the order of its env.
         scratch_bytes: bytes of scratch.
@@ -88,6 +106,7 @@ class DriverCall:
     code: SharedCode
     phases: tuple[Phase, ...]
     operands: tuple[int, int]
+    result: int | None
     parameters: tuple[int, ...]
     micro_kernels: tuple[MicroKernel, ...]
     scratch_bytes: int
@@ -98,69 +117,29 @@ class DriverCall:
         """What it needs of the library."""
         return (self.code, *self.micro_kernels)
 
-    def without_epilogue(self, result: int) -> EmittedKernel:
-        """Return how the host program calls the driver: its sums are buffer `result`."""
-        micro = (CodeSlot(item.name) for item in self.micro_kernels)
-        return EmittedKernel(
-            self.phases,
-            BUFFERS,
-            (*self.parameters, *micro, 0, 0),
-            scratch_bytes=self.scratch_bytes,
-            order=(*self.operands, result),
-        )
+    def without_epilogue(self) -> EmittedKernel:
+        """Return how the host program calls the driver where its sums are the result."""
+        assert self.result is not None, "an epilogue takes the sums"
+        return self._called(self.result, 0)
 
     def with_epilogue(
         self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
     ) -> EmittedKernel:
-        """Emit a kernel whose sums go through its epilogue."""
+        """Emit the epilogue that a kernel's sums go through; return how all of it is called."""
         vectors = vectors_of(target)
         schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
-        epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
-        phases: list[Phase] = []
-        for number, phase in enumerate(self.phases):
-            name = f"{symbol}_{number}"
-            self._emit_phase(module, (name, phase.symbol), kernel, Value(lt.PTR, epilogue.text))
-            phases.append(Phase(name, phase.chunks))
+        epilogue = f"{symbol}_epilogue"
+        emit_epilogue(module, epilogue, kernel, schedule, target)
+        # The driver does not touch a result: the first operand stands in for it.
+        made = self._called(self.operands[0], CodeSlot(epilogue))
+        return replace(made, behind=tuple(range(len(kernel.buffers))), micro_kernels=self.needed)
+
+    def _called(self, result: int, epilogue: int | CodeSlot) -> EmittedKernel:
+        micro = (CodeSlot(item.name) for item in self.micro_kernels)
         return EmittedKernel(
-            tuple(phases),
-            len(kernel.buffers),
-            (),
+            self.phases,
+            BUFFERS,
+            (*self.parameters, *micro, epilogue),
             scratch_bytes=self.scratch_bytes,
-            micro_kernels=self.needed,
+            order=(*self.operands, result),
         )
-
-    def _emit_phase(
-        self,
-        module: ModuleBuilder,
-        names: tuple[str, str],
-        kernel: ContractionKernel,
-        epilogue: Value,
-    ) -> None:
-        """Emit the function that fills a driver's env and calls it."""
-        symbol, called = names
-        f = module.function(
-            symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
-        )
-        env, chunk = f.params
-
-        def held(number: int) -> Value:
-            return f.load(lt.PTR, f.gep(env, number * SLOT_BYTES), 8)
-
-        def code(item: MicroKernel) -> Value:
-            return Value(lt.PTR, module.declare(item.name, lt.VOID, []).text)
-
-        first = [held(number) for number in (*self.operands, self.operands[0])]
-        first.append(held(len(kernel.buffers)))
-        last = [*map(code, self.micro_kernels), epilogue, env]
-        data = b"".join(
-            number.to_bytes(SLOT_BYTES, "little", signed=True) for number in self.parameters
-        )
-        numbers = module.global_bytes(f"{symbol}_parameters", data)
-        behind = (len(first) + len(self.parameters)) * SLOT_BYTES
-        inner = f.alloca(lt.I8, behind + len(last) * SLOT_BYTES, 64)
-        f.memcpy(f.gep(inner, len(first) * SLOT_BYTES), numbers, len(data))
-        for start, values in ((0, first), (behind, last)):
-            for number, value in enumerate(values):
-                f.store(value, f.gep(inner, start + number * SLOT_BYTES), 8)
-        f.call(module.declare(called, lt.VOID, [lt.PTR, lt.I64]), [inner, chunk])
-        f.ret()

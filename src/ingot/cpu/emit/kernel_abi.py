@@ -71,6 +71,7 @@ class EmittedKernel:
         scratch_bytes: bytes that all phases share.
         micro_kernels: what it calls of the library.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
+        behind: the fusion's buffers whose addresses the last slots hold, behind `symbols`.
         is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays whose addresses slots hold, by symbol.
     """
@@ -81,17 +82,28 @@ class EmittedKernel:
     scratch_bytes: int | Dim = 0
     micro_kernels: tuple[SharedCode, ...] = ()
     order: tuple[int, ...] = ()
+    behind: tuple[int, ...] = ()
     is_quick: bool = False
     tables: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
 
     @property
     def slots(self) -> int:
         """Slots of env."""
-        return self.buffers + 1 + len(self.symbols)
+        return self.buffers + 1 + len(self.symbols) + len(self.behind)
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The functions that the host program calls or names in env."""
+        held = (slot.symbol for slot in self.symbols if isinstance(slot, CodeSlot))
+        return (*(phase.symbol for phase in self.phases), *held)
 
     def ordered(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """Return the fusion's buffers in the order of the slots."""
         return [buffers[number] for number in self.order] or buffers
+
+    def last(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Return those of the fusion's buffers that the last slots hold."""
+        return [buffers[number] for number in self.behind]
 
 
 def with_sizes(made: EmittedKernel, values: Mapping[str, int]) -> EmittedKernel:

@@ -3,7 +3,8 @@
 What a contraction kernel has as constants are loads from env here (`kernel.product.PARAMETERS`);
 the micro-kernels of the two heights, whole and masked, are addresses in env. One driver for each
 element type and placement of the rhs serves all plain products of the process. Drivers that pack
-both operands are in `product_ahead`.
+both operands are in `product_ahead`. Sums go to the result, or to a tile on the stack, from where
+an epilogue takes the rows of each row block.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
@@ -11,24 +12,21 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES
+from ingot.cpu.emit.drivers import open_driver
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import Packer, Span, cell_type
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction_schedule import PACK_BYTES
+from ingot.kernel.contraction_schedule import PACK_BYTES, TILE_BYTES
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.product import PARAMETERS, Form
 from ingot.kernel.register_block import VECTORS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
 
-BUFFERS = 3
 MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 """Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
 
@@ -40,9 +38,9 @@ def micro_kernel(form: Form, rows: int, *, masked: bool) -> MicroKernel:
     return shared(cell, form.lanes, rows, VECTORS, masked=masked, a_step=a_step)
 
 
-def emit_product_driver(module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+def emit_product_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:
     """Emit the driver of a form of products."""
-    emit_units(ProductDriver(module, symbol, form, target))
+    emit_units(ProductDriver(module, symbol, form))
 
 
 def emit_units(driver: ProductDriver) -> None:
@@ -59,12 +57,14 @@ class Piece:
     """A piece of k of a unit.
 
     Attributes:
-        lhs, rhs, out: first elements of the operands and the result; the lhs and the result begin
-            with the matrix's first row, the rhs and the result with the unit's first column.
+        lhs, rhs, out: first elements of the operands and the sums; the lhs begins with the matrix's
+            first row, the sums with the unit's, the rhs and the sums with its first column.
         start, depth: where the piece begins, and how many products it has.
+        batch: number of the matrix.
         rows: numbers of the first row block, and of the first behind.
         column, columns: first column, and how many there are.
-        accumulate: whether the result holds the sums of the pieces before.
+        accumulate: whether `out` holds the sums of the pieces before.
+        is_last: whether no piece follows.
     """
 
     lhs: Value
@@ -72,32 +72,28 @@ class Piece:
     out: Value
     start: Value
     depth: Value
+    batch: Value
     rows: tuple[Value, Value]
     column: Value
     columns: Value
     accumulate: Value
+    is_last: Value
 
 
 class ProductDriver:
     """Emits one function of a driver; `given` are its parameters."""
 
-    def __init__(self, module: ModuleBuilder, symbol: str, form: Form, target: TargetSpec) -> None:
+    TILE_BYTES = TILE_BYTES
+    """Bytes of the sums that wait for an epilogue."""
+
+    def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
         """Open the function `void symbol(ptr env, i64 chunk)`."""
-        f = module.function(
-            symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
-        )
-        env, self.chunk = f.params
-        slots = count()
-
-        def slot(type_: lt.Type) -> Value:
-            return f.load(type_, f.gep(env, next(slots) * SLOT_BYTES), 8, invariant=True)
-
+        f, self.env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
         self.f = f
-        self.buffers = tuple(slot(lt.PTR) for _ in range(BUFFERS))
-        self.scratch = slot(lt.PTR)
-        self.given = {name: slot(lt.I64) for name in PARAMETERS}
-        self.micro = {name: slot(lt.PTR) for name in MICRO_KERNELS}
-        self.emitter = ValueEmitter(f, {}, self.given, target.has_fma)
+        self.chunk = f.params[1]
+        self.given = self.env.given
+        self.micro = dict(zip(MICRO_KERNELS, self.env.micro_kernels, strict=True))
+        self.emitter = ValueEmitter(f, {}, self.given, fma=True)
         self.form = form
         self.cell = cell_type(form.element)
         self.columns = VECTORS * form.lanes
@@ -121,8 +117,7 @@ class ProductDriver:
 
     def unit(self, number: Value) -> None:
         """Emit a unit: rows fastest, then columns, then batch."""
-        f, given = self.f, self.given
-        lhs, rhs, out = self.buffers
+        f, given, env = self.f, self.given, self.env
         row_units = f.as_value(f.iceildiv(given["row_blocks"], given["unit_row_blocks"]))
         column_units = f.as_value(f.iceildiv(given["n"], given["n_block"]))
         row_unit = f.as_value(f.irem(number, row_units))
@@ -132,11 +127,16 @@ class ProductDriver:
         first = f.mul(row_unit, given["unit_row_blocks"])
         last = f.as_value(f.imin(f.iadd(first, given["unit_row_blocks"]), given["row_blocks"]))
         columns = self.up_to(column, given["n_block"], given["n"])
-        lhs = self.at(lhs, (batch, given["lhs_batch"]))
-        rhs = self.at(rhs, (batch, given["rhs_batch"]), (column, self.rhs_column))
-        out = f.gep(self.at(out, (batch, given["out_batch"])), column, self.cell)
+        lhs = self.at(env.lhs, (batch, given["lhs_batch"]))
+        rhs = self.at(env.rhs, (batch, given["rhs_batch"]), (column, self.rhs_column))
+        place = ((batch, given["out_batch"]), (self.row(first), given["out_row"]))
+        result = f.gep(self.at(env.result, *place), column, self.cell)
+        # The epilogue may load lanes behind the last row.
+        tile = f.alloca(self.cell, self.TILE_BYTES // self.cell.bytes + self.columns, 64)
+        out = f.select(env.is_plain(f), result, tile)
 
         def piece(start: Value, _: list[Value]) -> None:
+            following = f.add(start, given["k_block"])
             self.piece(
                 Piece(
                     self.at(lhs, (start, given["lhs_step"])),
@@ -144,10 +144,12 @@ class ProductDriver:
                     out,
                     start,
                     self.up_to(start, given["k_block"], given["k"]),
+                    batch,
                     (first, last),
                     column,
                     columns,
                     f.as_condition(f.igt(start, 0)),
+                    f.icmp("sge", following, given["k"]),
                 )
             )
 
@@ -167,6 +169,7 @@ class ProductDriver:
         """Emit the products of one piece of k: row block by row block, panel by panel."""
         f, given = self.f, self.given
         rhs = piece.rhs
+        top = self.row(piece.rows[0])
         if self.panels is not None:
             self.pack(piece.rhs, self.panels, piece.columns, piece.depth)
             rhs = self.panels
@@ -176,7 +179,7 @@ class ProductDriver:
             is_tall = f.icmp("slt", number, given["tall_blocks"])
             row = self.row(number)
             lhs = self.at(piece.lhs, (row, given["lhs_row"]))
-            out = self.at(piece.out, (row, given["out_row"]))
+            out = self.at(piece.out, (f.sub(row, top), given["block_row"]))
             run = f.select(is_tall, self.micro["tall"], self.micro["low"])
 
             def block(first: Value, run: Value, rest: Value) -> None:
@@ -190,8 +193,16 @@ class ProductDriver:
                 block(whole, masked, f.sub(piece.columns, whole))
 
             f.if_(f.icmp("slt", whole, piece.columns), rest)
+            self.finish(piece, out, number, f.as_value(f.iadd(number, 1)))
 
         f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+
+    def finish(self, piece: Piece, sums: Value, first: Value, last: Value) -> None:
+        """Emit the epilogue of some row blocks, if their sums are whole."""
+        f, row = self.f, self.row(first)
+        rows = f.sub(self.row(last), row)
+        place = [piece.batch, row, rows, piece.column, piece.columns]
+        f.if_(piece.is_last, lambda: self.env.finish(f, sums, place))
 
     def run(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ingot.cpu.emit.drivers import EPILOGUE, DriverCall, DriverEnv, open_driver
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
@@ -71,13 +71,14 @@ class WinogradCode:
         return _Driver(f, self.element, self.lanes, env)
 
 
-def winograd_call(given: PlainConvolution, plan: Winograd) -> DriverCall:
-    """Return how a convolution runs by Winograd's algorithm."""
+def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -> DriverCall:
+    """Return how a convolution runs by Winograd's algorithm; `result`: see `DriverCall`."""
     code = WinogradCode(plan.element, plan.lanes)
     return DriverCall(
         code,
         (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),
         (given.image, given.taps),
+        result,
         plan.parameters,
         (micro_kernel(plan.element, plan.lanes, plan.value("rows")),),
         plan.scratch_bytes,
@@ -157,7 +158,7 @@ class _Driver:
         down, across = given["tap_row"], given["tap_column"]
 
         def panel(number: Value, _: list[Value]) -> None:
-            start = f.gep(self._at(self.env.taps, (number, columns)), given["tap_first"], self.cell)
+            start = f.gep(self._at(self.env.rhs, (number, columns)), given["tap_first"], self.cell)
             planes = self._at(self.places.taps, (f.mul(number, channels), columns))
 
             def channel(c: Value, _: list[Value]) -> None:
@@ -222,7 +223,7 @@ class _Driver:
         x = f.sub(f.as_value(f.imul(column, RESULTS)), given["low_1"])
         inside = f.and_(self._fits(y, given["height"]), self._fits(x, given["width"]))
         start = self._at(
-            self.env.image, (f.mul(image, given["height"]), f.mul(given["width"], channels))
+            self.env.lhs, (f.mul(image, given["height"]), f.mul(given["width"], channels))
         )
 
         def whole() -> list[Value]:
@@ -337,7 +338,7 @@ class _Driver:
         line, has_second, first = self._first_result(unit, row)
         x = f.as_value(f.imul(column, RESULTS))
         is_inside = f.icmp("slt", f.as_value(f.iadd(x, 1)), given["result_width"])
-        is_direct = f.icmp("eq", f.ptrtoint(self.env.epilogue), f.const(lt.I64, 0))
+        is_direct = self.env.is_plain(f)
         step = f.select(is_direct, given["features"], given["n_block"])
         direct = f.gep(
             self._at(self.env.result, (f.mul(line, given["result_width"]), step)), first, self.cell
@@ -366,16 +367,8 @@ class _Driver:
     def _finish(self, unit: _Unit, row: Value) -> None:
         """Emit the epilogue of a row of tiles."""
         f, given = self.f, self.given
-        epilogue = self.env.epilogue
-
-        def run() -> None:
-            line, has_second, first = self._first_result(unit, row)
-            width = given["result_width"]
-            both = f.as_value(f.imul(width, RESULTS))
-            rows = f.select(has_second, both, width)
-            numbers = [f.const(lt.I64, 0), f.mul(line, width), rows, first, given["n_block"]]
-            f.call_indirect(
-                epilogue, lt.VOID, list(EPILOGUE), [self.env.outer, self.places.rows, *numbers]
-            )
-
-        f.if_(f.icmp("ne", f.ptrtoint(epilogue), f.const(lt.I64, 0)), run)
+        line, has_second, first = self._first_result(unit, row)
+        width = given["result_width"]
+        rows = f.select(has_second, f.as_value(f.imul(width, RESULTS)), width)
+        place = [f.const(lt.I64, 0), f.mul(line, width), rows, first, given["n_block"]]
+        self.env.finish(f, self.places.rows, place)

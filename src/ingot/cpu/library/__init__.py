@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ingot.cpu.library.convolutions import common_convolutions, convolution_kernel
+from ingot.cpu.library.drivers import (
+    common_convolutions,
+    common_products,
+    driver_kernel,
+    shared_code,
+)
 from ingot.cpu.library.form_kernels import common_forms, rows_of_products
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
 from ingot.cpu.library.positions import common_positions, positions_kernel
-from ingot.cpu.library.products import common_products, product_kernel, shared_micro_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
 from ingot.cpu.library.selections import common_selections, selection_kernel
 from ingot.cpu.library.sorts import common_sorts, sort_kernel
@@ -29,15 +33,14 @@ from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, So
 from ingot.llvm.target import TargetSpec
 
 __all__ = [
-    "LibraryKernel", "Shared", "library_kernel", "load_library", "shared_addresses",
-    "shared_micro_kernel",
+    "LibraryKernel", "Shared", "library_kernel", "load_library", "shared_addresses", "shared_code",
 ]  # fmt: skip
 
 Maker = Callable[[TargetSpec, Any], LibraryKernel | None]
 
 MAKERS: Mapping[type, tuple[Maker, ...]] = {
-    LoopKernel: (convolution_kernel, reduction_kernel, positions_kernel, rows_of_products),
-    ContractionKernel: (convolution_kernel, product_kernel),
+    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel, rows_of_products),
+    ContractionKernel: (driver_kernel,),
     SortKernel: (sort_kernel,),
     FftKernel: (transform_kernel,),
     TopKKernel: (selection_kernel,),

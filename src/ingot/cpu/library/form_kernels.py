@@ -14,8 +14,8 @@ from itertools import product
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop import emit_loop_kernel
 from ingot.cpu.emit.split import plain_fold
+from ingot.cpu.library.drivers import shared_code
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
-from ingot.cpu.library.products import shared_micro_kernel
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -67,7 +67,7 @@ def common_forms(target: TargetSpec) -> Iterator[Shared]:
         kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
         fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
         assert fold is not None, "a sum of everything is folded in parts"
-        yield shared_micro_kernel(target, fold)
+        yield shared_code(target, fold)
 
 
 def _fold_of_sum(inputs: int, opcode: str) -> Computation:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.squares import SquareTranspose
+from ingot.cpu.library.drivers import shared_code
 from ingot.cpu.library.parts import Shared
-from ingot.cpu.library.products import shared_micro_kernel
 from ingot.cpu.vectors import vectors_of
 from ingot.kernel.tiles import LANE_BITS
 from ingot.llvm.target import TargetSpec
@@ -20,4 +20,4 @@ def common_transposes(target: TargetSpec) -> Iterator[Shared]:
     """Load what transposes of f32 need."""
     side = vectors_of(target).lanes(LANE_BITS, 1)
     if side > 1:
-        yield shared_micro_kernel(target, SquareTranspose(F32, side))
+        yield shared_code(target, SquareTranspose(F32, side))

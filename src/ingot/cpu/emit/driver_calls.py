@@ -1,0 +1,42 @@
+"""Which driver of the library runs a product or a convolution.
+
+Invariant: the choice depends on the kernel, its sizes and the target's vectors alone.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.direct_convolution import direct_call
+from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.product_call import product_call
+from ingot.cpu.emit.winograd import winograd_call
+from ingot.kernel.direct_convolution import direct_convolution
+from ingot.kernel.ir import ContractionKernel, LoopKernel
+from ingot.kernel.plain_convolution import stores_plain_sums
+from ingot.kernel.schedule import Vectors
+from ingot.kernel.winograd import winograd
+
+
+def driver_call(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> DriverCall | None:
+    """Return how a driver runs a kernel, None if it is neither a plain product nor convolution."""
+    if isinstance(kernel, LoopKernel):
+        return _convolution_call(kernel, vectors)
+    if kernel.patches is None:
+        return product_call(kernel, vectors)
+    return _convolution_call(kernel, vectors)
+
+
+def _convolution_call(
+    kernel: ContractionKernel | LoopKernel, vectors: Vectors
+) -> DriverCall | None:
+    given = kernel.convolution
+    if given is None:
+        return None
+    if isinstance(kernel, LoopKernel):
+        result = len(kernel.buffers) - 1
+    else:
+        result = kernel.stores[0].buffer if stores_plain_sums(kernel) else None
+        transformed = winograd(kernel, vectors)
+        if transformed is not None:
+            return winograd_call(given, result, transformed)
+    direct = direct_convolution(kernel, vectors)
+    return None if direct is None else direct_call(given, result, direct)

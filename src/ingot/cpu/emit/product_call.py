@@ -1,0 +1,58 @@
+"""Which driver of the library runs a product, and with what.
+
+Invariant: a driver's code depends on the form of its products alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.product import emit_product_driver, micro_kernel
+from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
+from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.product import Form, plain_product
+from ingot.kernel.schedule import Vectors
+from ingot.llvm.builder import ModuleBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class ProductCode:
+    """The functions of a form of products: `{name}`, and one that packs where it packs ahead."""
+
+    form: Form
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        return f"product_{self.form.name}"
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define the functions in a module of the library."""
+        emit = emit_driver_ahead if self.form.ahead else emit_product_driver
+        emit(module, self.name, self.form)
+
+
+def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | None:
+    """Return how a driver runs a kernel, None if it is no plain product."""
+    plan = plain_product(kernel, vectors)
+    if plan is None:
+        return None
+    code = ProductCode(plan.form)
+    packing = Phase(code.name + PACKING, plan.blocks.pack_chunks)
+    micro = tuple(
+        micro_kernel(plan.form, rows, masked=masked)
+        for masked in (False, plan.has_rest)
+        for rows in plan.heights
+    )
+    return DriverCall(
+        code,
+        (*([packing] if plan.form.ahead else []), Phase(code.name, plan.blocks.chunks)),
+        plan.operands,
+        plan.result,
+        plan.parameters,
+        micro,
+        plan.blocks.scratch_bytes,
+        plan.value("n_block"),
+    )
