@@ -3,8 +3,8 @@
 `path` is the `tests` folder of JAX's repository at the tag of the installed version; nothing of it
 is kept here. Each file runs in a process of its own, with `JAX_PLATFORMS=ingot`; the outcome of
 each test is kept in `--results`, and a run that was ended is taken up where it stopped. What failed
-runs again on JAX's own CPU backend: what fails there too says nothing of Ingot. Needs `pytest<9`,
-`hypothesis` and `mpmath` beside JAX (JAX's own requirements).
+or was skipped runs again on JAX's own CPU backend: what does so there too says nothing of Ingot.
+Needs `pytest<9`, `hypothesis` and `mpmath` beside JAX (JAX's own requirements).
 
 Example:
     python tools/conformance_jax.py ~/jax/tests lax_test api_test --cases 10 --again failed
@@ -23,6 +23,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -41,25 +42,21 @@ FILES = (
 )
 """The files that run when none are named."""
 
-REASONS = (
-    (
-        "'lapack_sgetrf_ffi': it takes",
-        "Compiles a LAPACK call without operands and never runs it; Ingot checks such calls when "
-        "it compiles, XLA when it runs them.",
-    ),
-)
+REASONS: tuple[tuple[str, str], ...] = ()
 """What a failure's name or text contains, and why that is an exception."""
 _ON_CPU = "Fails on JAX's own CPU backend too, on the same machine."
 _ENDS = (0, 1, 2, 5)
 """pytest's codes: all passed, some failed, time was over, nothing was left to run."""
+_NO_HOLE = "\nEach of them is skipped on JAX's own CPU backend too."
 _RESTARTS = 20
 """Processes for one file: each takes up what the one before left."""
 _INTRODUCTION = """# Conformance: JAX's own tests on Ingot
 
-Measured on {dates} by `make conformance-jax JAX_TESTS=path` (`tools/conformance_jax.py`): JAX's own
-tests of the tag of the installed version (jax-v{version}), `JAX_PLATFORMS=ingot`. A run keeps its
-outcomes and can be taken up again; what failed and was mended ran again. `tests` are those of the
-file, `run` those that ran: where they are fewer, a random sample, cut off by time (`--seconds`).
+Measured on {dates} at {commits} by `make conformance-jax JAX_TESTS=path`
+(`tools/conformance_jax.py`): JAX's own tests of the tag of the installed version (jax-v{version}),
+`JAX_PLATFORMS=ingot`. A run keeps its outcomes and can be taken up again; what failed and was
+mended ran again. `tests` are those of the file, `run` those that ran: where they are fewer, what
+time allowed. Tests that JAX does not generate are the same with every number of cases and ran once.
 """
 
 
@@ -72,6 +69,7 @@ class Report:
         outcomes: the last outcome of each test that ran.
         texts: why tests failed.
         last: when the last test ended, in seconds since 1970.
+        commits: Ingot's commits that ran, the oldest one first.
     """
 
     name: str
@@ -79,11 +77,16 @@ class Report:
     outcomes: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     last: float = 0.0
+    commits: list[str] = field(default_factory=list)
 
     @property
     def failures(self) -> list[str]:
         """The tests that failed."""
-        return [name for name, outcome in self.outcomes.items() if outcome == "failed"]
+        return self.ended("failed")
+
+    def ended(self, *outcomes: str) -> list[str]:
+        """Return the tests that ended in one of these ways."""
+        return [name for name, outcome in self.outcomes.items() if outcome in outcomes]
 
     @property
     def row(self) -> list[int]:
@@ -100,13 +103,14 @@ def read_report(path: Path) -> Report:
     for row in read_lines(path):
         if "collected" in row:
             report.collected = row["collected"]
+            report.commits += [row["commit"]] if row.get("commit") else []
             continue
         name, outcome = row["test"], row["outcome"]
         if outcome == "begun":
             outcome, row["text"] = "failed", "it did not end: its process died or ran out of time"
         report.outcomes[name] = outcome
         report.texts[name] = row.get("text", "")
-        report.last = row["time"]
+        report.last = max(report.last, row["time"])
     return report
 
 
@@ -117,6 +121,14 @@ def read_reports(folder: Path) -> list[Report]:
     return [found[name] for name in (*known, *sorted(found.keys() - set(known)))]
 
 
+@cache
+def commit() -> str:
+    """Return the commit of this checkout; empty if it is none."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 def run_file(
     arguments: argparse.Namespace, name: str, folder: Path, platform: str, again: Sequence[str] = ()
 ) -> None:
@@ -124,12 +136,15 @@ def run_file(
     folder.mkdir(parents=True, exist_ok=True)
     results, chosen = folder / f"{name}.jsonl", folder / f"{name}.again"
     chosen.write_text("\n".join(again), encoding="utf-8")
+    same = folder.parent / "1" / f"{name}.jsonl" if arguments.cases != 1 else Path(os.devnull)
     environment = {
         **os.environ,
         "JAX_NUM_GENERATED_CASES": str(arguments.cases),
         "JAX_PLATFORMS": platform,
         "CONFORMANCE_RESULTS": str(results),
         "CONFORMANCE_AGAIN": str(chosen) if again else "",
+        "CONFORMANCE_SAME": str(same) if platform == "ingot" and same.exists() else "",
+        "CONFORMANCE_COMMIT": commit(),
         "CONFORMANCE_SECONDS": str(0 if again else arguments.seconds),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]),
     }
@@ -157,7 +172,7 @@ def run_file(
 
 
 def run(arguments: argparse.Namespace, names: Sequence[str], folder: Path) -> None:
-    """Run files on Ingot, and what fails there on JAX's own CPU backend."""
+    """Run files on Ingot, and what fails or is skipped there on JAX's own CPU backend."""
     for name in names:
         results = folder / f"{name}.jsonl"
         if arguments.again == "all":
@@ -167,10 +182,11 @@ def run(arguments: argparse.Namespace, names: Sequence[str], folder: Path) -> No
             if failed:
                 run_file(arguments, name, folder, "ingot", failed)
         run_file(arguments, name, folder, "ingot")
-        (folder / "cpu" / f"{name}.jsonl").unlink(missing_ok=True)
         report = read_report(results)
-        if report.failures:
-            run_file(arguments, name, folder / "cpu", "cpu", report.failures)
+        known = read_report(folder / "cpu" / f"{name}.jsonl").outcomes
+        unknown = [test for test in report.ended("failed", "skipped") if test not in known]
+        if unknown:
+            run_file(arguments, name, folder / "cpu", "cpu", unknown)
         print(f"{name}: {dict(Counter(report.outcomes.values()))}", flush=True)
 
 
@@ -226,17 +242,40 @@ def exceptions(reports: Iterable[Report], on_cpu: Iterable[Report]) -> str:
     return "\n".join(parts) or "Nothing failed.\n"
 
 
+def skips(reports: Iterable[Report], on_cpu: Iterable[Report]) -> str:
+    """Return why tests were skipped, as Markdown: JAX's reasons, and what only Ingot skips."""
+    theirs = {report.name: report for report in on_cpu}
+    reasons: Counter[str] = Counter()
+    alone: list[str] = []
+    for report in reports:
+        other = theirs.get(report.name, Report(report.name))
+        for name in report.ended("skipped"):
+            text = (other.texts.get(name) or report.texts[name]).removeprefix("Skipped: ")
+            reasons[" ".join(text.split()) or "(not said)"] += 1
+            if other.outcomes.get(name) != "skipped":
+                outcome = other.outcomes.get(name, "did not run")
+                alone.append(f"- `{report.name}::{name}`: {text} (there: {outcome})")
+    lines = ["JAX's reasons:\n", "| reason | tests |", "|---|---|"]
+    lines += [f"| {why.replace('|', chr(92) + '|')} | {n} |" for why, n in reasons.most_common()]
+    lines.append("\nSkipped on Ingot and not on JAX's own CPU backend:" if alone else _NO_HOLE)
+    return "\n".join([*lines, "", *alone]) + "\n"
+
+
 def page(results: Path) -> str:
     """Return the page of documentation: every number of generated cases that has results."""
     parts: list[str] = []
     ends: list[float] = []
+    commits: dict[str, None] = {}
     for folder in sorted(results.iterdir(), key=lambda path: int(path.name)):
-        reports = read_reports(folder)
+        reports, on_cpu = read_reports(folder), read_reports(folder / "cpu")
         ends += [report.last for report in reports]
+        commits |= dict.fromkeys(name for report in reports for name in report.commits)
         parts.append(f"## `JAX_NUM_GENERATED_CASES={folder.name}`\n\n{table(reports)}\n")
-        parts.append(f"### Exceptions\n\n{exceptions(reports, read_reports(folder / 'cpu'))}")
+        parts.append(f"### Exceptions\n\n{exceptions(reports, on_cpu)}")
+        parts.append(f"### Skipped\n\n{skips(reports, on_cpu)}")
     days = sorted({datetime.date.fromtimestamp(end).isoformat() for end in (min(ends), max(ends))})
-    start = _INTRODUCTION.format(dates=" to ".join(days), version=version("jax"))
+    names = {"dates": " to ".join(days), "commits": ", ".join(commits) or "no commit"}
+    start = _INTRODUCTION.format(**names, version=version("jax"))
     return "\n".join([start, *parts])
 
 
