@@ -24,6 +24,7 @@ def compile(
     context: PassContext | None = None,
     target: TargetSpec | None = None,
     switches: xla_flags.XlaFlags | None = None,
+    is_final: bool = False,
 ) -> Executable:
     """Compile a module for this machine's CPU. The module itself is not changed.
 
@@ -34,6 +35,7 @@ def compile(
         context: options of the passes, and their records; default: from `INGOT_*` variables.
         target: CPU to generate code for; default: this one.
         switches: dumps, and passes to leave out; default: what `XLA_FLAGS` says.
+        is_final: whether nobody changes the module any more: the executable keeps it, no copy.
 
     Raises:
         VerifyError: the module is not valid HLO.
@@ -53,7 +55,7 @@ def compile(
         options.dump = dump.stage
     with collector_paused(), timer.phase("compile"):
         working = module.clone()
-        before = module.clone()
+        before = module if is_final else module.clone()
         compiled = compile_module(working, options, chosen, timer)
         with timer.phase("link"):
             executable = Executable(compiled, before, options, chosen, timer)

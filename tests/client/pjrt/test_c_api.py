@@ -70,7 +70,10 @@ def test_argument_structs_are_those_of_the_header():
 
 def test_the_table_has_the_order_of_the_header():
     body = header().split("typedef struct PJRT_Api {")[1]
-    assert re.findall(r"_PJRT_API_STRUCT_FIELD\((\w+)\)", body) == API
+    names = re.findall(r"_PJRT_API_STRUCT_FIELD\((\w+)\)", body)
+    # What jaxlib's newer header adds stands behind.
+    assert names == API[: len(names)]
+    assert API[len(names) :] == ["PJRT_Device_GetAttributes"]
     assert record("PJRT_Api_Version").size == HEADER_BYTES - 16
 
 

@@ -97,7 +97,13 @@ def test_slots_that_are_not_there_say_so(host: Host):
     with pytest.raises(PjrtError, match="does not have PJRT_CopyToDeviceStream_AddChunk") as info:
         host.call("CopyToDeviceStream_AddChunk")
     assert info.value.code == 12
-    assert len(API) == 128
+    assert len(API) == 129
+
+
+def test_devices_say_their_attributes(host: Host, client: int):
+    found = host.call("Device_GetAttributes", device=host.device(client))
+    assert found.num_attributes == 0
+    assert found.attributes_deleter
 
 
 def test_put_execute_get(host: Host, client: int, add: int, balance: None):

@@ -114,7 +114,12 @@ def test_asking_again_takes_no_memory(pair: Pair) -> None:
     executable = lookup(pair.program, LoadedExecutable)
     kept: list[int] = []
     for _ in range(3):
-        for ask in (slots.output_layouts, slots.parameter_shardings, slots.output_shardings):
+        for ask in (
+            slots.output_layouts,
+            slots.parameter_layouts,
+            slots.parameter_shardings,
+            slots.output_shardings,
+        ):
             ask(SimpleNamespace(executable=pair.program))
         kept.append(len(executable.kept))
     assert kept == [kept[0]] * 3

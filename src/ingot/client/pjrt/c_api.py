@@ -6,7 +6,8 @@ a pointer, every struct of `ARGUMENTS` begins with `struct_size` and `extension_
 compares names, order, kinds and sizes with the C header.
 
 Source: xla/pjrt/c/pjrt_c_api.h, version 0.90, the layouts and profiler extensions beside it, and
-xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension is newer than that header.
+xla/backends/profiler/plugin/profiler_c_api.h. The shardings extension, attributes of devices and
+layouts of parameters are newer than that header.
 Without the FFI extension hosts do not attach data to executions; foreign calls have a registry of
 their own (`ingot.hlo.custom_calls`).
 """
@@ -18,8 +19,9 @@ from functools import cache
 from ingot.runtime.layout import Field, Record
 
 API_MAJOR = 0
-API_MINOR = 91
-"""jaxlib asks for shardings of executables from 91 on; nothing else changed since 90."""
+API_MINOR = 93
+"""jaxlib asks for shardings of executables from 91 on, for attributes of devices from 92, and from
+93 for layouts of parameters: before, it had every optimized program written and read for them."""
 
 
 def _words(text: str) -> list[str]:
@@ -143,6 +145,8 @@ PJRT_Device_MemoryStats: device bytes_in_use:i64 peak_bytes_in_use:i64
     bytes_reservable_limit:i64 bytes_reservable_limit_is_set:i8 largest_free_block_bytes:i64
     largest_free_block_bytes_is_set:i8 pool_bytes:i64 pool_bytes_is_set:i8 peak_pool_bytes:i64
     peak_pool_bytes_is_set:i8
+PJRT_Device_GetAttributes: device attributes num_attributes:i64 device_attributes
+    attributes_deleter
 PJRT_Device_PoisonExecution: device launch_id:i32 error_code:i32 error_message
     error_message_size:i64 poisoned:i8
 PJRT_Device_CreateAsyncTrackingEvent: device description description_size:i64 event
@@ -297,7 +301,7 @@ PJRT_LoadedExecutable_GetDeviceAssignment PJRT_Client_CreateErrorBuffer
 PJRT_AsyncHostToDeviceTransferManager_TransferLiteral PJRT_Buffer_CopyRawToHostFuture
 PJRT_Device_PoisonExecution PJRT_Device_CreateAsyncTrackingEvent PJRT_AsyncTrackingEvent_Destroy
 PJRT_Executable_GetCompileOptions PJRT_Buffer_DonateWithControlDependency PJRT_Event_Create
-PJRT_Event_Set
+PJRT_Event_Set PJRT_Device_GetAttributes
 """)
 """The functions in the order of struct PJRT_Api."""
 
@@ -306,6 +310,7 @@ EXTENSIONS = {
         PJRT_Layouts_MemoryLayout_Destroy PJRT_Layouts_MemoryLayout_Serialize
         PJRT_Layouts_PJRT_Client_GetDefaultLayout PJRT_Layouts_PJRT_Buffer_MemoryLayout
         PJRT_Layouts_PJRT_Topology_GetDefaultLayout PJRT_Layouts_PJRT_Executable_GetOutputLayouts
+        PJRT_Layouts_PJRT_Executable_GetParameterLayouts
     """),
     19: _words("""
         PJRT_Shardings_PJRT_Executable_ParameterShardings

@@ -82,6 +82,17 @@ class ExtensionSlots(Slots):
             lambda: executable.keep_words([self._layout(len(row.dims)) for row in outputs]),
         )
 
+    @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
+    def parameter_layouts(self, args: Any) -> None:
+        """Give those of its parameters; hosts without them decode the whole program."""
+        executable = lookup(args.executable, LoadedExecutable)
+        params = executable.executable.artifact.info.params
+        args.num_parameters = len(params)
+        args.layouts = executable.once(
+            "parameter layouts",
+            lambda: executable.keep_words([self._layout(len(row.dims)) for row in params]),
+        )
+
     @slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")
     def parameter_shardings(self, args: Any) -> None:
         """Say how a program's parameters are divided."""

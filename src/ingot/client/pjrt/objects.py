@@ -62,6 +62,7 @@ class Device(Handle):
         """Describe device `number`; the client adds itself."""
         super().__init__(DEVICE)
         self.number = number
+        self.description = description
         first = number * len(MEMORY_KINDS)
         self.memories = [Memory(first + kind, kind, self) for kind in range(len(MEMORY_KINDS))]
         self.set(id=number, is_addressable=1, description=description.address)

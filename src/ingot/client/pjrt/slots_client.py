@@ -15,7 +15,7 @@ from ingot.client.pjrt.handles import (
     read_named_values,
 )
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.objects import Client, Platform, Topology
+from ingot.client.pjrt.objects import Client, Device, Platform, Topology
 from ingot.client.pjrt.records import EVENT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.runtime.native import allocator_statistics
@@ -115,6 +115,15 @@ class ClientSlots(Slots):
         for name, source in _MEMORY_STATISTICS.items():
             setattr(args, name, getattr(found, source))
             setattr(args, f"{name}_is_set", 1)
+
+    @slot("PJRT_Device_GetAttributes")
+    def device_attributes(self, args: Any) -> None:
+        """Say of a live device no more than its description does."""
+        description = lookup(args.device, Device).description.structure
+        args.attributes = description.attributes
+        args.num_attributes = description.num_attributes
+        args.device_attributes = args.device
+        args.attributes_deleter = self.native.address("ingot_pjrt_nothing")
 
     @slot("PJRT_TopologyDescription_Create")
     def topology_create(self, args: Any) -> None:

@@ -73,7 +73,7 @@ class ExecutableSlots(Slots):
             for config, sharding in division.inspected:
                 tell_sharding(config, sharding)
             switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
-            executable = compile(module, switches=switches)
+            executable = compile(module, switches=switches, is_final=True)
             return LoadedExecutable(client, source, module, division, executable)
 
         return on_big_stack(load)

@@ -55,7 +55,8 @@ def splat(op: Any, shape: Shape) -> Literal | None:
     if not getattr(value, "is_splat", False):
         return None
     if shape.dtype.name in _BUFFERED:
-        return _make(np.array(value).reshape(-1)[:1], scalar)
+        # A view: MLIR holds the one element, a copy would be as large as the constant.
+        return _make(np.asarray(value).reshape(-1)[:1], scalar)
     return _make(_numbers(_text(op), scalar), scalar)
 
 

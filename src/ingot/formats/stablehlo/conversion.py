@@ -47,7 +47,7 @@ class Conversion:
         keep_alive: MLIR modules whose values are in use.
         is_dynamic: whether the entry has arguments of open sizes; calls are then put in place,
             since a function's sizes follow from its operands.
-        is_quantized: whether there may be quantized types.
+        may_be_quantized: whether there may be quantized types.
     """
 
     def __init__(self, mlir_module: Any, equal: Mapping[str, Size] | None = None) -> None:
@@ -60,7 +60,7 @@ class Conversion:
         self.rewritten: dict[Any, Computation] = {}
         self.keep_alive: list[Any] = []
         self.is_dynamic = False
-        self.is_quantized = has_quantized_types(mlir_module.context)
+        self.may_be_quantized = has_quantized_types(mlir_module.context)
         self._table = converters()
         self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation] = {}
@@ -190,7 +190,7 @@ class Conversion:
                     return operands
                 raise self._unknown(Site(scope, op, name, operands))
             site = Site(scope, op, name, operands)
-            results = converted(site, converter) if self.is_quantized else converter(site)
+            results = converted(site, converter) if self.may_be_quantized else converter(site)
             if len(op.attributes):
                 _keep_attributes(op.attributes, results)
             if isinstance(results, Instruction):

@@ -107,8 +107,10 @@ def _float(text: str, expressed: str) -> float:
 def converted(site: Site, converter: Converter) -> Results:
     """Return the results of an op that may have quantized operands or results."""
     types = site.conversion.types
-    before = [types.quantization(operand.type) for operand in site.op.operands]
     after = [types.quantization(result.type) for result in site.op.results]
+    if not types.met_quantized:
+        return converter(site)
+    before = [types.quantization(operand.type) for operand in site.op.operands]
     # Ops of CHLO become ops of StableHLO, which come here again.
     moves = site.name in _ON_STORAGE or site.name.startswith("chlo.")
     if moves or not any((*before, *after)):

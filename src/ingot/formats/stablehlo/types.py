@@ -38,11 +38,16 @@ def element_type(text: str) -> DType:
 
 
 class Types:
-    """Shapes by MLIR type, for one module (MLIR keeps one object per type)."""
+    """Shapes by MLIR type, for one module (MLIR keeps one object per type).
 
-    __slots__ = ("_elements", "_known", "_quantized")
+    Attributes:
+        met_quantized: whether one of the types was quantized.
+    """
+
+    __slots__ = ("_elements", "_known", "_quantized", "met_quantized")
 
     def __init__(self) -> None:
+        self.met_quantized = False
         self._quantized: dict[Any, Quantization | None] = {}
         self._known: dict[Any, Shape | None] = {}
         self._elements: dict[Any, DType] = {}
@@ -67,14 +72,12 @@ class Types:
 
     def quantization(self, mlir_type: Any) -> Quantization | None:
         """Return what the elements of a quantized tensor type stand for; None for other types."""
-        if not hasattr(mlir_type, "element_type"):
-            return None
-        element = mlir_type.element_type
-        if element not in self._quantized:
-            text = str(element)
-            is_quantized = text.startswith("!quant.")
-            self._quantized[element] = parse_quantized(text) if is_quantized else None
-        return self._quantized[element]
+        try:
+            return self._quantized[mlir_type]
+        except KeyError:
+            found = self._quantized[mlir_type] = _quantization(mlir_type)
+            self.met_quantized = self.met_quantized or found is not None
+            return found
 
     def sizes(self, mlir_type: Any) -> tuple[int | None, ...]:
         """Return the sizes of a tensor type; None where it says `?`."""
@@ -112,6 +115,13 @@ class Types:
         plain = Shape.array(element, limits)
         bounded = tuple(size is None for size in sizes)
         return Shape(plain.dtype, plain.dims, plain.layout, (), bounded)
+
+
+def _quantization(mlir_type: Any) -> Quantization | None:
+    if not hasattr(mlir_type, "element_type"):
+        return None
+    text = str(mlir_type.element_type)
+    return parse_quantized(text) if text.startswith("!quant.") else None
 
 
 def _bounds(encoding: Any) -> list[int]:

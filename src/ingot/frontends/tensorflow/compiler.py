@@ -135,7 +135,7 @@ def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) 
     from ingot import compile as compile_module
     from ingot.frontends.tensorflow.lowering import lower
 
-    return compile_module(lower(captured, binding, name).module)
+    return compile_module(lower(captured, binding, name).module, is_final=True)
 
 
 def preload() -> None:
