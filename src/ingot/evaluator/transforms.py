@@ -46,7 +46,8 @@ def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
         context.step(op)
         at = (slice(None),) * place + (step,)
         found: Any = context.call(given.to_apply, [*(v[at] for v in inputs), *carries], context)
+        found = (found,) if op.shape.is_array else found
         for output, value in zip(outputs, found, strict=False):
             output[at] = value
         carries = list(found[len(outputs) :])
-    return *outputs, *carries
+    return carries[0] if op.shape.is_array else (*outputs, *carries)

@@ -21,6 +21,21 @@ from ingot.hlo.module import Module
 from ingot.support.diagnostics import VerifyError
 
 Groups = tuple[tuple[int, ...], ...]
+
+
+class WrittenGroups(Groups):
+    """Groups read from a shorter text (`[2,4]<=[8]`, a mesh), which is printed back as it was."""
+
+    text: str
+
+    @staticmethod
+    def of(groups: Groups, text: str) -> WrittenGroups:
+        """Return `groups` with the text they are read from."""
+        made = WrittenGroups(groups)
+        made.text = text
+        return made
+
+
 CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"

@@ -47,6 +47,7 @@ class Shape:
         layout: order in memory, or None where it does not matter.
         elements: element shapes of a tuple.
         bounded: dimensions that XLA calls dynamic with a static bound (`<=n`).
+        is_buffer: whether this is the memory of an array, not its value (`b(f32[2])`).
     """
 
     dtype: DType
@@ -54,6 +55,7 @@ class Shape:
     layout: Layout | None = None
     elements: tuple[Shape, ...] = ()
     bounded: tuple[bool, ...] = ()
+    is_buffer: bool = False
 
     @staticmethod
     def array(
@@ -171,6 +173,7 @@ class Shape:
         return (
             self.dtype is other.dtype
             and self.dims == other.dims
+            and self.is_buffer == other.is_buffer
             and len(self.elements) == len(other.elements)
             and all(a.compatible(b) for a, b in zip(self.elements, other.elements, strict=True))
         )
@@ -191,7 +194,7 @@ class Shape:
         layout = self.layout if with_layout else None
         if layout is not None and (self.dims or layout.suffix):
             text += str(layout)
-        return text
+        return f"b({text})" if self.is_buffer else text
 
     @cached_property
     def _text(self) -> str:

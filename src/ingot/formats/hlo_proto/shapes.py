@@ -9,6 +9,7 @@ Source: xla/xla_data.proto (ShapeProto, LayoutProto, LiteralProto), xla/literal.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _TYPES = {
     "f8e5m2fnuz": 24, "f8e4m3fnuz": 25, "s2": 26, "u2": 27, "f8e4m3": 28, "f8e3m4": 29, "s1": 30,
     "u1": 31, "f4e2m1fn": 32, "f8e8m0fnu": 33,
 }  # fmt: skip
+_BUFFER = 34
 _NAMES = {number: name for name, number in _TYPES.items()}
 _SUFFIX = re.compile(r"([TESL])((?:\([\d,]*\))+)")
 _GROUP = re.compile(r"\(([\d,]*)\)")
@@ -38,6 +40,11 @@ _GROUP = re.compile(r"\(([\d,]*)\)")
 def read_shape(message: Message) -> Shape:
     """Return the shape of a ShapeProto."""
     number = message.get("element_type", 0)
+    if number == _BUFFER:
+        held = message.get("tuple_shapes", ())
+        if len(held) != 1:
+            raise UnsupportedError(f"a buffer of {len(held)} arrays", code="INGOT0351")
+        return replace(read_shape(held[0]), is_buffer=True)
     name = _NAMES.get(number)
     if name is None:
         raise UnsupportedError(f"element type {number} of the proto is not known", code="INGOT0351")
@@ -79,6 +86,9 @@ def _join(numbers: Any) -> str:
 
 def write_shape(shape: Shape) -> Message:
     """Return the ShapeProto of a shape."""
+    if shape.is_buffer:
+        held = write_shape(replace(shape, is_buffer=False))
+        return {"element_type": _BUFFER, "tuple_shapes": [held]}
     message: Message = {"element_type": _TYPES[shape.dtype.name]}
     if shape.is_tuple:
         message["tuple_shapes"] = [write_shape(part) for part in shape.elements]

@@ -23,6 +23,7 @@ from ingot.formats.hlo_text.reader import SKIP, Reader, escape
 from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
 from ingot.formats.hlo_text.window_text import read_window, write_window
 from ingot.hlo.computation import Computation
+from ingot.hlo.device_groups import Groups, WrittenGroups
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpDef
 
@@ -55,8 +56,20 @@ KEPT_OF_OPS = (
     "is_composite",
     "inferred_dimension",
     "convolution_kind",
+    "literal",
+    "padding_type",
+    "sparsity_config",
 )
 KEPT = frozenset((*KEPT_BEFORE_METADATA, *KEPT_AFTER_METADATA, *KEPT_OF_OPS))
+
+
+def read_kept(reader: Reader, name: str) -> str:
+    """Take the value of an attribute that is kept as text."""
+    value = reader.raw_value()
+    if name == "literal" and not value.startswith("("):  # a shape, then the elements
+        return f"{value} {reader.raw_value()}"
+    return value
+
 
 Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
@@ -193,7 +206,7 @@ def _read_padding(place: Place) -> tuple[tuple[int | Dim, int | Dim, int], ...]:
         reader.position += 1
 
 
-def _read_groups(place: Place) -> tuple[tuple[int, ...], ...]:
+def _read_groups(place: Place) -> Groups:
     reader = place.reader
     at = reader.skip()
     if reader.at("mesh"):
@@ -212,10 +225,16 @@ def _read_groups(place: Place) -> tuple[tuple[int, ...], ...]:
     if order and sorted(order) != list(range(len(dims))):
         reader.fail("this device assignment has no permutation after T", at=at)
     devices = np.arange(count).reshape(dims).transpose(order or None).reshape(groups)
-    return tuple(tuple(row) for row in devices.tolist())
+    return _written(devices, reader, at)
 
 
-def _read_mesh_groups(reader: Reader, at: int) -> tuple[tuple[int, ...], ...]:
+def _written(devices: np.ndarray[Any, Any], reader: Reader, at: int) -> Groups:
+    """Return the rows of `devices`, which the text since `at` says."""
+    rows = tuple(tuple(row) for row in devices.tolist())
+    return WrittenGroups.of(rows, reader.text[at : reader.position])
+
+
+def _read_mesh_groups(reader: Reader, at: int) -> Groups:
     """Take `mesh['x'=2,'y'=4] {'y'}`: the devices that differ only in the named axes."""
     found = reader.take(_GROUPS_MESH)
     if found is None:
@@ -229,7 +248,7 @@ def _read_mesh_groups(reader: Reader, at: int) -> tuple[tuple[int, ...], ...]:
     devices = np.arange(math.prod(axes.values())).reshape(tuple(axes.values()))
     devices = devices.transpose(*order, *(names.index(name) for name in named))
     together = math.prod(axes[name] for name in named)
-    return tuple(tuple(row) for row in devices.reshape(-1, together).tolist())
+    return _written(devices.reshape(-1, together), reader, at)
 
 
 def _join(values: Any) -> str:
@@ -259,7 +278,9 @@ def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: Naming
     )
 
 
-def _write_groups(groups: tuple[tuple[int, ...], ...], _: Naming) -> str:
+def _write_groups(groups: Groups, _: Naming) -> str:
+    if isinstance(groups, WrittenGroups):
+        return groups.text
     return _join(_join(group) for group in groups)
 
 

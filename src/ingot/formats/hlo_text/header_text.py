@@ -18,6 +18,8 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
 from ingot.support.text import did_you_mean
 
+# The entry's signature in the header.
+LAYOUT = "entry_computation_layout"
 # Header attributes that Ingot keeps as text and prints back.
 KEPT = (
     "alias_passthrough_params",
@@ -36,7 +38,7 @@ KEPT = (
     "use_auto_spmd_partitioning",
     "origin_recovery_table",
 )
-_READ = ("is_scheduled", "input_output_alias", "entry_computation_layout")
+_READ = ("is_scheduled", "input_output_alias", LAYOUT)
 _METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
 _FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
 _PAIR = re.compile(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|([^\s"]+))', re.DOTALL)
@@ -50,13 +52,20 @@ _TABLE = re.compile(SKIP + r"(FileNames|FunctionNames|FileLocations|StackFrames)
 _NUMBERED_STRING = re.compile(SKIP + r'(\d++)\s++"((?>[^"\\]|\\.)*+)"', re.DOTALL)
 _NUMBERED_RECORD = re.compile(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
 _INDEX = re.compile(SKIP + r"\{([\d,\s]*+)\}")
+_NO_MEANING = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/|\s+")
+_LAYOUT_OF_SHAPE = re.compile(r"(?<=\])\{[^{}]*+\}")
 
 
 @dataclass(slots=True)
 class Header:
-    """What the header says: name, aliases, whether scheduled, attributes kept as text."""
+    """What the header says: name, aliases, whether scheduled, attributes kept as text.
 
-    name: str = "module"
+    `layout` is the text of the entry's signature, which can order the elements of parameters and
+    results otherwise than the entry's own shapes do.
+    """
+
+    name: str = ""
+    layout: str = ""
     aliases: tuple[Alias, ...] = ()
     alias_place: int = 0
     is_scheduled: bool = False
@@ -88,8 +97,8 @@ def read_header(reader: Reader) -> Header:
         reader.expect("=", f"after '{name}'")
         if name in readers:
             readers[name](reader, header)
-        elif name == "entry_computation_layout":
-            reader.raw_value()  # The entry's own shapes say it again.
+        elif name == LAYOUT:
+            header.layout = reader.raw_value()
         elif name in KEPT:
             header.extra[name] = reader.raw_value()
         else:
@@ -244,3 +253,25 @@ def write_aliases(aliases: tuple[Alias, ...]) -> str:
 
 def _index_text(path: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, path)) + "}"
+
+
+def keep_layout(module: Module, text: str) -> None:
+    """Keep the signature that the header gives where the entry does not say the same itself."""
+    if text and _bare(text) != _bare(_signature(module)):
+        module.extra[LAYOUT] = text
+
+
+def write_layout(module: Module, own: str) -> str:
+    """Return the entry's signature: the one that was read while it fits `own`, but for layouts."""
+    text = module.extra.get(LAYOUT, own)
+    fits = _LAYOUT_OF_SHAPE.sub("", _bare(text)) == _LAYOUT_OF_SHAPE.sub("", _bare(own))
+    return text if fits else own
+
+
+def _signature(module: Module) -> str:
+    inner = ",".join(str(parameter.shape) for parameter in module.entry.parameters)
+    return f"{{({inner})->{module.result_shape}}}"
+
+
+def _bare(text: str) -> str:
+    return _NO_MEANING.sub("", text)

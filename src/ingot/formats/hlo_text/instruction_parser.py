@@ -20,6 +20,7 @@ from ingot.formats.hlo_text.attribute_text import (
     AttributeText,
     Place,
     plan,
+    read_kept,
 )
 from ingot.formats.hlo_text.header_text import MetadataReader
 from ingot.formats.hlo_text.literal_text import read_literal
@@ -322,7 +323,7 @@ class InstructionParser:
             tail.extra = {} if tail.extra is None else tail.extra
             if name in tail.extra:
                 self._twice(name, at)
-            tail.extra[name] = reader.raw_value()
+            tail.extra[name] = read_kept(reader, name)
         else:
             known = (*_rows(definition), *_COMMON)
             message = f"{definition.name} has no attribute '{name}'"

@@ -22,6 +22,7 @@ from ingot.formats.hlo_text.header_text import (
     Header,
     MetadataReader,
     check_aliases,
+    keep_layout,
     read_frames,
     read_header,
 )
@@ -221,6 +222,8 @@ class ModuleParser:
         # Text without ENTRY: the last computation is the one that nothing later can call.
         module.set_entry(self.entry or module.computations[next(reversed(self.defined))])
         module.aliases = header.aliases
+        module.name = header.name or f"module_{module.entry.name}"
+        keep_layout(module, header.layout)
         return module
 
     def _verify(self, instruction: Instruction, at: int) -> None:

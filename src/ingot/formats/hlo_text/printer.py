@@ -22,7 +22,12 @@ import re
 from collections.abc import Callable
 
 from ingot.formats.hlo_text.attribute_text import KEPT_AFTER_METADATA, AttributeText, plan
-from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
+from ingot.formats.hlo_text.header_text import (
+    LAYOUT,
+    write_aliases,
+    write_layout,
+    write_metadata,
+)
 from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import DTYPES, PRED
@@ -145,8 +150,8 @@ def _header(module: Module, style: _Style) -> str:
         parts.append(f"input_output_alias={write_aliases(module.aliases)}")
     inner = marked([style.shape(p.shape) for p in module.entry.parameters])
     result = style.shape(module.result_shape)
-    parts.append(f"entry_computation_layout={{({inner})->{result}}}")
-    parts.extend(f"{name}={value}" for name, value in module.extra.items())
+    parts.append(f"{LAYOUT}={write_layout(module, f'{{({inner})->{result}}}')}")
+    parts.extend(f"{name}={value}" for name, value in module.extra.items() if name != LAYOUT)
     return ", ".join(parts)
 
 

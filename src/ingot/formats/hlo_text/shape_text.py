@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from ingot.formats.hlo_text.reader import MAX_NESTING, SKIP, Reader
 from ingot.hlo import dim as dim_math
@@ -33,6 +34,8 @@ _FUNCTIONS: dict[str, Callable[[int | Dim, int | Dim], int | Dim]] = {
     "max": dim_math.maximum,
     "min": dim_math.minimum,
 }
+_BUFFER = re.compile(SKIP + r"b\((?=\s*+[a-z]\w*+\[)")
+_STARTS = (ARRAY, re.compile(SKIP + r"\("), _BUFFER)
 _BARE = {"token": Shape.token(), "opaque": Shape.opaque()}
 
 
@@ -48,7 +51,7 @@ class ShapeReader:
     def is_here(self) -> bool:
         """Whether a shape comes next."""
         reader = self.reader
-        return ARRAY.match(reader.text, reader.position) is not None or reader.at("(")
+        return any(start.match(reader.text, reader.position) for start in _STARTS)
 
     def shape(self, depth: int = 0) -> Shape:
         """Take a shape."""
@@ -56,6 +59,8 @@ class ShapeReader:
         found = reader.take(ARRAY)
         if found is not None:
             return self.known(found.group(1), found.start(1))
+        if reader.take(_BUFFER) is not None:
+            return self._buffer(depth)
         start = reader.skip()
         if not reader.accept("("):
             reader.fail(f"expected a shape, found {reader.found()}", at=start, code="INGOT0110")
@@ -68,6 +73,15 @@ class ShapeReader:
                 reader.expect(")", "after the elements of the tuple shape")
                 break
         return Shape.tuple(tuple(elements))
+
+    def _buffer(self, depth: int) -> Shape:
+        """Take what stands in `b(…)`."""
+        at = self.reader.position
+        held = self.shape(depth + 1)
+        if not held.is_array:
+            self.reader.fail("a buffer holds an array", at=at, code="INGOT0110")
+        self.reader.expect(")", "after the shape of the buffer")
+        return replace(held, is_buffer=True)
 
     def known(self, text: str, at: int) -> Shape:
         """Return the array shape that `text`, at offset `at`, says."""

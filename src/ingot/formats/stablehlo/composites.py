@@ -76,8 +76,6 @@ def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
 def _scan(site: Site) -> Results:
     """HLO's scan, which MLIR's rewrite of it is not: that always goes forward."""
     given = site.attributes
-    if len(site.op.results) < 2:
-        raise site.unsupported("a scan of one result", "let it return an output and a carry")
     inputs, carries = given["operandSegmentSizes"]
     attributes = ScanAttributes(
         dimensions=(given["dimension"].value,),

@@ -29,7 +29,10 @@ class FftAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanAttributes:
-    """Attributes of `scan`: from inputs and initial carries to outputs and carries."""
+    """Attributes of `scan`: from inputs and initial carries to outputs and carries.
+
+    A computation that gives an array, not a tuple, gives the only carry: so does the scan.
+    """
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
     num_carries: int = attribute(Codec.INT, 0)
@@ -78,10 +81,13 @@ def _infer_scan(view: OpView) -> Shape:
         "scan_c4",
         f"computation {called.name} does not take one step of the operands",
     )
-    results = called.root.shape.elements
+    one_carry = called.root.shape.is_array
+    results = (called.root.shape,) if one_carry else called.root.shape.elements
     require(
         len(results) >= count, "scan_c5", f"computation {called.name} gives {called.root.shape}"
     )
+    if one_carry:
+        return carries[0]
     size = inputs[0].dims[place] if inputs else _given_size(view, place)
     outputs = (_with(step, place, size) for step in results[: len(results) - count])
     return Shape.tuple((*outputs, *carries))

@@ -44,8 +44,8 @@ class ScanToWhile(Expander):
             body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
         )
         first = 2 + len(inputs)
-        results = (build.element_of(loop, first + n) for n in range(len(outputs) + count))
-        return build.tuple(*results)
+        results = [build.element_of(loop, first + n) for n in range(len(outputs) + count)]
+        return results[0] if op.shape.is_array else build.tuple(*results)
 
 
 def _condition(state: Shape) -> Computation:
@@ -65,7 +65,9 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
     taken = [_slice(b, value, at, zero, place) for value in rest[:inputs]]
     found = b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply)
-    made = [b.element_of(found, n) for n in range(len(found.shape.elements))]
+    made = [found]
+    if found.shape.is_tuple:
+        made = [b.element_of(found, n) for n in range(len(found.shape.elements))]
     written = [
         _updated(b, whole, value, at, zero, place)
         for whole, value in zip(rest[inputs : inputs + outputs], made, strict=False)
