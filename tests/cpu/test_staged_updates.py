@@ -1,4 +1,4 @@
-"""Scatters that combine, update by update: sums by segment against the evaluator."""
+"""Scatters that combine, update by update, elements and rows: sums by segment."""
 
 from __future__ import annotations
 
@@ -109,3 +109,108 @@ ENTRY main {
     indices = np.random.default_rng(2).integers(0, 7, (300, 1)).astype(np.int32)
     found = ingot.compile(module)(indices)
     np.testing.assert_array_equal(found, np.bincount(indices[:, 0], minlength=7))
+
+
+def _rows(element: str, count: int, width: int, combiner: str = "add") -> Module:
+    return parse_hlo(f"""HloModule rows
+
+combine {{
+  a = {element}[] parameter(0)
+  b = {element}[] parameter(1)
+  ROOT c = {element}[] {combiner}(a, b)
+}}
+
+ENTRY main {{
+  x = {element}[9,{width}] parameter(0)
+  i = s32[{count},1] parameter(1)
+  u = {element}[{count},{width}] parameter(2)
+  ROOT r = {element}[9,{width}] scatter(x, i, u), update_window_dims={{1}},
+    inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1,
+    to_apply=combine
+}}
+""")
+
+
+ORDERS = {
+    "random": lambda r, n: r.integers(0, 9, n),
+    "sorted": lambda r, n: np.sort(r.integers(0, 9, n)),
+    "same": lambda r, n: np.full(n, 4),
+    "some outside": lambda r, n: np.sort(r.integers(-2, 11, n)),
+    "runs": lambda r, n: np.repeat(r.integers(0, 9, n), r.integers(1, 30, n))[:n],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("width", [2, 3, 10, 16, 63, 64, 65])
+def test_rows(order: str, width: int) -> None:
+    """Sums of floats depend on their order, so every row is summed in that of its updates."""
+    random = np.random.default_rng(width)
+    for count in (1, 31, 200):
+        updates = random.normal(size=(count, width)) * 10.0 ** random.integers(-6, 6, (count, 1))
+        indices = ORDERS[order](random, count).astype(np.int32)[:, None]
+        start = random.normal(size=(9, width)).astype(np.float32)
+        _check(_rows("f32", count, width), [start, indices, updates.astype(np.float32)])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders_of_elements(order: str) -> None:
+    random = np.random.default_rng(3)
+    updates = (random.normal(size=999) * 10.0 ** random.integers(-6, 6, 999)).astype(np.float32)
+    indices = (ORDERS[order](random, 999) - 2).astype(np.int32)[:, None]
+    _check(_scatter("f32", "999", "add"), [np.ones(5, np.float32), indices, updates])
+
+
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("combiner", ["add", "maximum", "subtract"])
+def test_types_of_rows(element: str, combiner: str) -> None:
+    random = np.random.default_rng(5)
+    indices = np.sort(random.integers(-1, 10, (77, 1)), axis=0).astype(np.int32)
+    start = random.integers(0, 9, (9, 7)).astype(TYPES[element])
+    updates = random.integers(0, 9, (77, 7)).astype(TYPES[element])
+    _check(_rows(element, 77, 7, combiner), [start, indices, updates])
+
+
+def test_rows_from_narrow_floats_that_round() -> None:
+    """What is held is rounded at every update, as memory would round it."""
+    random = np.random.default_rng(6)
+    updates = random.normal(size=(200, 16)).astype(ml_dtypes.bfloat16)
+    indices = np.sort(random.integers(0, 9, (200, 1)), axis=0).astype(np.int32)
+    _check(_rows("bf16", 200, 16), [np.zeros((9, 16), ml_dtypes.bfloat16), indices, updates])
+
+
+def test_rows_of_computed_values_and_places() -> None:
+    """What an update needs besides its row is computed for it alone."""
+    module = parse_hlo("""HloModule weighted
+
+combine {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  i = s32[100] parameter(0)
+  w = f32[100] parameter(1)
+  u = f32[100,12] parameter(2)
+  zero = f32[] constant(0)
+  start = f32[50,12] broadcast(zero), dimensions={}
+  two = s32[] constant(2)
+  twos = s32[100] broadcast(two), dimensions={}
+  twice = s32[100] multiply(i, twos)
+  places = s32[100,1] reshape(twice)
+  weights = f32[100,12] broadcast(w), dimensions={0}
+  converted = f32[100] convert(i)
+  shift = f32[100,12] broadcast(converted), dimensions={0}
+  weighted = f32[100,12] multiply(u, weights)
+  shifted = f32[100,12] subtract(weighted, shift)
+  ROOT r = f32[50,12] scatter(start, places, shifted), update_window_dims={1},
+    inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,
+    to_apply=combine
+}
+""")
+    random = np.random.default_rng(7)
+    indices = np.sort(random.integers(0, 30, 100)).astype(np.int32)
+    weights, updates = random.normal(size=100), random.normal(size=(100, 12))
+    inputs = [indices, weights.astype(np.float32), updates.astype(np.float32)]
+    found = np.asarray(ingot.compile(module)(*inputs))
+    np.testing.assert_allclose(found, evaluate(module, inputs), rtol=1e-5, atol=1e-5)

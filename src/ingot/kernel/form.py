@@ -62,7 +62,7 @@ def form_of(
 
     `for_every_size`: forget even which extents are short and which ones lanes divide.
     """
-    if kernel.symbols or kernel.kept or schedule.cuts:
+    if kernel.symbols or kernel.kept or schedule.cuts or schedule.row is not None:
         return None
     lanes = {} if for_every_size else _lanes_of_axes(kernel, schedule)
     sizes = _Sizes(lanes, 0 if for_every_size else SHORT)

@@ -22,6 +22,7 @@ from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.pieces import Cut, cut_axes
+from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
 
 CHUNK_WORK = 400_000
@@ -35,9 +36,6 @@ GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
 MAX_SPLITS = 256
-LEAST_STAGED, MOST_STAGED = 8, 32
-"""Updates that are computed together: so many that vectors gain, few enough for the stack."""
-
 LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 """Combiners with an identity: lanes may start from it and be folded at the end."""
 
@@ -87,6 +85,7 @@ class LoopSchedule:
         cuts: axes in pieces where masks are known (`kernel.pieces`), the vector axis last.
         staged: updates whose places and values are computed together before they are made one
             after the other; 0: each is computed when it is made.
+        row: the grid axis that the lanes of each staged update run along, or None: one element.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
     """
@@ -102,6 +101,7 @@ class LoopSchedule:
     waits: bool = False
     cuts: tuple[Cut, ...] = ()
     staged: int = 0
+    row: Axis | None = None
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -110,11 +110,14 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     waits = _waits_for_memory(kernel, axis)
     if waits:
         vectors = replace(vectors, most=1)
-    staged = 0
+    staged, row = 0, None
     if axis is not None:
         lanes = _lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
-        if _lanes_may_meet(kernel, axis):
-            staged = _staged_lanes(kernel, lanes)
+        rows = staged_rows(kernel, axis, lanes)
+        if rows:
+            staged, row, axis = rows, axis, kernel.grid[-2]
+        elif lanes_may_meet(kernel, axis):
+            staged = staged_lanes(kernel, lanes)
             lanes = 1
         per_pass = (lanes,) * len(kernel.passes)
     else:
@@ -128,12 +131,14 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         if not has_inner and isinstance(per_element, int):
             block = max(lanes, CHUNK_WORK // max(per_element, 1) // lanes * lanes)
         side = vectors.lanes(LANE_BITS, 1)
-        tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 else None
+        tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 and not staged else None
         if tile is not None:
             per_pass, block = (side,) * len(kernel.passes), SIDE_TILES * side
     blocked = [item for item in (axis, tile) if item is not None]
     units = dim.product(
-        _ceil(item.extent, block) if item in blocked else item.extent for item in kernel.grid
+        _ceil(item.extent, block) if item in blocked else item.extent
+        for item in kernel.grid
+        if item is not row
     )
     points = math.prod(_block_work(item, block) for item in blocked)
     work = _unit_work(kernel) * points
@@ -143,9 +148,10 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     split = _split(kernel, units, points)
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     waits = waits and tile is None
-    cuts = cut_axes(kernel, axis) if axis is not None and tile is None and lanes > 1 else ()
+    in_pieces = tile is None and lanes > 1 and not staged
+    cuts = cut_axes(kernel, axis) if axis is not None and in_pieces else ()
     return LoopSchedule(
-        axis, per_pass, block, units, grain, chunks, split, tile, waits, cuts, staged
+        axis, per_pass, block, units, grain, chunks, split, tile, waits, cuts, staged, row
     )
 
 
@@ -165,32 +171,6 @@ def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:
     loads = [node for node in nodes if node.op == "load"]
     steps = [coefficient(load.payload.index, name) for load in loads for name in names]
     return len(names) == 1 and not any(load.args for load in loads) and set(steps) <= {0, 1}
-
-
-def _lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
-    """Whether two lanes may combine into one element, where one of both would be lost."""
-    results = {number for number, buffer in enumerate(kernel.buffers) if buffer.is_output}
-    reads_back = kernel.serial and any(
-        node.op == "load" and node.payload.buffer in results for node in walk(kernel.exprs)
-    )
-    return any(
-        (reads_back or store.combiner is not None) and coefficient(store.index, axis.name) != 1
-        for item in kernel.passes
-        for store in item.stores
-    )
-
-
-def _staged_lanes(kernel: LoopKernel, lanes: int) -> int:
-    """Return how many updates may be computed before they are made: they read no result."""
-    results = {number for number, buffer in enumerate(kernel.buffers) if buffer.is_output}
-    stores = [store for item in kernel.passes for store in item.stores]
-    reads_back = any(
-        node.op == "load" and node.payload.buffer in results for node in walk(kernel.exprs)
-    )
-    is_simple = len(kernel.passes) == len(stores) == 1 and not kernel.passes[0].axes
-    if not is_simple or reads_back or stores[0].combiner is None or lanes < LEAST_STAGED:
-        return 0
-    return min(lanes, MOST_STAGED)
 
 
 def _block_work(axis: Axis, block: int) -> int:

@@ -1,89 +1,198 @@
-"""Updates one after the other whose places and values are computed in lanes: sums by segment.
+"""Updates one after the other whose places are computed in lanes: sums by segment.
 
-Updates of one element must not meet, so a scatter that combines goes update by update. What an
-update needs (its place, whether it counts, its value) comes from vectors: a block of each is staged
-on the stack, then the updates run in order. A block in which all updates count has no branches.
+Updates of one element must not meet, so a scatter that combines goes update by update: single
+elements, or rows of one vector each. Where a block of them goes and whether they count comes from
+vectors; single elements' places and values are staged on the stack. Then the updates run in order,
+without branches if all count.
 
-Invariant: updates happen in the order of the axis.
+Where most updates go where the one before went (sorted segments), the way through memory is long:
+such a block holds its element or row in registers until the place changes.
+
+Invariant: updates happen in the order of the axis, rounded each as memory rounds them; between
+blocks everything is in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from ingot.cpu.emit.indices import IndexValue
+from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.types import memory_type, narrow, widen
 from ingot.cpu.emit.values import combine
 from ingot.kernel.ir import Axis, Store
 from ingot.llvm import types as lt
-from ingot.llvm.types import Type
+from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
 UNROLL = 8
-"""Updates per round of the loop without branches."""
+"""Updates of single elements per round of a loop without branches."""
+
+UNROLL_ROWS = 4
+"""Updates of rows."""
+
+MOSTLY = 3, 4
+"""Which part of a block repeats the place before, for places to be held: a branch that is guessed
+wrong costs as much as some ways through memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """How a block's updates are made.
+
+    Attributes:
+        make: makes one, by its lane and what is held; returns what is held then.
+        unroll: how many a round of a loop makes.
+    """
+
+    make: Callable[[IndexValue, list[Value]], list[Value]]
+    unroll: int
 
 
 class StagedEmitter(LoopEmitter):
-    """Emits a kernel whose schedule stages its updates."""
+    """Emits a kernel whose schedule stages its updates.
+
+    Held are two values: where the last element or row begins (-1: nowhere), and what lies there.
+    """
+
+    tail: Value | None = None
+    """Which lanes of a row there are, None if all."""
+
+    def _unit_axes(self) -> list[Axis]:
+        return [axis for axis in super()._unit_axes() if axis != self.schedule.row]
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        lanes = self.schedule.staged
+        f, row = self.f, self.schedule.row
         low, high = self._block_bounds(axis)
-        self._prepare(self.kernel.passes, frozenset((axis.name,)))
+        varying = {axis.name} if row is None else {axis.name, row.name}
+        self._prepare(self.kernel.passes, frozenset(varying))
         ((store,),) = (item.stores for item in self.kernel.passes)
-        places = self.f.alloca(lt.I64, lanes, 64)
-        values = self.f.alloca(memory_type(store.value.dtype), lanes, 64)
+        memory = memory_type(store.value.dtype)
+        held = memory if row is None else vector(memory, self.schedule.lanes[0])
+        self.nothing = [f.const(lt.I64, -1), f.zero(held)]
+        chosen = self._elements if row is None else self._rows
+        lanes = self.schedule.staged
+        self.vectorize(axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at))
 
-        def block(_: list[Value]) -> list[Value]:
-            self._block(store, lanes, places, values)
-            return []
-
-        self.vectorize(axis.name, low, high, lanes, [], block)
-
-    def _block(self, store: Store, lanes: int, places: Value, values: Value) -> None:
-        """Stage a block of updates, then make them."""
-        f, emitter = self.f, self.emitter
-        numbers = tuple(emitter.value(value) for value in store.values)
-        where = emitter.spread(f.as_value(emitter.index(store.index, numbers)), lanes)
-        mask = self._mask(store, lanes)
-        value = narrow(f, emitter.value(store.value), store.value.dtype, emitter.has_f16c)
+    def _elements(self, store: Store, held: list[Value]) -> list[Value]:
+        """Make a block of updates of single elements."""
+        f, emitter, lanes = self.f, self.emitter, self.schedule.staged
+        where, bits = self._places(store)
+        element, memory = store.value.dtype, memory_type(store.value.dtype)
+        value = narrow(f, emitter.value(store.value), element, emitter.has_f16c)
+        places, values = f.alloca(lt.I64, lanes, 64), f.alloca(memory, lanes, 64)
         f.store(where, places)
         if value.type.is_vector:
             f.store(value, values)
 
-        def update(lane: IndexValue) -> None:
-            memory = value.type.element if value.type.is_vector else value.type
+        def update(lane: IndexValue, held: list[Value]) -> list[Value]:
+            place = f.load(lt.I64, f.gep(places, lane, lt.I64))
             staged = f.load(memory, f.gep(values, lane, memory)) if value.type.is_vector else value
-            self._update(store, f.load(lt.I64, f.gep(places, lane, lt.I64)), staged)
+            return self._update(store, place, widen(f, staged, element, emitter.has_f16c), held)
 
-        def every() -> None:
-            def some(first: Value, _: list[Value]) -> None:
-                for number in range(min(UNROLL, lanes)):
-                    update(f.iadd(first, number))
+        return self._updates(store, where, bits, Updates(update, UNROLL), held)
 
-            f.loop(0, lanes, min(UNROLL, lanes), [], some)
+    def _rows(self, store: Store, held: list[Value]) -> list[Value]:
+        """Make a block of updates of rows, whose lanes run along another axis.
 
-        if mask is None:
-            every()
-            return
-        bits = f.bitcast(mask, _bits(lanes))
+        Each row's place is computed again: it is there sooner than by way of the stack.
+        """
+        f, emitter, row = self.f, self.emitter, self.schedule.row
+        assert row is not None, "this schedule has rows"
+        assert isinstance(row.extent, int), "their length is known"
+        (axis,) = self._cut_axes()
+        first, lanes = emitter.names[axis.name], held[1].type.lanes
+        inside = [lane < row.extent for lane in range(lanes)]
+        self.tail = None if all(inside) else f.const(vector(lt.I1, lanes), inside)
+        along = Lanes(row.name, lanes, self.tail, lanes)
+        emitter.names[row.name] = 0
+        emitter.open_scope()
+        where, bits = self._places(store)
+        emitter.close_scope()
 
-        def masked() -> None:
-            self._set_bits(bits, update)
+        def make(held: list[Value]) -> list[Value]:
+            numbers = tuple(emitter.value(value) for value in store.values)
+            place = f.as_value(emitter.base_index(store.index, numbers))
+            return self._update(store, place, emitter.vector_value(store.value, lanes), held)
 
-        f.if_(f.icmp("eq", bits, f.const(bits.type, -1)), every, masked)
+        def update(lane: IndexValue, held: list[Value]) -> list[Value]:
+            emitter.names[axis.name] = f.iadd(first, lane)
+            return self._at(row.name, 0, along, held, make)
 
-    def _mask(self, store: Store, lanes: int) -> Value | None:
-        """Return which updates of the block count, None if all."""
-        f, emitter = self.f, self.emitter
-        tail = emitter.lanes.mask if emitter.lanes is not None else None
-        if store.mask is None:
-            return tail
-        own = emitter.vector_value(store.mask, lanes)
-        return own if tail is None else f.and_(own, tail)
+        return self._updates(store, where, bits, Updates(update, UNROLL_ROWS), held)
 
-    def _set_bits(self, bits: Value, update: Callable[[IndexValue], None]) -> None:
+    def _places(self, store: Store) -> tuple[Value, Value | None]:
+        """Return where a block's updates go, and the bits of those that count (None: all)."""
+        f, emitter, lanes = self.f, self.emitter, self.schedule.staged
+        numbers = tuple(emitter.value(value) for value in store.values)
+        where = emitter.spread(f.as_value(emitter.index(store.index, numbers)), lanes)
+        mask = emitter.lanes.mask if emitter.lanes is not None else None
+        if store.mask is not None:
+            own = emitter.vector_value(store.mask, lanes)
+            mask = own if mask is None else f.and_(own, mask)
+        return where, None if mask is None else f.bitcast(mask, _bits(lanes))
+
+    def _updates(
+        self,
+        store: Store,
+        where: Value,
+        bits: Value | None,
+        updates: Updates,
+        held: list[Value],
+    ) -> list[Value]:
+        """Make the updates of a block, those whose bits are set; return what is held then."""
+        f, lanes, unroll = self.f, where.type.lanes, updates.unroll
+
+        def some(first: Value, held: list[Value]) -> list[Value]:
+            for number in range(unroll):
+                held = updates.make(f.iadd(first, number), held)
+            return held
+
+        def held_along() -> list[Value]:
+            last = f.loop(0, lanes, unroll, self._first_held(store, where, held), some)
+            self._store(last[1], self._address(store, last[0]))
+            return last
+
+        def one_by_one() -> list[Value]:
+            f.loop(0, lanes, unroll, [], lambda first, _: some(first, []))
+            return self.nothing
+
+        def every() -> list[Value]:
+            return f.if_(self._mostly_repeats(where), held_along, one_by_one)
+
+        def masked() -> list[Value]:
+            assert bits is not None, "some do not count"
+            self._set_bits(bits, lambda lane: updates.make(lane, []))
+            return self.nothing
+
+        if bits is None:
+            return every()
+        return f.if_(f.icmp("eq", bits, f.const(bits.type, -1)), every, masked)
+
+    def _mostly_repeats(self, where: Value) -> Value:
+        """Return whether most places are the place before."""
+        f, lanes = self.f, where.type.lanes
+        # Half of each place will do: what is held is compared whole.
+        places = f.trunc(where, vector(lt.I32, lanes))
+        before = f.shuffle(places, places, [lanes - 1, *range(lanes - 1)])
+        equal = f.bitcast(f.icmp("eq", places, before), _bits(lanes))
+        part, whole = MOSTLY
+        count = f.intrinsic("llvm.ctpop", equal.type, [equal])
+        return f.icmp("uge", count, f.const(equal.type, lanes * part // whole))
+
+    def _first_held(self, store: Store, where: Value, held: list[Value]) -> list[Value]:
+        """Return what a block holds at first: what its first update combines with."""
+        f = self.f
+        place = f.extract(where, 0)
+
+        def fetch() -> list[Value]:
+            return [self._load(held[1].type, self._address(store, place))]
+
+        is_same = f.icmp("eq", place, held[0])
+        return [place, *f.if_(is_same, lambda: [held[1]], fetch)]
+
+    def _set_bits(self, bits: Value, update: Callable[[IndexValue], object]) -> None:
         """Make the updates whose bits are set, in order."""
         f = self.f
         zero, one = f.const(bits.type, 0), f.const(bits.type, 1)
@@ -95,17 +204,47 @@ class StagedEmitter(LoopEmitter):
 
         f.while_([bits], lambda left: f.icmp("ne", left[0], zero), step)
 
-    def _update(self, store: Store, place: Value, value: Value) -> None:
-        """Combine one value, as it lies in memory, into its element."""
+    def _update(self, store: Store, place: Value, value: Value, held: list[Value]) -> list[Value]:
+        """Combine one value into a place, in memory or held; return what is held then."""
         f, emitter = self.f, self.emitter
         assert store.combiner is not None, "only updates that combine are staged"
         element, has_f16c = store.value.dtype, emitter.has_f16c
-        memory = memory_type(element)
-        address = f.gep(emitter.buffers[store.buffer], place, memory)
-        old = widen(f, f.load(memory, address), element, has_f16c)
-        new = widen(f, value, element, has_f16c)
-        (result,) = combine(emitter, store.combiner, (old, new))
-        f.store(narrow(f, result, element, has_f16c), address)
+        address = self._address(store, place)
+        wide = vector(memory_type(element), value.type.lanes)
+
+        def change() -> list[Value]:
+            self._store(held[1], self._address(store, held[0]))
+            return [self._load(wide, address)]
+
+        if held:
+            is_same = f.icmp("eq", place, held[0])
+            (old,) = f.if_(is_same, lambda: [held[1]], change)
+        else:
+            old = self._load(wide, address)
+        args = (widen(f, old, element, has_f16c), value)
+        (result,) = combine(emitter, store.combiner, args)
+        new = narrow(f, result, element, has_f16c)
+        if held:
+            return [place, new]
+        self._store(new, address)
+        return []
+
+    def _address(self, store: Store, place: Value) -> Value:
+        memory = memory_type(store.value.dtype)
+        return self.f.gep(self.emitter.buffers[store.buffer], place, memory)
+
+    def _load(self, wide: Type, address: Value) -> Value:
+        f, align = self.f, wide.element.alignment
+        if self.tail is None:
+            return f.load(wide, address, align)
+        return f.masked_load(wide, address, self.tail, align=align)
+
+    def _store(self, value: Value, address: Value) -> None:
+        f, align = self.f, value.type.element.alignment
+        if self.tail is None:
+            f.store(value, address, align)
+        else:
+            f.masked_store(value, address, self.tail, align=align)
 
 
 def _bits(lanes: int) -> Type:
