@@ -95,19 +95,29 @@ def logistic(m: MathEmitter, x: Value) -> Value:
 
 
 def tanh(m: MathEmitter, x: Value) -> Value:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent: near zero by a series, else 1 - 2 / (e^2|x| + 1)."""
     a = m.abs(x)
-    if not m.is_f32:
-        t = exponential_minus_one(m, m.mul(m.at_most(a, 22.0), m.c(2.0)))
-        small = m.quotient((t, None), m.fast_two_sum(m.c(2.0), t))
-        large = m.sub(m.c(1.0), m.div(m.c(2.0), m.add(t, m.c(2.0))))
-        return m.copysign(m.select(m.compare("olt", a, 1.0), small, large), x)
     z = m.mul(x, x)
+    if not m.is_f32:
+        return _tanh_f64(m, a, z, x)
     small = m.fma(m.mul(m.polynomial(z, rows.TANH_F32), z), x, x)
     limited = m.at_most(a, 10.0)
     e = short_exp(m, m.add(limited, limited))
     large = m.sub(m.c(1.0), m.div(m.c(2.0), m.add(e, m.c(1.0))))
     return m.copysign(m.select(m.compare("ult", a, 0.625), small, large), x)
+
+
+def _tanh_f64(m: MathEmitter, a: Value, z: Value, x: Value) -> Value:
+    """Return tanh(x) with one division for both sides (S. Moshier, Cephes: tanh.c)."""
+    limited = m.at_most(a, 22.0)
+    k, r, c = reduce(m, m.add(limited, limited))
+    p = m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
+    e = m.mul(p, m.power_of_two(k))
+    near = m.compare("ult", a, 0.625)
+    numerator = m.mul(m.mul(a, z), m.polynomial(z, rows.TANH_NUMERATOR_F64))
+    denominator = m.polynomial(z, rows.TANH_DENOMINATOR_F64)
+    ratio = m.div(m.select(near, numerator, -2.0), m.select(near, denominator, m.add(e, m.c(1.0))))
+    return m.copysign(m.add(m.select(near, a, 1.0), ratio), x)
 
 
 def sinh(m: MathEmitter, x: Value) -> Value:
