@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -40,6 +41,9 @@ CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
+_COMBINING = ("all-reduce", "all-reduce-start")
+# How the size of a result follows from that of an operand and the number of devices.
+_SCALES = {"all-gather": "grows", "all-gather-start": "grows", "reduce-scatter": "shrinks"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,9 @@ class Grid:
     def devices(self) -> int:
         """How many devices there are."""
         return self.replicas * self.partitions
+
+    def __contains__(self, device: int) -> bool:
+        return 0 <= device < self.devices
 
     def replica(self, device: int) -> int:
         """Return the replica of a device."""
@@ -107,19 +114,28 @@ def mode_of(op: Instruction) -> str:
 def groups_of(op: Instruction, grid: Grid) -> Groups:
     """Return the groups of devices that meet in a collective op, each in its order.
 
+    Groups of which no device is there are left out: they are for more devices than there are. A
+    device that is alone combines its own value only, whoever else its group names, as in XLA.
+
     Raises:
-        VerifyError: INGOT0213, a group names a device that is not there, or one twice.
+        VerifyError: INGOT0213, a group names a device that is not there, or one twice; or its
+            number of devices does not give the declared result.
     """
-    groups = grid.groups(mode_of(op), op.attributes.replica_groups or ())
+    named = grid.groups(mode_of(op), op.attributes.replica_groups or ())
+    groups = tuple(group for group in named if any(device in grid for device in group))
+    if grid.devices == 1 and op.opcode in _COMBINING:
+        return ((0,),)
     _check(op, grid, [device for group in groups for device in group])
+    for count in {len(group) for group in groups}:
+        _check_sizes(op, grid, count)
     return groups
 
 
 def pairs_of(op: Instruction, grid: Grid) -> Groups:
-    """Return (source, target) devices of a collective-permute.
+    """Return (source, target) devices of a collective-permute, for the targets that are there.
 
     Raises:
-        VerifyError: INGOT0213, a pair names a device that is not there.
+        VerifyError: INGOT0213, a device that is there waits for one that is not.
     """
     mode, pairs = mode_of(op), op.attributes.source_target_pairs
     if mode in (FLATTENED, CROSS_BOTH):
@@ -136,9 +152,10 @@ def pairs_of(op: Instruction, grid: Grid) -> Groups:
             for source, target in pairs
             for partition in range(grid.partitions)
         )
+    received = tuple(pair for pair in found if pair[1] in grid)
     for side in (0, 1):
-        _check(op, grid, [pair[side] for pair in found])
-    return found
+        _check(op, grid, [pair[side] for pair in received])
+    return received
 
 
 def group_of(groups: Groups, device: int) -> tuple[int, ...]:
@@ -147,10 +164,28 @@ def group_of(groups: Groups, device: int) -> tuple[int, ...]:
 
 
 def _check(op: Instruction, grid: Grid, devices: list[int]) -> None:
-    missing = [device for device in devices if not 0 <= device < grid.devices]
+    missing = [device for device in devices if device not in grid]
     if not missing and len(set(devices)) == len(devices):
         return
-    what = f"device {missing[0]} is not there" if missing else "a device stands twice"
+    _fail(op, grid, f"device {missing[0]} is not there" if missing else "a device stands twice")
+
+
+def _check_sizes(op: Instruction, grid: Grid, count: int) -> None:
+    """Check that a group of `count` devices gives a result of the declared size."""
+    scale = _SCALES.get(op.opcode)
+    if scale is None:
+        return
+    (along,) = op.attributes.dimensions
+    results = op.shape.elements[1] if op.opcode.endswith("-start") else op.shape
+    for operand, (_, result) in zip(op.operands, results.leaves(), strict=True):
+        sizes = operand.shape.dims[along], result.dims[along]
+        small, large = sizes if scale == "grows" else sizes[::-1]
+        if large != small * count:
+            many = "one device does" if count == 1 else f"{count} devices do"
+            _fail(op, grid, f"{many} not make {result} of {operand.shape}")
+
+
+def _fail(op: Instruction, grid: Grid, what: str) -> NoReturn:
     raise VerifyError(
         f"{op.opcode}: {what} ({grid.replicas} replicas of {grid.partitions} partitions)",
         code="INGOT0213",
