@@ -14,7 +14,7 @@ from typing import Any
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.jit import compile_named, compile_object, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, PTR, VOID
 from ingot.llvm.values import Value
@@ -57,7 +57,18 @@ def linked_code(text: str, imports: Mapping[str, int] | None = None) -> LinkedCa
 
     A status that is not 0 is one of `STATUS`.
     """
-    code = link_object([compile_object(text, TargetSpec.host())], imports or {})
+    return _linked(compile_object(text, TargetSpec.host()), imports or {})
+
+
+def linked_library(
+    name: str, sources: tuple[str, ...], make_text: Callable[[], str], imports: Mapping[str, int]
+) -> LinkedCall:
+    """Return the same for code that follows from its name: see `compile_named`."""
+    return _linked(compile_named(name, sources, make_text, TargetSpec.host()), imports)
+
+
+def _linked(data: bytes, imports: Mapping[str, int]) -> LinkedCall:
+    code = link_object([data], imports)
     site = _Nothing()
     site.kept = code
     return linked_site(code.address(SYMBOL), site, _status_text)

@@ -1,25 +1,33 @@
 """Registers the LAPACK targets: `lapack_spotrf_ffi` and so on, for four element types each.
 
 `register_lapack` fills the registry from the table; SciPy is imported by the first call that is
-linked. Invariant: a call whose operands, results or attributes do not fit the table is compiled,
-and refused when it runs: so does XLA, and a program may hold one that it never runs.
+linked. The code of a call knows ranks and attributes and asks the frame for sizes, so it is made
+once in a process, for all programs, and its object is kept on disk. Invariant: a call whose
+operands, results or attributes do not fit the table is compiled, and refused when it runs: so does
+XLA, and a program may hold one that it never runs.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
+from ingot.hlo.dim import Dim
+from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.attributes import Attribute, parse_attributes
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.lapack.adapter import emit_adapter, result_names
 from ingot.runtime.foreign.lapack.library import function_address
 from ingot.runtime.foreign.lapack.routines import ROUTINES, Routine
-from ingot.runtime.foreign.site import failing_call, linked_code
+from ingot.runtime.foreign.site import failing_call, linked_library
 
 ELEMENT_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """LAPACK's letter -> element type."""
+_SOURCES = ("support", "llvm", "hlo", "runtime")
+"""The packages that make the code of a call."""
+_SIZE = Dim.symbol("size")
+"""What a shape says of each dimension: nothing."""
 
 
 def target_name(routine: str, element: str) -> str:
@@ -48,15 +56,48 @@ def _function(row: Routine, letter: str) -> str:
 
 
 def _link(row: Routine, letter: str, call: CallSite) -> LinkedCall:
-    """Emit and link the adapter of one call site."""
+    """Return the adapter of one call site."""
     attributes = parse_attributes(call.config)
     why = _misfit(row, letter, call, attributes)
     if why:
         return failing_call(why)
+    read = _attributes_of(row)
+    return _adapter(
+        row.name,
+        letter,
+        tuple(map(_of_any_size, call.operands)),
+        tuple(map(_of_any_size, call.results)),
+        tuple((name, attributes[name]) for name in sorted(read & attributes.keys())),
+    )
+
+
+def _attributes_of(row: Routine) -> set[str]:
+    """Return the attributes that a routine's code depends on."""
+    words = f"{row.arguments} {row.complex_arguments}".split()
+    return {word[1:].partition(":")[0] for word in words if word[0] in "@!#"}
+
+
+def _of_any_size(shape: Shape) -> Shape:
+    return Shape.array(shape.dtype, (_SIZE,) * shape.rank)
+
+
+@cache
+def _adapter(
+    name: str,
+    letter: str,
+    operands: tuple[Shape, ...],
+    results: tuple[Shape, ...],
+    attributes: tuple[tuple[str, Attribute], ...],
+) -> LinkedCall:
+    """Emit and link the adapter of all calls of such operands, results and attributes."""
+    row = next(row for row in ROUTINES if row.name == name)
     function = _function(row, letter)
-    text = emit_adapter(call, row, function, attributes)
+    call = CallSite(function, operands, results)
+    kind = f"{function} {operands} {results} {attributes}"
     imports = {function: function_address(function, is_blas=row.is_blas)}
-    return linked_code(text, imports)
+    return linked_library(
+        kind, _SOURCES, lambda: emit_adapter(call, row, function, dict(attributes)), imports
+    )
 
 
 def _misfit(row: Routine, letter: str, call: CallSite, attributes: dict[str, Attribute]) -> str:
@@ -69,10 +110,8 @@ def _misfit(row: Routine, letter: str, call: CallSite, attributes: dict[str, Att
     main = call.operands[operands.index(row.matrix)]
     if main.dtype.name != element or main.rank < 2:
         return f"operand '{row.matrix}' must be matrices of {element}, not {main}"
-    for word in row.arguments.split():
-        name = word[1:].partition(":")[0]
-        if word[0] in "@!#" and name not in attributes:
-            return f"its backend_config must have the attribute '{name}'"
+    for name in sorted(_attributes_of(row) - attributes.keys()):
+        return f"its backend_config must have the attribute '{name}'"
     for name, character in row.refuses.items():
         if chr(attributes[name].value) == character:
             return f"'{name}' = '{character}' is not offered by XLA or by Ingot"
