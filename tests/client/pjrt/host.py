@@ -115,14 +115,19 @@ class Host:
         if error:
             raise self.failure(error)
 
-    def execute(self, executable: int, buffers: list[int], num_outputs: int) -> list[int]:
+    def execute(
+        self, executable: int, buffers: list[int], num_outputs: int, launch_id: int = 0
+    ) -> list[int]:
         """Run on one device; return the results' buffers."""
+        options = record("PJRT_ExecuteOptions").structure()
+        options.launch_id = launch_id
         inputs = (ctypes.c_void_p * max(1, len(buffers)))(*buffers)
         outputs = (ctypes.c_void_p * max(1, num_outputs))()
         lists = [(ctypes.c_void_p * 1)(ctypes.addressof(part)) for part in (inputs, outputs)]
         self.call(
             "LoadedExecutable_Execute",
             executable=executable,
+            options=ctypes.addressof(options),
             argument_lists=ctypes.addressof(lists[0]),
             num_devices=1,
             num_args=len(buffers),

@@ -11,10 +11,23 @@ import pytest
 from tests.client.pjrt.host import Array, Host, PjrtError
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
-from ingot.client.pjrt.records import DEVICE
+from ingot.client.pjrt.records import DEVICE, EVENT
 from ingot.runtime.native import allocator_statistics
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+TWICE = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
+DONATING = TWICE.replace("xf32>)", "xf32> {tf.aliasing_output = 0 : i32})", 1)
+PLUS = """
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
 TRANSFER = "AsyncHostToDeviceTransferManager"
 
 
@@ -188,4 +201,84 @@ def test_a_copy_to_where_the_host_says_later(world: World, order: str) -> None:
 
 def test_a_tracking_event(world: World) -> None:
     event = world.host.call("Device_CreateAsyncTrackingEvent", device=world.device).event
+    other = world.host.call("Device_CreateAsyncTrackingEvent", device=world.device).event
+    assert 0 not in (event, other)
+    assert event != other
     world.host.call("AsyncTrackingEvent_Destroy", event=event)
+    with pytest.raises(PjrtError, match="no handle"):
+        world.host.call("AsyncTrackingEvent_Destroy", event=event)
+    world.host.call("AsyncTrackingEvent_Destroy", event=other)
+
+
+def test_a_stream_is_refused(world: World) -> None:
+    with pytest.raises(PjrtError, match="recv from the host"):
+        world.host.call("CopyToDeviceStream_CurrentBytes")
+
+
+def test_who_waits_for_the_host_holds_nobody_up(world: World) -> None:
+    host, manager = world.host, world.manager(1)
+    executable = host.compile(world.client, TWICE)
+    late = world.take(manager, 0)
+    (doubled,) = host.execute(executable, [late], 1)
+    (fourfold,) = host.execute(executable, [doubled], 1)
+    moved = host.call("Buffer_CopyToMemory", buffer=doubled, dst_memory=world.memory).dst_buffer
+    assert DEVICE.read(world.device, "unfinished") == 0
+    other, _ = host.put(world.client, X)
+    (result,) = host.execute(executable, [other], 1)
+    np.testing.assert_array_equal(host.get(result, X), 2 * X)
+    world.send(manager, 0, X, 0, True)
+    for buffer, factor in ((doubled, 2), (fourfold, 4), (moved, 2)):
+        np.testing.assert_array_equal(host.get(buffer, X), factor * X)
+    host.call("LoadedExecutable_Destroy", executable=executable)
+    world.end(manager, late, doubled, fourfold, moved, other, result)
+
+
+def test_what_waits_for_the_host_is_not_donated(world: World) -> None:
+    host, manager = world.host, world.manager(1)
+    plus, overwrites = host.compile(world.client, PLUS), host.compile(world.client, DONATING)
+    late, given = world.take(manager, 0), host.put(world.client, X)[0]
+    (sum_,) = host.execute(plus, [late, given], 1)
+    (doubled,) = host.execute(overwrites, [given], 1)
+    np.testing.assert_array_equal(host.get(doubled, X), 2 * X)
+    world.send(manager, 0, X, 0, True)
+    np.testing.assert_array_equal(host.get(sum_, X), 2 * X)
+    for executable in (plus, overwrites):
+        host.call("LoadedExecutable_Destroy", executable=executable)
+    world.end(manager, late, given, sum_, doubled)
+
+
+def test_executions_are_poisoned(world: World) -> None:
+    host, manager = world.host, world.manager()
+    executable = host.compile(world.client, TWICE)
+    late = [world.take(manager, index) for index in range(2)]
+    results: list[int] = []
+    for index, buffer in enumerate(late):
+        event = world.ready(buffer)
+        EVENT.write(event, "late", 0)
+        host.call("Event_Destroy", event=event)
+        results += host.execute(executable, [buffer], 1, launch_id=index + 7)
+    text = ctypes.create_string_buffer(b"the other side is gone")
+
+    def poison(number: int) -> int:
+        fields = {"error_code": 14, "error_message": ctypes.addressof(text)}
+        size = len(text.value)
+        return host.call(
+            "Device_PoisonExecution",
+            device=world.device,
+            launch_id=number,
+            error_message_size=size,
+            **fields,
+        ).poisoned
+
+    assert [poison(number) for number in (6, 8, 7, 7)] == [0, 1, 1, 0]
+    for result in results:
+        with pytest.raises(PjrtError, match="the other side is gone") as info:
+            host.wait(world.ready(result))
+        assert info.value.code == 14
+    for index in range(2):
+        world.send(manager, index, X, 0, True)
+    while DEVICE.read(world.device, "unfinished"):
+        time.sleep(0.001)
+    assert poison(7) == 0
+    host.call("LoadedExecutable_Destroy", executable=executable)
+    world.end(manager, *late, *results)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ingot.client.pjrt.c_api import record
+from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
 from ingot.runtime.layout import Record
 
 Attribute = str | bool | int | float | Sequence[int]
@@ -91,9 +92,10 @@ def keep_forever() -> None:
 
 
 def lookup(address: int, kind: type[T]) -> T:
-    """Return the object behind a handle."""
-    found = _objects[address]
-    assert isinstance(found, kind)
+    """Return the object behind a handle; PjrtError if there is none of that kind."""
+    found = _objects.get(address)
+    if not isinstance(found, kind):
+        raise PjrtError(INVALID_ARGUMENT, f"{address:#x} is no handle of a {kind.__name__}")
     return found
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.client.pjrt.emit import (
-    FOREVER,
     Slot,
     add_reference,
     drop_reference,
@@ -28,14 +27,16 @@ from ingot.client.pjrt.emit import (
     unless_null,
     when,
 )
-from ingot.client.pjrt.hot_events import EventFunctions, is_done
+from ingot.client.pjrt.hot_events import EventFunctions, is_done, static_event
 from ingot.client.pjrt.records import BUFFER, EVENT, GONE, STORAGE, STORAGE_HEADER_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I1, I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 
 INVALID_ARGUMENT = 3
+FAILED_PRECONDITION = 9
 DELETED_TEXT = "Buffer has been deleted or donated."
+UNFULFILLED_TEXT = "The buffer is an alias that has no memory so far."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class BufferFunctions:
 def emit_buffers(module: ModuleBuilder, events: EventFunctions) -> BufferFunctions:
     """Add storages and buffers, and their slots, to `module`."""
     release = _emit_release_storage(module, events)
+    _emit_release_source(module, release)
     unuse, discard = _emit_unuse(module, release), _emit_discard(module, release)
     functions = BufferFunctions(
         _emit_new_storage(module),
@@ -134,6 +136,13 @@ def _emit_new_view(module: ModuleBuilder) -> FunctionRef:
         STORAGE.store(f, storage, name, value)
     f.ret(storage)
     return f.reference
+
+
+def _emit_release_source(module: ModuleBuilder, release: FunctionRef) -> None:
+    """`void (ptr data, ptr storage)`: ends a view over the memory of another storage."""
+    f = module.function("ingot_pjrt_release_source", VOID, [("data", PTR), ("storage", PTR)])
+    f.call(release, [f.params[1]])
+    f.ret()
 
 
 def _emit_release_storage(module: ModuleBuilder, events: EventFunctions) -> FunctionRef:
@@ -253,17 +262,26 @@ def _emit_end(module: ModuleBuilder, functions: BufferFunctions) -> None:
 
 
 def _emit_pointers(module: ModuleBuilder, functions: BufferFunctions) -> None:
-    for name, result in (
-        ("PJRT_Buffer_OpaqueDeviceMemoryDataPointer", "device_memory_ptr"),
-        ("PJRT_Buffer_UnsafePointer", "buffer_pointer"),
-    ):
-        slot = Slot(module, name)
-        f, buffer = slot.f, slot.get("buffer")
-        storage = use_or_error(slot, functions, buffer)
-        data = STORAGE.load(f, storage, "data")
-        slot.set(result, data if result == "device_memory_ptr" else f.ptrtoint(data))
-        f.call(functions.unuse, [buffer])
-        slot.done()
+    unfulfilled = static_error(module, "unfulfilled_error", FAILED_PRECONDITION, UNFULFILLED_TEXT)
+    slot = Slot(module, "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
+    slot.set("device_memory_ptr", _load_pointer(slot, functions, unfulfilled))
+    slot.done()
+    slot = Slot(module, "PJRT_Buffer_UnsafePointer")
+    pointer = _load_pointer(slot, functions, unfulfilled)
+    slot.set("buffer_pointer", slot.f.ptrtoint(pointer))
+    slot.done()
+
+
+def _load_pointer(slot: Slot, functions: BufferFunctions, unfulfilled: Value) -> Value:
+    """Return the address of a buffer's data; the slot fails if it has none."""
+    f, buffer = slot.f, slot.get("buffer")
+    storage = use_or_error(slot, functions, buffer)
+    data = STORAGE.load(f, storage, "data")
+    f.call(functions.unuse, [buffer])
+    some = f.icmp("ne", BUFFER.load(f, buffer, "bytes"), f.const(I64, 0))
+    missing = f.and_(some, is_null(f, data))
+    f.if_(missing, lambda: slot.done(return_static(f, unfulfilled)), likely=False)
+    return data
 
 
 def use_or_error(slot: Slot, functions: BufferFunctions, buffer: Value) -> Value:
@@ -278,11 +296,7 @@ def use_or_error(slot: Slot, functions: BufferFunctions, buffer: Value) -> Value
 def _emit_ready_event(
     module: ModuleBuilder, events: EventFunctions, functions: BufferFunctions
 ) -> None:
-    deleted = module.global_text(
-        "deleted_event",
-        f"internal global {{ i64, i32, i32, ptr, ptr }} "
-        f"{{ i64 {FOREVER}, i32 1, i32 0, ptr {functions.deleted.text}, ptr null }}, align 64",
-    )
+    deleted = static_event(module, "deleted_event", functions.deleted.text)
     slot = Slot(module, "PJRT_Buffer_ReadyEvent")
     f, buffer = slot.f, slot.get("buffer")
     storage = f.call(functions.use, [buffer])

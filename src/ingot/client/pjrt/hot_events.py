@@ -30,7 +30,13 @@ from ingot.client.pjrt.records import ERROR, EVENT, WAITER
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.sync import emit_futex_wait, emit_futex_wake, emit_lock, emit_unlock
+from ingot.runtime.sync import (
+    discard,
+    emit_futex_wait,
+    emit_futex_wake,
+    emit_lock,
+    emit_unlock,
+)
 
 RESOURCE_EXHAUSTED = 8
 NO_MEMORY_TEXT = "Out of memory."
@@ -52,6 +58,7 @@ class EventFunctions:
     release: FunctionRef
     set: FunctionRef
     wait: FunctionRef
+    on_ready: FunctionRef
     ready: Value
     no_memory: Value
 
@@ -60,22 +67,28 @@ def emit_events(module: ModuleBuilder) -> EventFunctions:
     """Add errors and events, and their slots, to `module`."""
     no_memory = static_error(module, "no_memory_error", RESOURCE_EXHAUSTED, NO_MEMORY_TEXT)
     new_error, release_error = _emit_new_error(module, no_memory), _emit_release_error(module)
-    ready = module.global_text(
-        "ready_event",
-        f"internal global {{ i64, i32, i32, ptr, ptr }} "
-        f"{{ i64 {FOREVER}, i32 1, i32 0, ptr null, ptr null }}, align 64",
-    )
+    ready = static_event(module, "ready_event")
     new, release = _emit_new(module), _emit_release(module, release_error)
-    setter, wait = _emit_set(module, release), _emit_wait(module)
+    setter, wait = _emit_set(module, release, release_error), _emit_wait(module)
+    on_ready = _emit_on_ready(module, wait)
     functions = EventFunctions(
-        new_error, release_error, new, release, setter, wait, ready, no_memory
+        new_error, release_error, new, release, setter, wait, on_ready, ready, no_memory
     )
     _emit_error_slots(module, functions)
     _emit_event_slots(module, functions)
-    _emit_on_ready(module, functions)
+    _emit_pass_on(module, functions)
     _emit_retain(module)
     _emit_ready(module, ready)
     return functions
+
+
+def static_event(module: ModuleBuilder, name: str, error: str = "null") -> Value:
+    """Return the address of an event that has happened, well or with a static error."""
+    return module.global_text(
+        name,
+        f"internal global {{ i64, i32, i32, ptr, ptr, i32 }} "
+        f"{{ i64 {FOREVER}, i32 1, i32 0, ptr {error}, ptr null, i32 0 }}, align 64",
+    )
 
 
 def load_error(f: FunctionBuilder, event: Value) -> Value:
@@ -158,14 +171,27 @@ def _emit_release(module: ModuleBuilder, release_error: FunctionRef) -> Function
     return f.reference
 
 
-def _emit_set(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
-    """`void (ptr event, ptr error)`: it happened; takes over the reference to the error."""
-    f = module.function("ingot_pjrt_event_set", VOID, [("event", PTR), ("error", PTR)])
+def _emit_set(
+    module: ModuleBuilder, release: FunctionRef, release_error: FunctionRef
+) -> FunctionRef:
+    """`i32 (ptr event, ptr error)`: it happened; takes over the reference to the error.
+
+    Returns 1, or 0 if it had happened already, which stays as it was.
+    """
+    f = module.function("ingot_pjrt_event_set", I32, [("event", PTR), ("error", PTR)])
     event, error = f.params
     lock, done = EVENT.address(f, event, "lock"), EVENT.address(f, event, "done")
     # A callback may give the last reference back while the others are still to be called.
     add_reference(f, event)
     emit_lock(f, lock)
+
+    def too_late() -> None:
+        emit_unlock(f, lock)
+        f.call(release_error, [error])
+        f.call(release, [event])
+        f.ret(f.const(I32, 0))
+
+    f.if_(is_done(f, event), too_late, likely=False)
     EVENT.store(f, event, "error", error)
     f.atomic_store(f.const(I32, 1), done, "release")
     first = EVENT.load(f, event, "waiters")
@@ -191,7 +217,7 @@ def _emit_set(module: ModuleBuilder, release: FunctionRef) -> FunctionRef:
     in_order = f.while_([first, zero(PTR)], lambda values: not_null(f, values[0]), reverse)[1]
     f.while_([in_order], lambda values: not_null(f, values[0]), call)
     f.call(release, [event])
-    f.ret()
+    f.ret(f.const(I32, 1))
     return f.reference
 
 
@@ -251,29 +277,35 @@ def _emit_event_slots(module: ModuleBuilder, functions: EventFunctions) -> None:
     text = [code, slot.get("error_message"), slot.get("error_message_size")]
     failed = f.icmp("ne", code, f.const(I32, 0))
     (error,) = f.if_(failed, lambda: [f.call(functions.new_error, text)], otherwise=[zero(PTR)])
-    f.call(functions.set, [slot.get("event"), error])
+    discard(f.call(functions.set, [slot.get("event"), error]))
+    slot.done()
+
+    slot = Slot(module, "PJRT_Event_OnReady")
+    values = [slot.get(name) for name in ("event", "callback", "user_arg")]
+    slot.f.call(functions.on_ready, values)
     slot.done()
 
 
-def _emit_on_ready(module: ModuleBuilder, functions: EventFunctions) -> None:
-    """Call back now if it has happened, else later, on the thread that sets it.
+def _emit_on_ready(module: ModuleBuilder, wait_for: FunctionRef) -> FunctionRef:
+    """`void (ptr event, ptr callback, ptr user_arg)`: call `callback(error, user_arg)`.
 
-    Without memory to note the callback the call waits, since the callback must come.
+    Now if it has happened, else later, on the thread that sets it. Without memory to note the
+    callback the call waits, since the callback must come.
     """
-    slot = Slot(module, "PJRT_Event_OnReady")
-    f, event = slot.f, slot.get("event")
-    callback, user_arg = slot.get("callback"), slot.get("user_arg")
+    params = [("event", PTR), ("callback", PTR), ("user_arg", PTR)]
+    f = module.function("ingot_pjrt_on_ready", VOID, params)
+    event, callback, user_arg = f.params
 
     def now() -> None:
         _emit_callback(f, event, callback, user_arg)
-        slot.done()
+        f.ret()
 
     f.if_(is_done(f, event), now, likely=True)
     size = f.const(I64, WAITER.size)
     waiter = f.call(runtime_function(module, "ingot_allocate"), [size])
 
     def wait() -> None:
-        f.call(functions.wait, [event])
+        f.call(wait_for, [event])
         now()
 
     f.if_(is_null(f, waiter), wait, likely=False)
@@ -291,4 +323,14 @@ def _emit_on_ready(module: ModuleBuilder, functions: EventFunctions) -> None:
     WAITER.store(f, waiter, "next", EVENT.load(f, event, "waiters"))
     EVENT.store(f, event, "waiters", waiter)
     emit_unlock(f, lock)
-    slot.done()
+    f.ret()
+    return f.reference
+
+
+def _emit_pass_on(module: ModuleBuilder, functions: EventFunctions) -> None:
+    """`void (ptr error, ptr event)`: a callback that sets another event, and gives it back."""
+    f = module.function("ingot_pjrt_pass_on", VOID, [("error", PTR), ("event", PTR)])
+    error, event = f.params
+    discard(f.call(functions.set, [event, error]))
+    f.call(functions.release, [event])
+    f.ret()

@@ -32,6 +32,7 @@ from ingot.client.pjrt.hot_buffers import (
 )
 from ingot.client.pjrt.hot_donation import emit_mark
 from ingot.client.pjrt.hot_events import EventFunctions
+from ingot.client.pjrt.hot_queue import label_job
 from ingot.client.pjrt.hot_worker import WorkerFunctions, load_data
 from ingot.client.pjrt.records import (
     ARGUMENT,
@@ -324,11 +325,12 @@ class Launch:
         }
         for name, value in fields.items():
             JOB.store(f, job, name, value)
+        label_job(f, job, self.given["options"], self.given["mode"])
         self.keep_inputs(inputs, input_events)
         self.promise_outputs(outputs, event)
         add_reference(f, self.executable)
         add_reference(f, event)
-        f.call(self.worker.push, [self.given["device"], job])
+        f.call(self.worker.submit, [self.given["device"], job])
         return [event]
 
     def keep_inputs(self, inputs: Value, input_events: Value) -> None:

@@ -27,6 +27,7 @@ from ingot.hlo.dtype import DTYPES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.runtime.sync import discard
 
 _ZERO_COPY_SEMANTICS = 2
 _ZERO_COPY_ALIGNMENT = 16
@@ -77,7 +78,7 @@ class _FromHost:
     def _emit_release(self, module: ModuleBuilder) -> FunctionRef:
         """`void (ptr data, ptr event)`: the host may have its memory back."""
         f = module.function("ingot_pjrt_release_host", VOID, [("data", PTR), ("event", PTR)])
-        f.call(self.events.set, [f.params[1], zero(PTR)])
+        discard(f.call(self.events.set, [f.params[1], zero(PTR)]))
         f.call(self.events.release, [f.params[1]])
         f.ret()
         return f.reference
@@ -241,7 +242,7 @@ def _emit_copy(
 
     f.if_(f.icmp("ne", target_storage, zero(PTR)), promise)
     add_reference(f, event)
-    f.call(worker.push, [device, job])
+    f.call(worker.submit, [device, job])
     f.ret(event)
     return f.reference
 

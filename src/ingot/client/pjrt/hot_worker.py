@@ -1,4 +1,4 @@
-"""The queue of a device and the thread that runs its jobs, as machine code.
+"""The thread of a device that runs the jobs of its queue (`hot_queue`), as machine code.
 
 Jobs of one device run in the order in which they were put into its queue. The thread is started by
 the first job, is detached, takes no signals and lives as long as the process. Invariant: a job
@@ -20,6 +20,7 @@ from ingot.client.pjrt.emit import (
 )
 from ingot.client.pjrt.hot_buffers import BufferFunctions
 from ingot.client.pjrt.hot_events import EventFunctions, load_error
+from ingot.client.pjrt.hot_queue import emit_queue
 from ingot.client.pjrt.records import DEVICE, EXECUTABLE, FAILURE, JOB, STORAGE
 from ingot.client.pjrt.trampolines import emit_enter_thread
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -29,7 +30,6 @@ from ingot.runtime.execute import emit_stack_array
 from ingot.runtime.sync import (
     discard,
     emit_futex_wait,
-    emit_futex_wake,
     emit_lock,
     emit_unlock,
 )
@@ -42,7 +42,7 @@ _SIG_SETMASK = 2
 class WorkerFunctions:
     """What the other files call."""
 
-    push: FunctionRef
+    submit: FunctionRef
     failure: FunctionRef
     release_executable: FunctionRef
 
@@ -59,8 +59,8 @@ def emit_worker(
     run = _emit_run(module, events, failure)
     finish = _emit_finish(module, events, buffers, release)
     worker = _emit_worker(module, run, finish)
-    push = _emit_push(module, _emit_start(module, worker))
-    return WorkerFunctions(push, failure, release)
+    submit = emit_queue(module, events, _emit_start(module, worker))
+    return WorkerFunctions(submit, failure, release)
 
 
 def _emit_failure(module: ModuleBuilder, python: FunctionRef) -> FunctionRef:
@@ -147,7 +147,7 @@ def _emit_finish(
     f = module.function("ingot_pjrt_finish_job", VOID, params, linkage="internal")
     job, error = f.params
     event = JOB.load(f, job, "event")
-    f.call(events.set, [event, error])
+    discard(f.call(events.set, [event, error]))
     f.call(events.release, [event])
     rows = (
         ("num_inputs", "inputs", buffers.release_storage),
@@ -187,10 +187,15 @@ def _emit_worker(module: ModuleBuilder, run: FunctionRef, finish: FunctionRef) -
             when(f, is_null(f, following), lambda: DEVICE.store(f, device, "last", zero(PTR)))
 
         when(f, not_null(f, job), unlink)
+        DEVICE.store(f, device, "running", job)
         emit_unlock(f, lock)
 
         def work() -> None:
-            f.call(finish, [job, f.call(run, [job])])
+            error = f.call(run, [job])
+            emit_lock(f, lock)
+            DEVICE.store(f, device, "running", zero(PTR))
+            emit_unlock(f, lock)
+            f.call(finish, [job, error])
             unfinished = DEVICE.address(f, device, "unfinished")
             f.atomicrmw("sub", unfinished, f.const(I64, 1), "release")
 
@@ -222,33 +227,5 @@ def _emit_start(module: ModuleBuilder, worker: FunctionRef) -> FunctionRef:
 
     when(f, f.icmp("eq", status, f.const(I32, 0)), started)
     f.call(set_mask, [mode, before, zero(PTR)])
-    f.ret()
-    return f.reference
-
-
-def _emit_push(module: ModuleBuilder, start: FunctionRef) -> FunctionRef:
-    """`void (ptr device, ptr job)`: put a job into the queue."""
-    f = module.function("ingot_pjrt_push", VOID, [("device", PTR), ("job", PTR)])
-    device, job = f.params
-    lock, queued = DEVICE.address(f, device, "lock"), DEVICE.address(f, device, "queued")
-    unfinished = DEVICE.address(f, device, "unfinished")
-    f.atomicrmw("add", unfinished, f.const(I64, 1), "acquire")
-    JOB.store(f, job, "next", zero(PTR))
-    emit_lock(f, lock)
-    last = DEVICE.load(f, device, "last")
-
-    def append() -> None:
-        JOB.store(f, last, "next", job)
-
-    def begin() -> None:
-        DEVICE.store(f, device, "first", job)
-
-    f.if_(not_null(f, last), append, begin)
-    DEVICE.store(f, device, "last", job)
-    f.atomicrmw("add", queued, f.const(I32, 1), "release")
-    missing = f.icmp("eq", DEVICE.load(f, device, "started"), f.const(I32, 0))
-    f.if_(missing, lambda: discard(f.call(start, [device])), likely=False)
-    emit_unlock(f, lock)
-    emit_futex_wake(f, queued, f.const(I32, 1))
     f.ret()
     return f.reference

@@ -14,7 +14,7 @@ from typing import Any
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import EVENT, QUEUED
+from ingot.client.pjrt.records import EVENT, MANY
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives.rendezvous import RENDEZVOUS
 from ingot.runtime.records import PROGRAM, RUNTIME
@@ -70,7 +70,7 @@ class Execution:
                 "launch",
                 *(self._executable.address, part.program_address),
                 *(arguments[index], results[index], args.options, device.address),
-                *(QUEUED, ctypes.addressof(self._events) + 8 * index),
+                *(MANY, ctypes.addressof(self._events) + 8 * index),
             )
             if error:
                 self._rendezvous.fail()

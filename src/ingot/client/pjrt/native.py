@@ -18,7 +18,7 @@ from ingot.client.pjrt.hot_buffers import DELETED_TEXT
 from ingot.client.pjrt.hot_events import NO_MEMORY_TEXT
 from ingot.client.pjrt.hot_launch import LAUNCH_PARAMETERS
 from ingot.client.pjrt.objects import Device, Memory
-from ingot.client.pjrt.records import STORAGE
+from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.jit import Library
 from ingot.llvm.types import I32, I64
 
@@ -29,7 +29,8 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "error": (_POINTER, (ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64)),
     "event": (_POINTER, ()),
     "ready": (_POINTER, ()),
-    "event_set": (None, (_POINTER, _POINTER)),
+    "event_set": (ctypes.c_int32, (_POINTER, _POINTER)),
+    "on_ready": (None, (_POINTER, _POINTER, _POINTER)),
     "event_wait": (None, (_POINTER,)),
     "retain": (None, (_POINTER,)),
     "event_release": (None, (_POINTER,)),
@@ -41,6 +42,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (_POINTER, ctypes.c_int32, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2),
     ),
     "buffer_destroy": (None, (_POINTER,)),
+    "discard": (None, (_POINTER,)),
     "use": (_POINTER, (_POINTER,)),
     "unuse": (None, (_POINTER,)),
     "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),
@@ -82,6 +84,13 @@ class Native:
     def new_event(self) -> int:
         """Return a new event that has not happened."""
         return self._made("event")
+
+    def new_late_event(self, storage: int) -> int:
+        """Give a new storage an event that a later call of the host decides; return it."""
+        event = self.new_event()
+        EVENT.write(event, "late", 1)
+        STORAGE.write(storage, "event", event)
+        return event
 
     def failed_event(self, error: int) -> int:
         """Return a new event that has failed; takes over the reference to the error."""

@@ -1,7 +1,7 @@
 """The table that a host gets: `api_address()` is the address of a PJRT_Api.
 
-Joins machine code and Python slots. Invariant: every slot is filled; those that Ingot does not have
-return UNIMPLEMENTED and say which they are, since a null slot would end the process.
+Joins machine code and Python slots. Invariant: every slot is filled, since a null slot would end
+the process; docs/pjrt.md says of each group what a CPU makes of it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from ingot.client.pjrt.c_api import (
     PROFILER,
     PROFILER_API,
 )
-from ingot.client.pjrt.errors import UNIMPLEMENTED, ErrorFactory, PjrtError
+from ingot.client.pjrt.errors import ErrorFactory
 from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.handles import keep_forever
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.profiler import ProfilerSlots
 from ingot.client.pjrt.records import DEVICE
+from ingot.client.pjrt.slots_alias import AliasSlots
 from ingot.client.pjrt.slots_async import AsyncSlots
 from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
@@ -49,13 +50,6 @@ _POLL_SECONDS = 0.001
 def version() -> str:
     """Return what clients call themselves."""
     return f"ingot {__version__}"
-
-
-def _unimplemented(name: str) -> Any:
-    def slot(args: Any) -> None:
-        raise PjrtError(UNIMPLEMENTED, f"Ingot does not have {name}")
-
-    return slot
 
 
 class _Table:
@@ -87,12 +81,13 @@ class Plugin:
         transfers = TransferSlots(native, self._errors)
         extensions = ExtensionSlots(native)
         later = AsyncSlots(native, self._errors)
-        tables = (self.clients, executables, transfers, later, extensions, ProfilerSlots())
+        aliases = AliasSlots(native, self._errors)
+        tables = (
+            *(self.clients, executables, transfers, later, aliases),
+            *(extensions, ProfilerSlots()),
+        )
         slots = {name: slot for table in tables for name, slot in table.table().items()}
-        targets = {
-            name: self._errors.target(name, slots.get(name) or _unimplemented(name))
-            for name in python
-        }
+        targets = {name: self._errors.target(name, slots[name]) for name in python}
         helpers = {
             "execution_failed": executables.execution_failed,
             "release_executable": executables.release,

@@ -35,6 +35,7 @@ EVENT = Record(
     Field("lock", "i32"),
     Field("error", "ptr", note="null, or why it failed; set before `done`"),
     Field("waiters", "ptr", note="list of IngotPjrtWaiter, last one first"),
+    Field("late", "i32", note="1: a later call of the host decides when; see `hot_queue`"),
 )
 
 WAITER = Record(
@@ -120,6 +121,7 @@ DEVICE = Record(
     Field("queued", "i32", note="jobs put into the queue so far; the worker sleeps on it"),
     Field("first", "ptr", note="oldest IngotPjrtJob of the queue"),
     Field("last", "ptr"),
+    Field("running", "ptr", note="IngotPjrtJob that the worker runs now, or null"),
     Field("unfinished", "i64", note="jobs in the queue or running"),
     Field("started", "i32", note="1 once the worker exists"),
 )
@@ -192,6 +194,10 @@ PATIENT = 3
 JOB = Record(
     "IngotPjrtJob",
     Field("next", "ptr"),
+    Field("device", "ptr", note="whose queue it is for"),
+    Field("together", "i32", note="1: a part of an execution on several devices"),
+    Field("deferred", "i32", note="1: it waits outside of the queue, and holds its inputs"),
+    Field("launch_id", "i32", note="the host's name of the execution"),
     Field("executable", "ptr", note="null: copy `bytes` from the only input to `target`"),
     Field("program", "ptr", note="IngotProgram to run; its runtime may be this execution's own"),
     Field("event", "ptr", note="set when it is done"),

@@ -27,6 +27,10 @@ from ingot.runtime.layout import Field, Record
 _MANAGER = Record("IngotPjrtTransferManager", Field("device", "ptr"), Field("count", "i64"))
 _SPEC = record("PJRT_ShapeSpec")
 _ABANDONED = "The transfer manager was destroyed before all data of this buffer came."
+_NO_STREAM = (
+    "There is no such stream: streams come from the receive callbacks of an execution, and no "
+    "program for a CPU has a recv from the host (docs/pjrt.md)."
+)
 _READY = record("PJRT_Buffer_CopyRawToHostFuture_Callback").structure
 
 
@@ -54,8 +58,7 @@ class TransferManager(Handle):
         """Make a buffer whose data is not there."""
         native, size = self.native, array_bytes(dims, kind)
         storage = native.new_storage(size)
-        event = native.new_event()
-        STORAGE.write(storage, "event", event)
+        event = native.new_late_event(storage)
         native.call("retain", event)
         native.call("retain", storage)
         buffer = native.new_buffer(storage, kind, dims, size, self.memory)
@@ -215,6 +218,17 @@ class AsyncSlots(Slots):
     def tracking_event_destroy(self, args: Any) -> None:
         """Forget it."""
         lookup(args.event, Handle).forget()
+
+    @slot(
+        "PJRT_CopyToDeviceStream_Destroy",
+        "PJRT_CopyToDeviceStream_AddChunk",
+        "PJRT_CopyToDeviceStream_TotalBytes",
+        "PJRT_CopyToDeviceStream_GranuleSize",
+        "PJRT_CopyToDeviceStream_CurrentBytes",
+    )
+    def stream(self, args: Any) -> None:
+        """A stream feeds a receive from the host in a running program, which no program has."""
+        raise PjrtError(INVALID_ARGUMENT, _NO_STREAM)
 
     @slot("PJRT_Buffer_CopyRawToHostFuture")
     def copy_later(self, args: Any) -> None:
