@@ -71,9 +71,7 @@ def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key |
         order = module.schedule.get(computation) or computation.post_order()
         rows.extend(_computation(computation, order, numbers))
         numbers[computation] = len(numbers)
-        constant_bytes += sum(
-            i.attributes.literal.value.nbytes for i in order if i.opcode == "constant"
-        )
+        constant_bytes += sum(i.attributes.literal.nbytes for i in order if i.opcode == "constant")
     if constant_bytes > _MOST_CONSTANT_BYTES:
         return None
     values = tuple(flag.value() for flag in flags.ALL_FLAGS)

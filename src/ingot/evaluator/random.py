@@ -127,7 +127,7 @@ def rng_get_and_update_state(op: Instruction, operands: Sequence[Any], context: 
 @evaluates("rng")
 def rng(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Uniform in [low, high) or normal, from Philox on the module's own state."""
-    first, second = operands
+    first, second, *_ = operands
     element, dims = op.shape.dtype, context.dims(op.shape)
     counter, bits = philox(0, context.state.random_state, dims, wide=True)
     context.state.random_state = counter

@@ -175,7 +175,7 @@ def _check_sizes(op: Instruction, grid: Grid, count: int) -> None:
     scale = _SCALES.get(op.opcode)
     if scale is None:
         return
-    (along,) = op.attributes.dimensions
+    along: int = op.attributes.dimensions[0]
     results = op.shape.elements[1] if op.opcode.endswith("-start") else op.shape
     for operand, (_, result) in zip(op.operands, results.leaves(), strict=True):
         sizes = operand.shape.dims[along], result.dims[along]

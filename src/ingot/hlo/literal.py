@@ -51,6 +51,13 @@ class Literal:
         return self.array
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the array, or of all arrays of a tuple."""
+        if self.array is None:
+            return sum(element.nbytes for element in self.elements)
+        return self.array.nbytes
+
+    @property
     def is_splat(self) -> bool:
         """Whether there is at least one element and all are bitwise the same."""
         if self.array is None or self.array.size == 0:

@@ -62,7 +62,7 @@ def _infer_rng_bit_generator(view: OpView) -> Shape:
 
 def _infer_rng(view: OpView) -> Shape:
     given = view.given()
-    first, second = view.operands
+    first, second, *sizes = view.operands  # StableHLO's third operand says the shape again
     kind = view.attributes.distribution
     require(kind in DISTRIBUTIONS, "rng_i4", f"distribution {kind} is not known")
     for operand in (first, second):
@@ -72,6 +72,10 @@ def _infer_rng(view: OpView) -> Shape:
             f"rng {given} of {operand}",
         )
     require(not given.dtype.is_complex, "rng_i1", f"rng does not give {given}")
+    for operand in sizes:
+        # XLA does not read it: its own tests give other sizes.
+        fits = operand.dtype.is_integer and operand.rank == 1
+        require(fits, "rng_c3", f"rng {given} of sizes {operand}")
     normal = kind == "rng_normal"
     require(not normal or given.dtype.is_float, "rng_c2", f"rng_normal does not give {given}")
     return given
@@ -87,7 +91,7 @@ def _infer_state(view: OpView) -> Shape:
 define("rng-bit-generator", family=FAMILY, arity=1, infer=_infer_rng_bit_generator,
        attributes=AlgorithmAttributes, traits={Trait.NEEDS_SHAPE}, spec="rng_bit_generator",
        doc="next state and uniform bits of a counter-based generator")  # fmt: skip
-define("rng", family=FAMILY, arity=2, infer=_infer_rng, attributes=DistributionAttributes,
+define("rng", family=FAMILY, arity=(2, 3), infer=_infer_rng, attributes=DistributionAttributes,
        traits={Trait.NEEDS_SHAPE, Trait.SIDE_EFFECT},
        doc="random numbers of the module's own generator")  # fmt: skip
 define("rng-get-and-update-state", family=FAMILY, arity=0, infer=_infer_state,

@@ -43,7 +43,7 @@ class RngExpander(Expander):
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the numbers."""
-        first, second = op.operands
+        first, second, *_ = op.operands
         element, dims = op.shape.dtype, op.shape.dims
         if element.is_complex or element.bits < 8:
             raise UnsupportedError(
