@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder, Value
+from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder, Subroutine, Value
 from ingot.llvm.jit import assembly, compile_object, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, I1, I8, I16, I32, I64, PTR, VOID, Type, vector
@@ -124,7 +124,6 @@ def test_comparisons_and_select() -> None:
         ("fpext", F32, F64),
         ("fptrunc", F64, F32),
         ("fptosi", F32, I32),
-        ("fptosi_sat", F64, I32),
     ],
 )
 def test_casts(name: str, source: Type, target: Type) -> None:
@@ -132,13 +131,6 @@ def test_casts(name: str, source: Type, target: Type) -> None:
     a = floats(given) if source.is_float else integers(given)
     out = run(lambda f, x: getattr(f, name)(x, wanted), wanted, a, types=[given])
     np.testing.assert_array_equal(out, a.astype(NUMPY[target]))
-
-
-def test_saturating_conversion_of_what_does_not_fit() -> None:
-    given, wanted = vector(F32, 4), vector(I8, 4)
-    a = np.array([np.nan, 1000, -1000, np.inf], np.float32)
-    out = run(lambda f, x: f.fptosi_sat(x, wanted), wanted, a, types=[given])
-    np.testing.assert_array_equal(out, [0, 127, -128, 127])
 
 
 def test_a_cast_to_the_same_type_emits_nothing() -> None:
@@ -247,6 +239,26 @@ def test_odd_names_are_quoted() -> None:
     f.ret(f.const(I32, 42))
     library = link_object([compile_object(module.text(), TargetSpec.host())])
     assert library.function('fusion.1 "a"-b', ctypes.c_int32)() == 42
+
+
+def test_subroutines_are_in_the_module_or_imported() -> None:
+    def body(module: ModuleBuilder, linkage: str) -> FunctionRef:
+        f = module.function("answer", I32, [], linkage=linkage)
+        f.ret(f.const(I32, 42))
+        return f.reference
+
+    answer = Subroutine("answer", I32, (), body)
+    host = TargetSpec.host()
+    elsewhere = ModuleBuilder("elsewhere")
+    answer.define(elsewhere, linkage="")
+    owner = link_object([compile_object(elsewhere.text(), host)])
+    for imports, provided in ((False, {}), (True, {"answer": owner.address("answer")})):
+        module = ModuleBuilder("m", imports=imports)
+        f = module.function("f", I32, [])
+        f.ret(f.add(f.call(module.subroutine(answer), []), f.call(module.subroutine(answer), [])))
+        assert list(module.imported) == list(provided)
+        library = link_object([compile_object(module.text(), host)], provided)
+        assert library.function("f", ctypes.c_int32)() == 84
 
 
 def test_equal_calls_give_equal_text() -> None:

@@ -198,11 +198,12 @@ class KernelSet:
         cpus = usable_cpus()
         functions = kernel_codes(self.pending, vectors_of(self.target))
         for group in share_out(functions, cpus):
-            module = ModuleBuilder("kernels", vector_bits=self.target.vector_bits)
+            bits = self.target.vector_bits
+            module = ModuleBuilder("kernels", vector_bits=bits, imports=True)
             emitted = [self._emitted(module, function) for function in group]
             code = Code(module.text())
             for function, made in zip(group, emitted, strict=True):
-                shared = self._shared(made.micro_kernels)
+                shared = self._shared((*made.micro_kernels, *module.imported.values()))
                 for name, how in function.called(made):
                     kernel = self.pending[name]
                     self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)

@@ -24,6 +24,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ingot.llvm.control import Control
 from ingot.llvm.types import PTR, Type
@@ -31,7 +32,10 @@ from ingot.llvm.values import FunctionRef, Value, const, symbol_text, undef, zer
 from ingot.llvm.writer import ModuleState, bytes_global
 from ingot.support.diagnostics import InternalError
 
-__all__ = ["FunctionBuilder", "FunctionRef", "ModuleBuilder", "Value", "const", "undef", "zero"]
+__all__ = [
+    "FunctionBuilder", "FunctionRef", "ModuleBuilder", "Subroutine", "Value", "const", "undef",
+    "zero",
+]  # fmt: skip
 
 
 class FunctionBuilder(Control):
@@ -69,15 +73,49 @@ class FunctionBuilder(Control):
         return f"{self._head}{{\n{self.body_text()}\n}}"
 
 
+@dataclass(frozen=True, slots=True)
+class Subroutine:
+    """A function that many modules call, hardly ever: its name says all that it depends on.
+
+    Attributes:
+        name: its symbol.
+        return_type, param_types: its signature.
+        body: defines it in a module, with a linkage.
+    """
+
+    name: str
+    return_type: Type
+    param_types: tuple[Type, ...]
+    body: Callable[[ModuleBuilder, str], FunctionRef]
+
+    def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
+        """Define it in a module."""
+        return self.body(module, linkage)
+
+
 class ModuleBuilder(ModuleState):
-    """A module under construction."""
+    """A module under construction.
 
-    __slots__ = ("_functions",)
+    Attributes:
+        imports: whether its subroutines come from whoever links it.
+        imported: those that it calls then, by name.
+    """
 
-    def __init__(self, name: str, architecture: str = "x86", vector_bits: int = 0) -> None:
+    __slots__ = ("_functions", "imported", "imports")
+
+    def __init__(
+        self,
+        name: str,
+        architecture: str = "x86",
+        vector_bits: int = 0,
+        *,
+        imports: bool = False,
+    ) -> None:
         """Start an empty module for `architecture` ("x86" or "nvptx"); see `ModuleState`."""
         super().__init__(name, architecture, vector_bits)
         self._functions: dict[str, FunctionBuilder] = {}
+        self.imports = imports
+        self.imported: dict[str, Subroutine] = {}
 
     def function(
         self,
@@ -115,6 +153,13 @@ class ModuleBuilder(ModuleState):
         """Return the function `name`, calling `define` the first time; for shared subroutines."""
         known = self._functions.get(name)
         return define(self) if known is None else known.reference
+
+    def subroutine(self, code: Subroutine) -> FunctionRef:
+        """Return a subroutine: declared if the module imports them, else defined here."""
+        if not self.imports:
+            return self.helper(code.name, code.define)
+        self.imported[code.name] = code
+        return self.declare(code.name, code.return_type, code.param_types)
 
     def global_bytes(self, name: str, data: bytes, align: int = 64, constant: bool = True) -> Value:
         """Return the address of a private global with these bytes."""

@@ -8,10 +8,12 @@ Invariant: the path of a lane depends on that lane alone, so all widths give the
 
 from __future__ import annotations
 
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from functools import cache
+
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder, Subroutine
 from ingot.llvm.math import coefficients as rows
 from ingot.llvm.math.emitter import NAN, MathEmitter
-from ingot.llvm.types import F64, I1, I64, I128, PTR, VOID
+from ingot.llvm.types import F64, I1, I32, I64, I128, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, const
 
 TWO_OVER_PI = 0.6366197723675814
@@ -159,45 +161,51 @@ def _reduce_moderate_f64(m: MathEmitter, x: Value) -> tuple[Value, list[Value]]:
 
 def _reduce_large(m: MathEmitter, x: Value) -> tuple[Value, list[Value]]:
     """Send every lane through the subroutine; the lanes that need it are picked by the caller."""
-    builder, lanes = m.builder, m.type.lanes
-    wide = m.type.with_element(F64)
-    integers = m.type.with_element(I64)
-    memory = builder.alloca(F64, 3 * lanes, 64)
-    at_low, at_k = builder.gep(memory, lanes, F64), builder.gep(memory, 2 * lanes, F64)
-    builder.store(builder.fpext(x, wide), memory)
-    subroutine = builder.owner.helper("ingot.reduce_large", _define_reduce_large)
+    builder, lanes, element = m.builder, m.type.lanes, m.type.element
+    memory = builder.alloca(element, 3 * lanes, 64)
+    at_low, at_k = builder.gep(memory, lanes, element), builder.gep(memory, 2 * lanes, element)
+    builder.store(x, memory)
+    subroutine = builder.owner.subroutine(large_reduction(element))
     builder.call(subroutine, [memory, const(I64, lanes)])
-    k = builder.load(integers, at_k)
-    high = builder.load(wide, memory)
-    if m.is_f32:
-        return builder.trunc(k, m.integer), [builder.fptrunc(high, m.type)]
-    return k, [high, builder.load(wide, at_low)]
+    k, high = builder.load(m.integer, at_k), builder.load(m.type, memory)
+    return k, [high] if m.is_f32 else [high, builder.load(m.type, at_low)]
 
 
-def _define_reduce_large(module: ModuleBuilder) -> FunctionRef:
-    """Define `void (ptr memory, i64 lanes)`: x[lanes] in; r high, r low, k (three rows) out."""
-    words = b"".join(word.to_bytes(8, "little") for word in TWO_OVER_PI_WORDS)
-    table = module.global_bytes("ingot.two_over_pi", words)
-    f = module.function(
-        "ingot.reduce_large",
-        VOID,
-        [("memory", PTR), ("lanes", I64)],
-        linkage="internal",
-        # Hardly ever run, and much code: what LLVM makes without optimizing will do.
-        attrs="nounwind noinline optnone cold",
-    )
-    memory, lanes = f.params
+@cache
+def large_reduction(element: Type) -> Subroutine:
+    """Return `void (ptr memory, i64 lanes)`: x[lanes] in; r high, r low, k (three rows) out."""
+    name = f"ingot.reduce_large.f{element.bits}"
 
-    def lane(i: Value, _: list[Value]) -> None:
-        at = f.gep(memory, i, F64)
-        k, high, low = _reduce_lane(f, table, f.load(F64, at))
-        f.store(high, at)
-        f.store(low, f.gep(at, lanes, F64))
-        f.store(k, f.gep(f.gep(at, lanes, F64), lanes, F64))
+    def body(module: ModuleBuilder, linkage: str) -> FunctionRef:
+        words = b"".join(word.to_bytes(8, "little") for word in TWO_OVER_PI_WORDS)
+        table = module.global_bytes(f"{name}.two_over_pi", words)
+        f = module.function(
+            name,
+            VOID,
+            [("memory", PTR), ("lanes", I64)],
+            linkage=linkage,
+            # Hardly ever run, and much code: what LLVM makes without optimizing will do.
+            attrs="nounwind noinline optnone cold",
+        )
+        memory, lanes = f.params
 
-    f.loop(0, lanes, 1, [], lane)
-    f.ret()
-    return f.reference
+        def lane(i: Value, _: list[Value]) -> None:
+            at = f.gep(memory, i, element)
+            at_low = f.gep(at, lanes, element)
+            x = f.load(element, at)
+            k, high, low = _reduce_lane(f, table, x if element is F64 else f.fpext(x, F64))
+            if element is F64:
+                f.store(low, at_low)
+            else:
+                k, high = f.trunc(k, I32), f.fptrunc(high, element)
+            f.store(high, at)
+            f.store(k, f.gep(at_low, lanes, element))
+
+        f.loop(0, lanes, 1, [], lane)
+        f.ret()
+        return f.reference
+
+    return Subroutine(name, VOID, (PTR, I64), body)
 
 
 def _reduce_lane(f: FunctionBuilder, table: Value, x: Value) -> tuple[Value, Value, Value]:
