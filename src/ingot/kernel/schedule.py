@@ -35,6 +35,10 @@ SHORT_ROW, MANY_ROWS = 12, 64
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
+FAR_BYTES = 4 << 20
+"""A gather from more than this misses caches and pages: lanes read one by one miss side by side,
+those of one instruction wait for each other."""
+
 MAX_SPLITS = 256
 LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 """Combiners with an identity: lanes may start from it and be folded at the end."""
@@ -86,6 +90,7 @@ class LoopSchedule:
         staged: updates whose places and values are computed together before they are made one
             after the other; 0: each is computed when it is made.
         row: the grid axis that the lanes of each staged update run along, or None: one element.
+        far: buffers so large that lanes gathered from them are better read one by one.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
     """
@@ -102,6 +107,7 @@ class LoopSchedule:
     cuts: tuple[Cut, ...] = ()
     staged: int = 0
     row: Axis | None = None
+    far: frozenset[int] = frozenset()
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -151,7 +157,19 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     in_pieces = tile is None and lanes > 1 and not staged
     cuts = cut_axes(kernel, axis) if axis is not None and in_pieces else ()
     return LoopSchedule(
-        axis, per_pass, block, units, grain, chunks, split, tile, waits, cuts, staged, row
+        axis,
+        per_pass,
+        block,
+        units,
+        grain,
+        chunks,
+        split,
+        tile,
+        waits,
+        cuts,
+        staged,
+        row,
+        _far_buffers(kernel),
     )
 
 
@@ -171,6 +189,13 @@ def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:
     loads = [node for node in nodes if node.op == "load"]
     steps = [coefficient(load.payload.index, name) for load in loads for name in names]
     return len(names) == 1 and not any(load.args for load in loads) and set(steps) <= {0, 1}
+
+
+def _far_buffers(kernel: LoopKernel) -> frozenset[int]:
+    sizes = ((n, buffer.size, buffer.dtype.bits // 8) for n, buffer in enumerate(kernel.buffers))
+    return frozenset(
+        n for n, size, each in sizes if isinstance(size, int) and size * each > FAR_BYTES
+    )
 
 
 def _block_work(axis: Axis, block: int) -> int:

@@ -31,6 +31,7 @@ def emit_loop_kernel(
     for number, buffer in enumerate(kernel.kept, count):
         assert isinstance(buffer.size, int), "kept rows have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
+    emitter.far = schedule.far
     chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
     chosen = PieceEmitter if schedule.cuts else chosen
     chosen = StagedEmitter if schedule.staged else chosen

@@ -37,6 +37,9 @@ from ingot.llvm.math import CIRCLE, circle
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
+FAR_BITS = (32, 64)
+"""Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
+
 MOST_RUNS = 4
 """Runs of lanes that are read or written piece by piece; more of them are gathered."""
 
@@ -55,6 +58,7 @@ class ValueEmitter(IndexEmitter):
         super().__init__(f, sizes)
         self.buffers = dict(buffers)
         self.fma = fma
+        self.far: frozenset[int] = frozenset()
 
     @property
     def has_f16c(self) -> bool:
@@ -231,6 +235,20 @@ class ValueEmitter(IndexEmitter):
         index = self.base_index(where, values)
         return self.f.gep(base, index, memory, inbounds=mask is None)
 
+    def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
+        """Load each lane's element by itself."""
+        f, lanes = self.f, indices.type.lanes
+        room = f.alloca(lt.I64, lanes, 64)
+        f.store(indices, room)
+        wide = f.undef(vector(memory, lanes))
+        for lane in range(lanes):
+            index = f.load(lt.I64, f.gep(room, lane, lt.I64))
+            wide = f.insert(wide, f.load(memory, f.gep(base, index, memory)), lane)
+        return wide
+
+    def _is_far(self, base: Value, memory: lt.Type) -> bool:
+        return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
+
     def _gathered(
         self,
         base: Value,
@@ -241,6 +259,9 @@ class ValueEmitter(IndexEmitter):
         offsets: tuple[int, ...] | None,
         lanes: int,
     ) -> Value:
+        if mask is None and offsets is None and self._is_far(base, memory):
+            indices = self.spread_index(self.index(where, values), lanes)
+            return self._one_by_one(base, indices, memory)
         pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)
         wide = vector(memory, lanes)
         if mask is None:
