@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ingot
+from ingot.analysis.convolution_phases import runs_whole
 from ingot.cpu.kernels import lower_fusion
 from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
@@ -33,6 +34,13 @@ class Case:
     groups: int = 1
     element: str = "f32"
 
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """Sizes of the result in space."""
+        return tuple(
+            one.count(size) for one, size in zip(self.window, self.image[1:-1], strict=True)
+        )
+
     def module(self, *, epilogue: bool = False) -> Module:
         build = Builder("main")
         channels = self.image[-1] // self.groups
@@ -55,10 +63,10 @@ class Case:
         return Module.of("direct", build.build(root))
 
 
-def _plan(module: Module) -> Direct | None:
+def _plan(module: Module, bits: int = 512) -> Direct | None:
     kernel = lower_fusion(module.entry)
     assert isinstance(kernel, ContractionKernel | LoopKernel)
-    return direct_convolution(kernel, Vectors(512, 32))
+    return direct_convolution(kernel, Vectors(bits, 32 if bits == 512 else 16))
 
 
 def _check(module: Module, tolerance: float, level: str = "") -> None:
@@ -132,24 +140,85 @@ def test_narrower_vectors(level: str, case: Case) -> None:
     _check(case.module(), 3e-6, level)
 
 
+SPREAD = (
+    Case((2, 9, 11, 40), (W(3, 1, 2, 1, 2), W(3, 1, 2, 1, 2)), 32),
+    Case((2, 8, 9, 24), (W(4, 1, 1, 2, 2, reversal=True), W(5, 1, 3, 0, 3, reversal=True)), 64),
+    # no tap meets three of four results
+    Case((1, 7, 8, 16), (W(1, 1, 0, 1, 2), W(1, 1, 0, 1, 2)), 32),
+    Case((2, 13, 8), (W(3, 1, -1, 2, 4),), 49),
+    Case((1, 5, 4, 9, 20), (W(2, 1, 1, 0, 2), W(3, 1, 1, 1), W(3, 1, 1, 2, 2)), 32),
+    Case((2, 6, 9, 64), (W(3, 2, 1, 1), W(3, 1, 2, 1, 2)), 96, 2),
+    # results of which some phases have none
+    Case((1, 2, 9, 12), (W(3, 1, 0, 0, 3), W(3, 1, 1, 2, 2)), 32),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SPREAD)
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("epilogue", [False, True])
+@pytest.mark.parametrize("level", ["", "avx2", "plain"])
+def test_spread_inputs(case: Case, element: str, epilogue: bool, level: str) -> None:
+    module = replace(case, element=element).module(epilogue=epilogue)
+    if not level:
+        plan = _plan(module)
+        assert plan is not None
+        assert len(plan.parts) > 1
+    _check(module, 3e-6 if element == "f32" else 1e-14, level)
+
+
+@pytest.mark.parametrize("case", SPREAD[:2])
+def test_some_spread_inputs(case: Case) -> None:
+    _check(case.module(epilogue=True), 3e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", [256, 512])
+def test_what_is_not_cut_apart_runs_whole(bits: int) -> None:
+    """The pass leaves to the driver only what the driver takes."""
+    generator = np.random.default_rng(0)
+
+    def choose(*values: int) -> int:
+        return int(generator.choice(values))
+
+    left = 0
+    for _ in range(300):
+        groups = choose(1, 1, 2)
+        channels = groups * choose(1, 3, 8, 60, 64, 250, 256, 257, 500, 512, 1024, 4096)
+        window = tuple(
+            W(choose(1, 2, 3, 5, 7), choose(1, 1, 1, 2), choose(0, 1, 2), 1, choose(1, 2, 3, 4))
+            for _ in range(choose(1, 2, 3))
+        )
+        image = (choose(1, 4), *(choose(1, 3, 8, 19) for _ in window), channels)
+        features = groups * choose(2, 10, 24, 32, 46, 64, 96)
+        case = Case(image, window, features, groups, ("f32", "f64")[choose(0, 1)])
+        if 0 in case.results:
+            continue
+        module = case.module()
+        if runs_whole(module.entry.root):
+            left += 1
+            assert _plan(module, bits) is not None, case
+    assert left > 30
+
+
 def test_results_a_page_apart_are_copied_with_gaps() -> None:
     plan = _plan(Case((2, 5, 10, 512), (W(1, 1), W(1, 2)), 32).module())
     assert plan is not None
-    assert plan.value("copies") == 1
-    assert plan.value("pixel") > 512
+    assert plan.parts[0].value("copies") == 1
+    assert plan.parts[0].value("pixel") > 512
 
 
 def test_without_padding_the_image_is_read_in_place() -> None:
     plan = _plan(Case((2, 10, 10, 64), (W(1, 2), W(1, 2)), 32).module())
     assert plan is not None
-    assert plan.value("copies") == 0
+    assert plan.parts[0].value("copies") == 0
 
 
 @pytest.mark.parametrize(
     "case",
     [
         Case((1, 16, 16, 8), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 3),
-        Case((1, 16, 16, 64), (W(3, 1, 1, 1), W(3, 1, 1, 1, 2)), 64),
+        Case((1, 16, 16, 64), (W(3, 1, 1, 1), W(3, 2, 1, 1, 2)), 64),
         Case((1, 16, 5, 64), (W(3, 1, 1, 1), W(3)), 64),
         Case((1, 16, 16, 64), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 64, element="bf16"),
     ],

@@ -225,7 +225,8 @@ class UnitEmitter:
             batch = self.emitter.names[self.kernel.batch.name]
             args = [result.address]
             args += [
-                f.as_value(item) for item in (batch, m.start, height, block.n.start, block.n.count)
+                f.as_value(item)
+                for item in (batch, m.start, height, 1, block.n.start, block.n.count)
             ]
             f.if_(last, lambda: f.call(reference, [f.params[0], *args]) and None)
 

@@ -31,11 +31,15 @@ def emit_epilogue(
     schedule: ContractionSchedule,
     target: TargetSpec,
 ) -> FunctionRef:
-    """Emit `void epilogue(env, tile, batch, row, rows, column, columns)`; return it."""
+    """Emit `void epilogue(env, tile, batch, row, rows, row_step, column, columns)`; return it.
+
+    The tile has `rows` rows, which are `row_step` apart in the result.
+    """
     params = [("env", lt.PTR), ("tile", lt.PTR)]
-    params += [(name, lt.I64) for name in ("batch", "row", "rows", "column", "columns")]
+    numbers = ("batch", "row", "rows", "row_step", "column", "columns")
+    params += [(name, lt.I64) for name in numbers]
     f = module.function(symbol, lt.VOID, params, attrs="nounwind noinline uwtable")
-    env, tile, batch, first_row, rows, first_column, columns = f.params
+    env, tile, batch, first_row, rows, row_step, first_column, columns = f.params
     count = len(kernel.buffers)
     emitter = bind_env(f, env, count, kernel.symbols, target.has_fma)
     emitter.names[kernel.batch.name] = batch
@@ -61,7 +65,7 @@ def emit_epilogue(
 
     def row(number: Value, _: list[Value]) -> None:
         at = f.gep(tile, f.imul(number, schedule.n_block), cell)
-        emitter.names[kernel.m.name] = f.iadd(first_row, number)
+        emitter.names[kernel.m.name] = f.iadd(first_row, f.imul(number, row_step))
         emitter.open_scope()
         emitter.prepare(exprs, frozenset((kernel.n.name,)))
         whole = f.imul(f.idiv(columns, lanes), lanes)

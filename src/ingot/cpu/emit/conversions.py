@@ -21,6 +21,7 @@ from ingot.hlo.dtype import F32, F64, PRED, DType, dtype
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math import minifloat
+from ingot.llvm.math.saturating import to_integer
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
@@ -83,7 +84,7 @@ def _from_float(
         if value.type.element.bits < to.element.bits:
             return f.fpext(value, to)
         return value if value.type is to else f.fptrunc(value, to)
-    return f.fptosi_sat(value, to) if target.is_signed else f.fptoui_sat(value, to)
+    return to_integer(f, value, to, is_signed=target.is_signed)
 
 
 def _between_integers(f: FunctionBuilder, value: Value, source: DType, to: lt.Type) -> Value:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.direct_operands import DriverPart, PanelPacker, RowCopier
-from ingot.cpu.emit.drivers import DriverCall, DriverEnv, open_driver
+from ingot.cpu.emit.direct_operands import DirectEmitter, PanelPacker, RowCopier
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
 from ingot.hlo.dtype import DType
-from ingot.kernel.direct_convolution import MAX_SEGMENTS, PARAMETERS, Direct
+from ingot.kernel.direct_convolution import MAX_SEGMENTS, PARAMETERS, Direct, DirectPart
 from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -65,13 +65,14 @@ class DirectCode:
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
         """Define the functions in a module of the library."""
-        f, env = open_driver(module, f"{self.name}_taps", PARAMETERS, MICRO_KERNELS)
+        sizes = (PARAMETERS, MICRO_KERNELS)
+        f, env = open_driver(module, f"{self.name}_taps", *sizes, "first_packing")
         PanelPacker(f, self.element, self.panel, env).chunk()
         f.ret()
-        f, env = open_driver(module, f"{self.name}_units", PARAMETERS, MICRO_KERNELS)
+        f, env = open_driver(module, f"{self.name}_units", *sizes, "first_chunk")
         units = _Units(f, self.element, self.panel, env)
         units.write_table()
-        first = f.mul(f.params[1], env.given["grain"])
+        first = f.mul(env.chunk, env.given["grain"])
         last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
         f.loop(first, last, 1, [], lambda number, _: units.unit(number))
         f.ret()
@@ -80,11 +81,7 @@ class DirectCode:
 def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> DriverCall:
     """Return how a convolution is summed directly; `result`: see `DriverCall`."""
     code = DirectCode(plan.element, plan.panel)
-    micro = tuple(
-        micro_kernel(plan.element, plan.panel, rows, masked=masked, is_depthwise=plan.is_depthwise)
-        for masked in (False, plan.has_rest)
-        for rows in plan.heights
-    )
+    parts = tuple(DriverPart(part.parameters, _micro_kernels(plan, part)) for part in plan.parts)
     return DriverCall(
         code,
         (
@@ -93,10 +90,18 @@ def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> Dr
         ),
         (given.image, given.taps),
         result,
-        plan.parameters,
-        micro,
+        parts,
         plan.scratch_bytes,
-        plan.value("n_block"),
+        plan.parts[0].value("n_block"),
+    )
+
+
+def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[MicroKernel, ...]:
+    """Return a part's micro-kernels, in the order of its env."""
+    return tuple(
+        micro_kernel(plan.element, plan.panel, rows, masked=masked, is_depthwise=plan.is_depthwise)
+        for masked in (False, plan.has_rest)
+        for rows in part.heights
     )
 
 
@@ -105,7 +110,7 @@ class _Unit:
     """A unit: where it lies, and the first elements of its operands and results.
 
     Attributes:
-        plane: number of the image and of the result's place along the first dimension, as one.
+        plane: number of the image and of the part's place along the first dimension, as one.
         line: its first line.
         lines: its lines.
         group: the group of features.
@@ -123,14 +128,15 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """First elements of a unit's image and result, and the result's step from row to row."""
+    """First elements of a unit's image and sums; the sums' steps from line to line, row to row."""
 
     image: Value
     result: Value
+    line: Value
     row: Value
 
 
-class _Units(DriverPart):
+class _Units(DirectEmitter):
     """Emits units."""
 
     def __init__(
@@ -143,8 +149,8 @@ class _Units(DriverPart):
             type_ for _, type_ in micro_kernel(element, panel, 1, masked=False).params
         ]
         given = self.given
-        chunk = self.panel(f.mul(self.panels, given["is_packed"]))
-        self.copy = self.at(chunk, (f.params[1], given["chunk_elements"]))
+        chunks = f.gep(env.scratch, given["chunks_at"], self.cell)
+        self.copy = self.at(chunks, (env.chunk, given["chunk_elements"]))
         self.piece = f.gep(self.copy, given["copy_elements"], self.cell)
         piece = f.mul(given["piece_segments"], given["segment"])
         self.rows = self.at(self.piece, (piece, self.columns))
@@ -233,7 +239,12 @@ class _Units(DriverPart):
         return _Operands(
             window,
             f.select(is_direct, result, self.rows),
-            f.select(is_direct, given["features"], given["n_block"]),
+            f.select(
+                is_direct,
+                f.mul(given["out_1"], given["features"]),
+                f.mul(given["result_2"], given["n_block"]),
+            ),
+            f.select(is_direct, f.mul(given["out_2"], given["features"]), given["n_block"]),
         )
 
     def _plane_elements(self) -> Value:
@@ -243,8 +254,10 @@ class _Units(DriverPart):
     def _first_row(self, unit: _Unit) -> Value:
         """Return the number of a unit's first result among all places."""
         f, given = self.f, self.given
-        line = f.add(f.mul(unit.plane, given["result_1"]), unit.line)
-        return f.mul(line, given["result_2"])
+        image, place = self.divide(unit.plane, given["result_0"])
+        row = f.add(given["out_first"], f.mul(image, given["out_image"]))
+        row = f.add(row, f.mul(place, given["out_0"]))
+        return f.add(row, f.mul(unit.line, given["out_1"]))
 
     # ---- products
 
@@ -291,7 +304,7 @@ class _Units(DriverPart):
                     (number, given["line_step"]),
                     (feature, given["column_step"]),
                 )
-                to = self.at(result, (f.mul(number, given["result_2"]), operands.row))
+                to = self.at(result, (number, operands.line))
 
                 def block(at: Value, _: list[Value]) -> None:
                     is_tall = f.icmp("slt", at, given["tall_blocks"])
@@ -320,8 +333,13 @@ class _Units(DriverPart):
         f.loop(0, given["segments"], given["piece_segments"], [], piece, at_least_once=True)
 
     def _finish(self, unit: _Unit) -> None:
-        """Emit the epilogue of a unit."""
-        f = self.f
-        rows = f.mul(unit.lines, self.given["result_2"])
-        place = [unit.group, self._first_row(unit), rows, unit.column, unit.columns]
-        self.env.finish(f, self.rows, place)
+        """Emit the epilogue of a unit, line by line."""
+        f, given = self.f, self.given
+        first = self._first_row(unit)
+
+        def line(number: Value, _: list[Value]) -> None:
+            sums = self.at(self.rows, (f.mul(number, given["result_2"]), given["n_block"]))
+            rows = (f.add(first, f.mul(number, given["out_1"])), given["result_2"], given["out_2"])
+            self.env.finish(f, sums, [unit.group, *rows, unit.column, unit.columns])
+
+        f.loop(0, unit.lines, 1, [], line, at_least_once=True)

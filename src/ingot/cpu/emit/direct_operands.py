@@ -14,8 +14,8 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
-class DriverPart:
-    """What the parts of the driver know."""
+class DirectEmitter:
+    """What the emitters of the driver know."""
 
     def __init__(
         self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
@@ -59,16 +59,17 @@ class DriverPart:
 
     def panel(self, number: Value) -> Value:
         """Return the address of a packed panel of the taps."""
-        return self.at(self.env.scratch, (self.f.mul(number, self.depth), self.columns))
+        start = self.f.gep(self.env.scratch, self.given["panels_at"], self.cell)
+        return self.at(start, (self.f.mul(number, self.depth), self.columns))
 
 
-class PanelPacker(DriverPart):
+class PanelPacker(DirectEmitter):
     """Packs the taps: columns behind the last feature are zero."""
 
     def chunk(self) -> None:
         """Emit the packing of a chunk of panels."""
         f, given = self.f, self.given
-        first = f.mul(f.params[1], given["panel_grain"])
+        first = f.mul(self.env.chunk, given["panel_grain"])
         last = f.imin(f.iadd(first, given["panel_grain"]), self.panels)
 
         def panel(number: Value, _: list[Value]) -> None:
@@ -76,9 +77,27 @@ class PanelPacker(DriverPart):
             column = f.as_value(f.imul(place, self.columns))
             start = f.add(f.mul(group, given["group_features"]), column)
             left = f.sub(given["group_features"], column)
-            self.pack(f.gep(self.env.rhs, start, self.cell), self.panel(number), self.depth, left)
+            source, target = f.gep(self.env.rhs, start, self.cell), self.panel(number)
+            channels = given["group_channels"]
+
+            def tap(number: Value, _: list[Value]) -> None:
+                rows = self.at(source, (self._row_of(number), given["features"]))
+                place = self.at(target, (f.mul(number, channels), self.columns))
+                self.pack(rows, place, channels, left)
+
+            f.loop(0, f.idiv(self.depth, channels), 1, [], tap, at_least_once=True)
 
         f.loop(first, last, 1, [], panel)
+
+    def _row_of(self, tap: Value) -> Value:
+        """Return the first row of a tap in the kernel."""
+        f, given = self.f, self.given
+        rest, tap_2 = self.divide(tap, given["taps_2"])
+        tap_0, tap_1 = self.divide(rest, given["taps_1"])
+        row = given["tap_first"]
+        for number, step in ((tap_0, "tap_0"), (tap_1, "tap_1"), (tap_2, "tap_2")):
+            row = f.add(row, f.mul(number, given[step]))
+        return row
 
     def pack(self, taps: Value, panel: Value, depth: Value, columns: Value) -> None:
         """Emit the copy of a piece of a panel; columns behind the last one are zero."""
@@ -101,7 +120,7 @@ class PanelPacker(DriverPart):
         f.loop(0, depth, 1, [], step, at_least_once=True)
 
 
-class RowCopier(DriverPart):
+class RowCopier(DirectEmitter):
     """Copies the rows that a unit reads, where windows meet padding."""
 
     def planes(

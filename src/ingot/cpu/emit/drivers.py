@@ -1,9 +1,10 @@
 """Calls of drivers: library code for products and convolutions, given its numbers and an epilogue.
 
-A driver's env is operands and result; scratch; its parameters; addresses of micro-kernels; the
-address of an epilogue; the buffers that the epilogue takes. Where the sums are the result there is
-no epilogue (0). So the host program fills env and calls the driver, and of a kernel that does more
-than a plain sum nothing but its epilogue is compiled.
+A driver's env is operands and result; scratch; the address of an epilogue; the number of parts that
+the work is cut into; for each part a block of its parameters and addresses of micro-kernels; the
+buffers that the epilogue takes. Where the sums are the result there is no epilogue (0). So the host
+program fills env and calls the driver, and of a kernel that does more than a plain sum nothing but
+its epilogue is compiled.
 
 Invariant: sizes are in the parameters only.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from ingot.cpu.emit.contraction_epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
@@ -27,7 +27,10 @@ from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 
 BUFFERS = 3
-EPILOGUE = (lt.PTR, lt.PTR, lt.I64, lt.I64, lt.I64, lt.I64, lt.I64)
+PARTS = BUFFERS + 2
+"""Slot that holds the number of parts, behind the scratch and the epilogue."""
+
+EPILOGUE = (lt.PTR, lt.PTR, *[lt.I64] * 6)
 """Types of an epilogue's parameters; see `emit_epilogue`."""
 
 
@@ -38,7 +41,8 @@ class DriverEnv:
     Attributes:
         lhs, rhs, result: the buffers.
         scratch: the scratch.
-        given: the parameters by name.
+        chunk: number of the chunk in its part.
+        given: the part's parameters by name.
         micro_kernels: addresses of the micro-kernels.
         epilogue: address of the epilogue, 0 if there is none.
         outer: the env that the epilogue takes.
@@ -48,6 +52,7 @@ class DriverEnv:
     rhs: Value
     result: Value
     scratch: Value
+    chunk: Value
     given: dict[str, Value]
     micro_kernels: tuple[Value, ...]
     epilogue: Value
@@ -68,24 +73,56 @@ class DriverEnv:
 
 
 def open_driver(
-    module: ModuleBuilder, symbol: str, parameters: tuple[str, ...], micro_kernels: int
+    module: ModuleBuilder,
+    symbol: str,
+    parameters: tuple[str, ...],
+    micro_kernels: int,
+    first_chunk: str = "",
 ) -> tuple[FunctionBuilder, DriverEnv]:
-    """Start a driver's function `void symbol(ptr env, i64 chunk)`."""
+    """Start a driver's function `void symbol(ptr env, i64 chunk)`.
+
+    `first_chunk`: the parameter that says how many chunks the parts before have; without it there
+    is one part.
+    """
     f = module.function(
         symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
     )
-    slots = count()
+    env, chunk = f.params
 
-    def address() -> Value:
-        return f.gep(f.params[0], next(slots) * SLOT_BYTES)
+    def slot(type_: Type, base: Value, number: int) -> Value:
+        return f.load(type_, f.gep(base, number * SLOT_BYTES), 8, invariant=True)
 
-    def slot(type_: Type) -> Value:
-        return f.load(type_, address(), 8, invariant=True)
+    lhs, rhs, result, scratch, epilogue = (slot(lt.PTR, env, number) for number in range(PARTS))
+    parts, block = slot(lt.I64, env, PARTS), f.gep(env, (PARTS + 1) * SLOT_BYTES)
+    size = f.const(lt.I64, (len(parameters) + micro_kernels) * SLOT_BYTES)
+    outer = f.gep(block, f.mul(parts, size))
+    if first_chunk:
+        place = parameters.index(first_chunk)
 
-    lhs, rhs, result, scratch = (slot(lt.PTR) for _ in range(BUFFERS + 1))
-    given = {name: slot(lt.I64) for name in parameters}
-    micro = tuple(slot(lt.PTR) for _ in range(micro_kernels))
-    return f, DriverEnv(lhs, rhs, result, scratch, given, micro, slot(lt.PTR), address())
+        def later(number: Value, values: list[Value]) -> list[Value]:
+            following = f.gep(env_block, f.mul(number, size))
+            is_there = f.icmp("sle", slot(lt.I64, following, place), chunk)
+            return [f.select(is_there, following, values[0])]
+
+        env_block = block
+        (block,) = f.loop(1, parts, 1, [block], later)
+        chunk = f.sub(chunk, slot(lt.I64, block, place))
+    given = {name: slot(lt.I64, block, number) for number, name in enumerate(parameters)}
+    micro = tuple(slot(lt.PTR, block, len(parameters) + number) for number in range(micro_kernels))
+    return f, DriverEnv(lhs, rhs, result, scratch, chunk, given, micro, epilogue, outer)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPart:
+    """What a driver is given for a part of its work.
+
+    Attributes:
+        parameters: values of the driver's parameters.
+        micro_kernels: the micro-kernels in the order of its env.
+    """
+
+    parameters: tuple[int, ...]
+    micro_kernels: tuple[MicroKernel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +134,7 @@ class DriverCall:
         phases: its functions.
         operands: buffer numbers of lhs and rhs.
         result: buffer number of the result, None where an epilogue takes the sums.
-        parameters: values of the driver's parameters.
-        micro_kernels: the micro-kernels in the order of its env.
+        parts: what it is given for each part.
         scratch_bytes: bytes of scratch.
         n_block: columns of the rows that an epilogue reads.
     """
@@ -107,15 +143,14 @@ class DriverCall:
     phases: tuple[Phase, ...]
     operands: tuple[int, int]
     result: int | None
-    parameters: tuple[int, ...]
-    micro_kernels: tuple[MicroKernel, ...]
+    parts: tuple[DriverPart, ...]
     scratch_bytes: int
     n_block: int
 
     @property
     def needed(self) -> tuple[SharedCode, ...]:
         """What it needs of the library."""
-        return (self.code, *self.micro_kernels)
+        return (self.code, *(micro for part in self.parts for micro in part.micro_kernels))
 
     def without_epilogue(self) -> EmittedKernel:
         """Return how the host program calls the driver where its sums are the result."""
@@ -135,11 +170,15 @@ class DriverCall:
         return replace(made, behind=tuple(range(len(kernel.buffers))), micro_kernels=self.needed)
 
     def _called(self, result: int, epilogue: int | CodeSlot) -> EmittedKernel:
-        micro = (CodeSlot(item.name) for item in self.micro_kernels)
+        blocks = (
+            slot
+            for part in self.parts
+            for slot in (*part.parameters, *(CodeSlot(item.name) for item in part.micro_kernels))
+        )
         return EmittedKernel(
             self.phases,
             BUFFERS,
-            (*self.parameters, *micro, epilogue),
+            (epilogue, len(self.parts), *blocks),
             scratch_bytes=self.scratch_bytes,
             order=(*self.operands, result),
         )

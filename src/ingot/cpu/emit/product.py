@@ -90,7 +90,7 @@ class ProductDriver:
         """Open the function `void symbol(ptr env, i64 chunk)`."""
         f, self.env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
         self.f = f
-        self.chunk = f.params[1]
+        self.chunk = self.env.chunk
         self.given = self.env.given
         self.micro = dict(zip(MICRO_KERNELS, self.env.micro_kernels, strict=True))
         self.emitter = ValueEmitter(f, {}, self.given, fma=True)
@@ -201,7 +201,7 @@ class ProductDriver:
         """Emit the epilogue of some row blocks, if their sums are whole."""
         f, row = self.f, self.row(first)
         rows = f.sub(self.row(last), row)
-        place = [piece.batch, row, rows, piece.column, piece.columns]
+        place = [piece.batch, row, rows, f.const(lt.I64, 1), piece.column, piece.columns]
         f.if_(piece.is_last, lambda: self.env.finish(f, sums, place))
 
     def run(

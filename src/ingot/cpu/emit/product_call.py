@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.product import emit_product_driver, micro_kernel
 from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
@@ -51,8 +51,7 @@ def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | No
         (*([packing] if plan.form.ahead else []), Phase(code.name, plan.blocks.chunks)),
         plan.operands,
         plan.result,
-        plan.parameters,
-        micro,
+        (DriverPart(plan.parameters, micro),),
         plan.blocks.scratch_bytes,
         plan.value("n_block"),
     )

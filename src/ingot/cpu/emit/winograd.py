@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ingot.cpu.emit.drivers import DriverCall, DriverEnv, open_driver
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
@@ -61,7 +61,7 @@ class WinogradCode:
         taps.f.ret()
         units = self._open(module, "units")
         f, given = units.f, units.given
-        first = f.mul(f.params[1], given["grain"])
+        first = f.mul(units.env.chunk, given["grain"])
         last = f.imin(f.iadd(first, given["grain"]), given["units"])
         f.loop(first, last, 1, [], lambda number, _: units.unit(number))
         f.ret()
@@ -74,13 +74,13 @@ class WinogradCode:
 def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -> DriverCall:
     """Return how a convolution runs by Winograd's algorithm; `result`: see `DriverCall`."""
     code = WinogradCode(plan.element, plan.lanes)
+    micro = (micro_kernel(plan.element, plan.lanes, plan.value("rows")),)
     return DriverCall(
         code,
         (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),
         (given.image, given.taps),
         result,
-        plan.parameters,
-        (micro_kernel(plan.element, plan.lanes, plan.value("rows")),),
+        (DriverPart(plan.parameters, micro),),
         plan.scratch_bytes,
         plan.value("n_block"),
     )
@@ -102,7 +102,7 @@ class _Places:
         given = env.given
         self.taps = env.scratch
         behind = f.gep(env.scratch, f.mul(planes, given["taps_plane"]), cell)
-        self.image = f.gep(behind, f.mul(f.params[1], given["chunk_elements"]), cell)
+        self.image = f.gep(behind, f.mul(env.chunk, given["chunk_elements"]), cell)
         self.sums = f.gep(self.image, f.mul(planes, given["image_plane"]), cell)
         self.patch = f.gep(self.sums, f.mul(planes, given["sums_plane"]), cell)
         self.nowhere = f.gep(self.patch, f.mul(planes, given["channels"]), cell)
@@ -151,7 +151,7 @@ class _Driver:
     def transform_taps(self) -> None:
         """Emit a chunk of panels: element (plane, panel, channel, column) of the scratch."""
         f, given = self.f, self.given
-        chunk = f.params[1]
+        chunk = self.env.chunk
         first = f.mul(chunk, given["panel_grain"])
         last = f.imin(f.iadd(first, given["panel_grain"]), given["panels"])
         columns, channels, features = self._columns, given["channels"], given["features"]
@@ -370,5 +370,6 @@ class _Driver:
         line, has_second, first = self._first_result(unit, row)
         width = given["result_width"]
         rows = f.select(has_second, f.as_value(f.imul(width, RESULTS)), width)
-        place = [f.const(lt.I64, 0), f.mul(line, width), rows, first, given["n_block"]]
+        zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
+        place = [zero, f.mul(line, width), rows, one, first, given["n_block"]]
         self.env.finish(f, self.places.rows, place)

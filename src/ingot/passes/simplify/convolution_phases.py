@@ -1,32 +1,27 @@
 """Convolutions of spread-out inputs, without the products with gaps.
 
-With `base_dilation` d (the input gradient of a strided convolution), result p along a dimension
-uses only every d-th tap, and which ones depends on p mod d alone. So the result is d dense
-convolutions with parts of the kernel, their results side by side: 1/d of the products.
-
-Source: the idea is sub-pixel convolution (Shi et al., 2016); also oneDNN's strided backward data.
+The result is several dense convolutions with parts of the kernel, one for each phase
+(`analysis.convolution_phases`), their results side by side. What a driver of the library runs
+whole stays as it is.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
+from ingot.analysis.convolution_phases import Phase, has_phases, phases_of, runs_whole
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.hlo.window import WindowDimension
 from ingot.passes.simplify.convolutions import canonical_labels, reordered, unreversed
 
 MIN_PRODUCTS = 10_000_000
 """Products below which one kernel with gaps is better than several without."""
-
-MAX_PHASES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,57 +45,21 @@ class ConvolutionPhases(Pass):
 
 def _pays(convolution: Instruction) -> bool:
     given: ConvolutionAttributes = convolution.attributes
-    spread = [number for number, one in enumerate(given.window) if one.base_dilation > 1]
-    phases = math.prod(given.window[number].base_dilation for number in spread)
-    if not spread or phases > MAX_PHASES:
+    if not has_phases(given.window) or runs_whole(convolution):
         return False
     lhs, rhs = convolution.operands
+    spread = [number for number, one in enumerate(given.window) if one.base_dilation > 1]
     sizes = [lhs.shape.dims[given.labels.lhs.index(str(number))] for number in spread]
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         return False
-    simple = all(
-        given.window[number].stride == 1 and given.window[number].window_dilation == 1
-        for number in spread
-    )
     features = rhs.shape.dims[given.labels.rhs.index("o")]
     products = _int(convolution.shape.size) * _int(rhs.shape.size) // max(_int(features), 1)
     is_symbolic = not isinstance(convolution.shape.size, int)
-    return simple and (is_symbolic or products >= MIN_PRODUCTS)
+    return is_symbolic or products >= MIN_PRODUCTS
 
 
 def _int(size: object) -> int:
     return size if isinstance(size, int) else 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Phase:
-    """Results r, r + d, … along one dimension: their taps in the kernel, their dense window.
-
-    Attributes:
-        taps: (start, limit, stride) of the kernel's places; empty if start == limit.
-        window: how the dense convolution slides.
-    """
-
-    taps: tuple[int, int, int]
-    window: WindowDimension
-
-
-def _phases(one: WindowDimension, size: int, count: int) -> list[_Phase]:
-    """Return the phases along a dimension of an input of `size`, `count` results each."""
-    if one.base_dilation == 1:
-        return [_Phase((0, one.size, 1), one)]
-    step = one.base_dilation
-    found: list[_Phase] = []
-    for number in range(step):
-        first = (one.low - number) % step
-        taps = len(range(first, one.size, step))
-        low = (one.low - number - first) // step
-        high = count - size - low + taps - 1
-        start = one.size - 1 - first - step * (taps - 1) if one.reversal else first
-        limit = start + step * (taps - 1) + 1 if taps else start
-        window = WindowDimension(taps, low=low, high=high, reversal=one.reversal)
-        found.append(_Phase((start, limit, step), window))
-    return found
 
 
 def _interleaved(convolution: Instruction) -> Instruction:
@@ -109,14 +68,14 @@ def _interleaved(convolution: Instruction) -> Instruction:
     given: ConvolutionAttributes = convolution.attributes
     labels = given.labels
     dims = convolution.shape.dims
-    per_dimension: list[list[_Phase]] = []
+    per_dimension: list[list[Phase]] = []
     counts = list(dims)
     for number, one in enumerate(given.window):
         place = labels.output.index(str(number))
         size = convolution.operands[0].shape.dims[labels.lhs.index(str(number))]
         if one.base_dilation > 1:
             counts[place] = -(-_int(dims[place]) // one.base_dilation)
-        per_dimension.append(_phases(one, _int(size), _int(counts[place])))
+        per_dimension.append(phases_of(one, _int(size), _int(counts[place])))
     parts = {
         numbers: _dense(
             convolution,
@@ -183,7 +142,7 @@ def _joined(
 
 
 def _dense(
-    convolution: Instruction, build: Builder, phases: list[_Phase], dims: tuple[int | Dim, ...]
+    convolution: Instruction, build: Builder, phases: list[Phase], dims: tuple[int | Dim, ...]
 ) -> Instruction:
     """Return the results of one phase along every dimension; zeros where no tap meets them."""
     lhs, rhs = convolution.operands
