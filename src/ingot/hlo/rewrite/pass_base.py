@@ -117,9 +117,10 @@ class PassContext:
     )
     remarks: list[object] = field(default_factory=list[object])
 
-    def may_run(self, name: str) -> bool:
-        """Whether pass `name` may run now; takes one unit of pass fuel if so."""
-        if name in self.disabled or self.pass_fuel == 0:
+    def may_run(self, step: Pass) -> bool:
+        """Whether a pass may run now; takes one unit of pass fuel if so."""
+        left_out = step.name in self.disabled and not step.lowers
+        if left_out or self.pass_fuel == 0:
             return False
         if self.pass_fuel is not None:
             self.pass_fuel -= 1
@@ -144,6 +145,7 @@ class Pass(ABC):
         requires: properties of the module without which the pass does not work.
         ensures: properties that hold afterwards.
         breaks: properties that may no longer hold afterwards.
+        lowers: whether nothing can run without it: left out by name, it does the least that it can.
     """
 
     name: ClassVar[str]
@@ -151,6 +153,7 @@ class Pass(ABC):
     requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset()
     breaks: ClassVar[frozenset[str]] = frozenset()
+    lowers: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, module: Module, context: PassContext) -> bool:

@@ -94,7 +94,7 @@ class _Runner:
 
     def _pass(self, step: Pass, pipeline: str) -> bool:
         context = self._context
-        if not context.may_run(step.name):
+        if not context.may_run(step):
             return False
         missing = step.requires - context.properties
         if missing:

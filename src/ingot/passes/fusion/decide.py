@@ -42,6 +42,19 @@ def decide(computation: Computation) -> Grouping:
     return grouping
 
 
+def alone(computation: Computation) -> Grouping:
+    """Return groups of one instruction each, with the constants that it reads."""
+    grouping = Grouping()
+    for instruction in reversed(computation.post_order()):
+        if not is_fusible(instruction) or not (instruction.users or instruction.is_root):
+            continue
+        if instruction.opcode == "constant":
+            _visit(grouping, instruction)
+        elif instruction.opcode not in ("reshape", "bitcast"):
+            _materialize(grouping, instruction, {}, {})
+    return grouping
+
+
 def _visit(grouping: Grouping, producer: Instruction) -> None:
     if not is_fusible(producer) or (not producer.users and not producer.is_root):
         return

@@ -12,7 +12,7 @@ from typing import ClassVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.fusion.decide import decide
+from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.outline import outline
 
@@ -37,17 +37,22 @@ def controlled_computations(module: Module) -> list[Computation]:
 
 @dataclass(frozen=True, slots=True)
 class Fusion(Pass):
-    """Makes kernels: loop, reduction, multi-output and contraction fusions."""
+    """Makes kernels: loop, reduction, multi-output and contraction fusions.
+
+    Left out by name, it makes one kernel of each op: every op runs in some kernel.
+    """
 
     name: ClassVar[str] = "fusion"
     ensures: ClassVar[frozenset[str]] = frozenset({"fused"})
+    lowers: ClassVar[bool] = True
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fuse every controlled computation."""
         changed = False
         decisions: list[Decision] = []
+        is_left_out = self.name in context.disabled
         for computation in controlled_computations(module):
-            grouping = decide(computation)
+            grouping = alone(computation) if is_left_out else decide(computation)
             decisions.extend(grouping.decisions)
             changed |= outline(computation, grouping)
         context.remarks.extend(decisions)
