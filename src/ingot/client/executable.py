@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.artifact.steps import Steps
+from ingot.client.dynamic_sizes import DynamicSizes
 from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
 from ingot.cpu.compiler import CpuProgram
@@ -32,7 +34,8 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_before", "_compiled", "_context", "_target", "call", "program", "timer",
+        "__weakref__", "_before", "_compiled", "_context", "_sizes", "_target", "call", "program",
+        "timer",
     )  # fmt: skip
 
     def __init__(
@@ -50,7 +53,10 @@ class Executable:
         self._target = target
         self.timer = timer
         self.program = _linked(compiled)
+        self._sizes = DynamicSizes.of(before)
         self.call: Callable[..., Any] = self.program.call
+        if self._sizes is not None:
+            self.call = partial(_sized_call, self.program, self._sizes)
         remember(self)
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
@@ -63,14 +69,21 @@ class Executable:
             ExecutionError: an argument does not fit.
             ResourceError: out of memory.
         """
-        return self.program(*args, donate=donate) if donate else self.call(*args)
+        if not donate:
+            return self.call(*args)
+        # What is of dynamic size is copied to its bound, and nothing of it donated.
+        return self.call(*args) if self._sizes else self.program(*args, donate=donate)
 
     def execute_replicated(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """Run on as many virtual devices as the module's header says; one argument list for each.
 
         Returns what each device gives, by its number `replica * num_partitions + partition`.
         """
-        return run_replicated(self.program, arguments, grid_of(self._compiled.module))
+        grid, sizes = grid_of(self._compiled.module), self._sizes
+        if sizes is None:
+            return run_replicated(self.program, arguments, grid)
+        padded = [sizes.arguments(row) for row in arguments]
+        return [sizes.results(found) for found in run_replicated(self.program, padded, grid)]
 
     def profile(self, *args: Any, runs: int = 1) -> Profile:
         """Run the program on arguments, `runs` times, and return when each kernel ran.
@@ -169,6 +182,11 @@ class Executable:
         """Return the host program's steps, if it has no code, as comments of LLVM IR."""
         host = self.artifact.host
         return [f"; {line}" for line in str(host).splitlines()] if isinstance(host, Steps) else []
+
+
+def _sized_call(program: Program, sizes: DynamicSizes, *args: Any) -> Any:
+    """Run a program with arguments or results of dynamic size."""
+    return sizes.results(program(*sizes.arguments(args)))
 
 
 def _linked(compiled: CpuProgram) -> Program:

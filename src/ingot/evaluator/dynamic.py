@@ -1,30 +1,156 @@
 """Evaluates ops on dynamic dimensions: an array simply has the size that it has.
 
-A dimension declared `<=n` holds at most n elements here, so every rule that goes by its operands'
-own shapes (elementwise ops, reductions, dots, concatenations) means the right thing.
+A dimension declared `<=n` holds at most n elements here. Before a rule runs, `sized` puts the
+sizes that there are in the place of declared ones, by the table `hlo/dynamic_sizes`; most rules
+then mean the right thing by themselves.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from ingot.evaluator.registry import Context, Value, evaluates
+import numpy as np
+
+from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.dynamic_sizes import Sizes, is_elementwise, rule_of
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.contraction import ConvolutionLabels
+from ingot.hlo.shape import Shape
 
 
 @evaluates("set-dimension-size")
 def set_dimension_size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The first elements of a dimension; all of them when the result has no dynamic dimension."""
+    """The first elements of a dimension; all of them when the result has no dynamic dimension.
+
+    What was not there before (the size grows) is zero: it has no meaning, but a place.
+    """
     operand, size = operands
-    (place,) = op.attributes.dimensions
-    if not (op.shape.bounded and op.shape.bounded[place]):
-        return operand
-    return operand[(slice(None),) * place + (slice(max(0, int(size))),)]
+    place: int = op.attributes.dimensions[0]
+    bound = context.dims(op.shape)[place]
+    is_marked = bool(op.shape.bounded) and op.shape.bounded[place]
+    wanted = min(max(0, int(size)), bound) if is_marked else bound
+    return _of_size(operand, [*operand.shape[:place], wanted, *operand.shape[place + 1 :]])
 
 
 @evaluates("dynamic-reshape")
 def dynamic_reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The elements in row-major order, in the sizes given."""
     operand, *sizes = operands
-    return operand.reshape([int(size) for size in sizes])
+    dims = [int(size) for size in sizes]
+    return operand.reshape(-1)[: int(np.prod(dims))].reshape(dims)
+
+
+def declared(op: Instruction, value: Value, context: Context) -> Value:
+    """Return a result whose static dimensions are as long as declared; zeros behind a size."""
+    if isinstance(value, tuple) or op.shape.is_tuple or np.ndim(value) != op.shape.rank:
+        return value
+    flags = op.shape.bounded or (False,) * op.shape.rank
+    both = zip(flags, np.shape(value), context.dims(op.shape), strict=True)
+    dims = tuple(have if flag else whole for flag, have, whole in both)
+    return value if dims == np.shape(value) else _of_size(value, dims)
+
+
+def _of_size(value: Array, dims: Sequence[int]) -> Array:
+    """Return the first elements of every dimension, zeros where there are no more."""
+    result = np.zeros(dims, value.dtype)
+    both = tuple(slice(min(have, want)) for have, want in zip(value.shape, dims, strict=True))
+    result[both] = value[both]
+    return result
+
+
+def is_dynamic(op: Instruction) -> bool:
+    """Whether a dimension of the result or of an operand is dynamic."""
+    shapes = [op.shape, *op.shape.elements, *(operand.shape for operand in op.operands)]
+    return any(True in shape.bounded for shape in shapes)
+
+
+def sized(
+    op: Instruction, operands: Sequence[Any], context: Context
+) -> tuple[Instruction, Sequence[Any]]:
+    """Return the op with the sizes that there are in its shape, and operands that go together."""
+    rule = rule_of(op)
+    if rule is None or op.opcode == "custom-call" or any(isinstance(v, tuple) for v in operands):
+        return op, operands
+    given = [_sizes(o.shape, value) for o, value in zip(op.operands, operands, strict=True)]
+    if is_elementwise(op):
+        operands = _joined(operands, given, context)
+        found: Sizes = dict(enumerate(np.broadcast_shapes(*(o.shape for o in operands))))
+    else:
+        found = rule.sizes(op, given)
+        operands = _contracted(op, operands)
+    actual = copy.copy(op)
+    actual.shape = _with_sizes(op.shape, found)
+    actual.attributes = _attributes(op, operands, given)
+    return actual, operands
+
+
+def _sizes(shape: Shape, value: Any) -> Sizes:
+    return {n: value.shape[n] for n, flag in enumerate(shape.bounded) if flag}
+
+
+def _with_sizes(shape: Shape, sizes: Sizes) -> Shape:
+    if shape.is_tuple:
+        return Shape.tuple(tuple(_with_sizes(element, sizes) for element in shape.elements))
+    return replace(shape, dims=tuple(sizes.get(n, size) for n, size in enumerate(shape.dims)))
+
+
+def _joined(operands: Sequence[Any], given: Sequence[Sizes], context: Context) -> list[Any]:
+    """Return operands of one size: one element repeats, of two sizes the smaller one counts."""
+    wanted: dict[int, int] = {}
+    for sizes in given:
+        for place, size in sizes.items():
+            have = context.number(size)
+            pair = sorted((wanted.setdefault(place, have), have))
+            wanted[place] = pair[1] if pair[0] == 1 else pair[0]
+    found: list[Any] = []
+    for value, sizes in zip(operands, given, strict=True):
+        if value.ndim:
+            for place, size in wanted.items():
+                if place in sizes and value.shape[place] == 1 < size:
+                    value = np.repeat(value, size, axis=place)
+            value = value[tuple(slice(wanted.get(n)) for n in range(value.ndim))]
+        found.append(value)
+    return found
+
+
+def _contracted(op: Instruction, operands: Sequence[Any]) -> Sequence[Any]:
+    """Return the operands of a contraction with what only one of them has cut off."""
+    if op.opcode == "dot":
+        lefts, rights = op.attributes.lhs_contracting_dims, op.attributes.rhs_contracting_dims
+    elif op.opcode == "convolution" and op.attributes.feature_group_count == 1:
+        labels = ConvolutionLabels.parse(op.attributes.dim_labels)
+        lefts, rights = (labels.lhs.index("f"),), (labels.rhs.index("i"),)
+    else:
+        return operands
+    lhs, rhs = operands
+    for left, right in zip(lefts, rights, strict=True):
+        size = min(lhs.shape[left], rhs.shape[right])
+        lhs = lhs[(slice(None),) * left + (slice(size),)]
+        rhs = rhs[(slice(None),) * right + (slice(size),)]
+    return lhs, rhs
+
+
+def _attributes(op: Instruction, operands: Sequence[Any], given: Sequence[Sizes]) -> Any:
+    """Return the attributes, with windows that fit the sizes that there are."""
+    name = {"gather": "slice_sizes", "dynamic-slice": "dynamic_slice_sizes"}.get(op.opcode)
+    if name is not None:
+        dims = op.operands[0].shape.dims
+        boxes = enumerate(getattr(op.attributes, name))
+        sizes = tuple(given[0].get(n, size) if size == dims[n] else size for n, size in boxes)
+        return replace(op.attributes, **{name: sizes})
+    if op.opcode == "select-and-scatter":
+        # Windows of the source that lie behind the operand find nothing there.
+        window = tuple(
+            replace(one, high=one.high + max(0, bound - size))
+            for one, bound, size in zip(
+                op.attributes.window,
+                op.operands[0].shape.static_dims,
+                operands[0].shape,
+                strict=True,
+            )
+        )
+        return replace(op.attributes, window=window)
+    return op.attributes

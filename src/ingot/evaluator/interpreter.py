@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.devices import some_device
+from ingot.evaluator.dynamic import declared, is_dynamic, sized
 from ingot.evaluator.registry import Context, RunState, Value, rule_of
 from ingot.hlo.assertions import asserts
 from ingot.hlo.computation import Computation
@@ -111,7 +112,12 @@ def _acts(instruction: Instruction) -> bool:
 
 
 def _apply(instruction: Instruction, operands: Sequence[Value], context: Context) -> Value:
-    value = _as_value(rule_of(instruction)(instruction, operands, context))
+    rule = rule_of(instruction)
+    if is_dynamic(instruction):
+        actual, operands = sized(instruction, operands, context)
+        value = declared(instruction, _as_value(rule(actual, operands, context)), context)
+    else:
+        value = _as_value(rule(instruction, operands, context))
     if not _fits(value, instruction.shape, context):
         raise InternalError(
             f"{instruction.opcode} evaluates to {_describe(value)}, declared {instruction.shape}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,23 +29,9 @@ def broadcast(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 
 @evaluates("reshape")
 def reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The same elements in row-major order; what is dynamic is as long as they demand."""
-    dims: list[int] = list(context.dims(op.shape))
-    if op.shape.bounded:
-        dims = _dynamic_dims(op, operands[0], dims)
+    """The same elements in row-major order."""
+    dims = context.dims(op.shape)
     return operands[0].reshape(dims)
-
-
-def _dynamic_dims(op: Instruction, value: Array, dims: list[int]) -> list[int]:
-    """Return the sizes of a reshape: one dynamic dimension takes what is left over."""
-    places = [number for number, flag in enumerate(op.shape.bounded) if flag]
-    for number in places[:-1]:
-        before = op.operands[0].shape.dims
-        same = [n for n, size in enumerate(before) if size == op.shape.dims[number]]
-        dims[number] = value.shape[same[0]] if same else dims[number]
-    rest = math.prod(size for number, size in enumerate(dims) if number != places[-1])
-    dims[places[-1]] = value.size // rest if rest else 0
-    return dims
 
 
 @evaluates("bitcast")
@@ -156,6 +141,22 @@ def dynamic_slice(op: Instruction, operands: Sequence[Any], context: Context) ->
 def dynamic_update_slice(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The operand with the update in the box at the starts, clamped inside."""
     operand, update, *starts = operands
+    whole, sizes = (context.dims(value.shape) for value in op.operands[:2])
+    box = box_at(starts, sizes, whole)
+    if update.shape != sizes or operand.shape != whole:
+        return _dynamic_update(operand, update, [one.start for one in box], context.dims(op.shape))
     result = operand.copy()
-    result[box_at(starts, update.shape, operand.shape)] = update
+    result[box] = update
     return result
+
+
+def _dynamic_update(
+    operand: Array, update: Array, starts: Sequence[int], dims: Sequence[int]
+) -> Array:
+    """Return the update in an operand, where one of them is of dynamic size, in `dims`."""
+    ends = [start + size for start, size in zip(starts, update.shape, strict=True)]
+    widest = [max(both) for both in zip(operand.shape, ends, dims, strict=True)]
+    result = np.zeros(widest, operand.dtype)
+    result[tuple(map(slice, operand.shape))] = operand
+    result[tuple(map(slice, starts, ends))] = update
+    return result[tuple(map(slice, dims))]

@@ -21,7 +21,7 @@ def padded(value: Array, dimensions: Sequence[WindowDimension], fill: Array) -> 
         total = begin + spread + max(one.high, 0)
         sizes.append(total)
         inner.append(slice(begin, begin + spread, one.base_dilation))
-        cropped.append(slice(max(-one.low, 0), total - max(-one.high, 0)))
+        cropped.append(slice(max(-one.low, 0), max(0, total - max(-one.high, 0))))
     bordered = np.full(sizes, fill, value.dtype)
     bordered[tuple(inner)] = value
     return bordered[tuple(cropped)]

@@ -67,8 +67,12 @@ class _Parts:
 
     def count(self, like: Shape) -> Instruction:
         """Return how many elements a feature has, everywhere."""
-        number = dim.product(tuple(self.shape.dims[place] for place in self.others))
+        dynamic = [n for n in self.others if self.shape.bounded and self.shape.bounded[n]]
+        number = dim.product(self.shape.dims[n] for n in self.others if n not in dynamic)
         scalar = self.build.convert_to(size_value(self.build, number), self.element)
+        for place in dynamic:
+            size = self.build.get_dimension_size(self.operands[0], dimensions=(place,))
+            scalar = self.build.multiply(scalar, self.build.convert_to(size, self.element))
         return self.build.broadcast_to(scalar, like.dims, ())
 
     def inverse_deviation(self, variance: Instruction) -> Instruction:

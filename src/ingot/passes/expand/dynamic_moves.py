@@ -4,7 +4,8 @@ An array of dynamic size lies in memory at its bounds, so a reshape that joins o
 dimension, or a reversal of one, is no plain move: the place of an element in the padded array is
 computed from the sizes, and one gather takes them. Places behind the sizes get any element.
 
-Source: the meaning is xla/service/dynamic_padder.cc (RewriteDynamicReshape, RewriteReverse).
+Source: the meaning is xla/service/dynamic_padder.cc (RewriteDynamicReshape, RewriteReverse,
+RewriteDynamicConcat, RewriteDynamicSort).
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import math
 from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.dtype import S32
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.passes.simplify.inline import inline
 
-Sizes = dict[int, Instruction]
+Numbers = dict[int, Instruction]
 """Size by dimension, for the dynamic ones."""
 
 
-def all_sizes(build: Builder, dims: Sequence[int], sizes: Sizes) -> list[Instruction]:
+def all_sizes(build: Builder, dims: Sequence[int], sizes: Numbers) -> list[Instruction]:
     """Return the size of every dimension as an s32[]."""
     return [
         sizes[place] if place in sizes else build.constant(size, S32)
@@ -29,25 +33,8 @@ def all_sizes(build: Builder, dims: Sequence[int], sizes: Sizes) -> list[Instruc
     ]
 
 
-def product(build: Builder, sizes: Sequence[Instruction]) -> Instruction:
-    """Return the product of some s32[]."""
-    total = build.constant(1, S32)
-    for size in sizes:
-        total = build.multiply(total, size)
-    return total
-
-
-def inferred_size(
-    build: Builder, operand: Instruction, sizes: Sizes, dims: Sequence[int], place: int
-) -> Instruction:
-    """Return the size of dimension `place` of a reshape, the others being full."""
-    total = product(build, all_sizes(build, operand.shape.static_dims, sizes))
-    others = math.prod(dims[:place]) * math.prod(dims[place + 1 :])
-    return build.divide(total, build.constant(max(1, others), S32))
-
-
 def reshaped(
-    build: Builder, operand: Instruction, before: Sizes, dims: Sequence[int], after: Sizes
+    build: Builder, operand: Instruction, before: Numbers, dims: Sequence[int], after: Numbers
 ) -> Instruction:
     """Return the elements in row-major order of their sizes, as `dims` of sizes `after`."""
     sources = all_sizes(build, operand.shape.static_dims, before)
@@ -63,7 +50,7 @@ def reshaped(
 
 
 def reversed_along(
-    build: Builder, operand: Instruction, sizes: Sizes, dimensions: Sequence[int]
+    build: Builder, operand: Instruction, sizes: Numbers, dimensions: Sequence[int]
 ) -> Instruction:
     """Return the elements with some dimensions from their last to their first."""
     dims = operand.shape.static_dims
@@ -92,8 +79,8 @@ def stretched(
 
 def joined(
     build: Builder, operands: Sequence[Instruction], lengths: Sequence[Instruction], place: int
-) -> tuple[Instruction, Instruction]:
-    """Return the elements of the operands one after the other, and how many there are."""
+) -> Instruction:
+    """Return the elements of operands that have some lengths, one after the other."""
     dims = list(operands[0].shape.static_dims)
     dims[place] = sum(operand.shape.static_dims[place] for operand in operands)
     zero = build.constant(0, S32)
@@ -104,7 +91,31 @@ def joined(
         starts = [start if number == place else zero for number in range(len(dims))]
         whole = build.dynamic_update_slice(whole, operand, *starts)
         start = build.add(start, length)
-    return whole, start
+    return whole
+
+
+def sorted_inside(
+    build: Builder, module: Module, op: Instruction, inside: Instruction
+) -> Instruction:
+    """Return a sort's result with the elements that count, which `inside` says, before others."""
+    source: Computation = op.attributes.to_apply
+    order = Builder(source.name)
+    given = [
+        order.parameter(number, parameter.shape)
+        for number, parameter in enumerate(source.parameters)
+    ]
+    flags = [order.parameter(len(given) + number, Shape.array(PRED, ())) for number in range(2)]
+    before = inline(order.computation, source, given)
+    first = order.and_(flags[0], order.or_(before, order.not_(flags[1])))
+    sorted_ = build.sort(
+        *op.operands,
+        inside,
+        dimensions=op.attributes.dimensions,
+        is_stable=op.attributes.is_stable,
+        to_apply=module.take(order.build(first)),
+    )
+    found = [build.get_tuple_element(sorted_, index=n) for n in range(len(op.operands))]
+    return build.tuple(*found) if op.shape.is_tuple else found[0]
 
 
 def _places(build: Builder, dims: Sequence[int]) -> list[Instruction]:

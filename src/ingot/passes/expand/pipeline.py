@@ -11,6 +11,7 @@ from ingot.passes.expand.async_pairs import AsyncToSync
 from ingot.passes.expand.batch_norm import BatchNormExpander
 from ingot.passes.expand.collectives import CollectiveExpander
 from ingot.passes.expand.domain_remover import DomainRemover
+from ingot.passes.expand.dynamic_boundary import DynamicBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
 from ingot.passes.expand.feeds import FeedExpander
 from ingot.passes.expand.ragged_dot import RaggedDotRewriter
@@ -24,12 +25,13 @@ RUNTIME_OPS = Pipeline(
     "runtime-ops",
     (
         DomainRemover(),
+        BatchNormExpander(),
+        DynamicBoundary(),
         DynamicPadder(),
         AsyncToSync(),
         SendRecvToPermute(),
         CollectiveExpander(),
         FeedExpander(),
-        BatchNormExpander(),
         RaggedDotRewriter(),
         ScaledDotRewriter(),
         ScanToWhile(),

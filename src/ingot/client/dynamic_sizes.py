@@ -1,0 +1,87 @@
+"""Calls of programs whose parameters or results are of dynamic size (`f32[<=8]`).
+
+Such a program takes arrays at their bounds with sizes behind them, and gives the same
+(`passes/expand/dynamic_boundary`). Here an argument of any size up to its bound is put into an
+array at the bound, and a result is cut to its size.
+
+Example:
+    executable = ingot.compile(module)      # (x: f32[<=8]) -> f32[<=8]
+    executable(np.float32([1, 2, 3]))       # gives three numbers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.dynamic_boundary import dynamic_places
+from ingot.support.diagnostics import ExecutionError
+
+
+class DynamicSizes:
+    """What is done to arguments and results, of a module before the passes."""
+
+    __slots__ = ("_given", "_parameters", "_results", "_taken")
+
+    def __init__(self, module: Module) -> None:
+        """Look at the shapes of the entry."""
+        self._parameters = _leaves(module.parameter_shapes)
+        self._results = _leaves((module.result_shape,))
+        self._taken = dynamic_places(self._parameters)
+        self._given = dynamic_places(self._results)
+
+    @staticmethod
+    def of(module: Module) -> DynamicSizes | None:
+        """Return what a module needs; None when nothing is of dynamic size."""
+        shapes = (*module.parameter_shapes, module.result_shape)
+        return DynamicSizes(module) if dynamic_places(shapes) else None
+
+    def arguments(self, args: Sequence[Any]) -> list[Any]:
+        """Return arrays at their bounds, then sizes.
+
+        Raises:
+            ExecutionError: an argument is larger than its bound.
+        """
+        arrays, sizes = list(args), list[Any]()
+        for number, place in self._taken if len(arrays) == len(self._parameters) else ():
+            size = np.asarray(args[number]).shape[place : place + 1]
+            sizes.append(np.int32(size[0] if size else 0))
+        for number in dict.fromkeys(number for number, _ in self._taken):
+            if number < len(arrays):
+                arrays[number] = _at_bounds(arrays[number], self._parameters[number], number)
+        return [*arrays, *sizes]
+
+    def results(self, found: Any) -> Any:
+        """Return a program's results, cut to the sizes behind them."""
+        if not self._given:
+            return found
+        leaves = list(found)
+        leaves, sizes = leaves[: len(self._results)], leaves[len(self._results) :]
+        for (number, place), size in zip(self._given, sizes, strict=True):
+            leaves[number] = leaves[number][(slice(None),) * place + (slice(int(size)),)]
+        return leaves[0] if len(leaves) == 1 else tuple(leaves)
+
+
+def _leaves(shapes: Sequence[Shape]) -> list[Shape]:
+    return [leaf for shape in shapes for _, leaf in shape.leaves()]
+
+
+def _at_bounds(argument: Any, shape: Shape, number: int) -> Any:
+    array, dims = np.asarray(argument), shape.static_dims
+    if array.ndim != len(dims):
+        return array  # the program says what is wrong
+    for place, (size, bound) in enumerate(zip(array.shape, dims, strict=True)):
+        if shape.bounded[place] and size > bound:
+            raise ExecutionError(
+                f"dimension {place} of argument {number} has {size} elements, "
+                f"more than its bound {bound}",
+                hint="give an array that fits, or compile with a larger bound or f32[?n]",
+            )
+    wanted = [b if flag else s for s, b, flag in zip(array.shape, dims, shape.bounded, strict=True)]
+    padded = np.zeros(wanted, array.dtype)
+    padded[tuple(map(slice, array.shape))] = array
+    return padded

@@ -1,0 +1,116 @@
+"""What of dynamic size enters and leaves a program: arrays at their bounds, and their sizes.
+
+A parameter `f32[<=8]` becomes an `f32[8]` and an `s32[]` behind all other parameters; a result
+becomes an array at its bound and an `s32[]` behind all other results. `client/dynamic_sizes` does
+the same to the arrays of a call. XLA:CPU takes no parameter of dynamic size.
+
+Invariant: afterwards the entry's parameters and result have no dynamic dimension, and there is one
+size for each that there was, in the order of `dynamic_places`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+from ingot.passes.expand.dynamic_rewriter import without_bounds
+
+
+def dynamic_places(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
+    """Return (number of the leaf, dimension) of every dynamic dimension, leaves counted over all.
+
+    Example:
+        >>> from ingot.hlo.builder import shape_of
+        >>> dynamic_places([shape_of("f32[2]"), replace(shape_of("f32[3,4]"), bounded=(0, 1))])
+        [(1, 1)]
+    """
+    leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
+    return [
+        (n, place) for n, leaf in enumerate(leaves) for place, f in enumerate(leaf.bounded) if f
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicBoundary(Pass):
+    """Gives sizes of their own to the entry's parameters and results."""
+
+    name: ClassVar[str] = "dynamic-boundary"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the entry's parameters, then its result."""
+        taken = [p for p in module.entry.parameters if dynamic_places([p.shape])]
+        for parameter in taken:
+            _open(module.entry, parameter)
+        given = bool(dynamic_places([module.entry.root.shape]))
+        if given:
+            _close(module)
+        return bool(taken) or given
+
+
+def _open(entry: Computation, parameter: Instruction) -> None:
+    """Make a parameter static; its readers read it with its size set."""
+    build = Builder(entry, parameter.metadata)
+    users, is_root, shape = list(parameter.users), entry.root is parameter, parameter.shape
+    entry.set_shape(parameter, without_bounds(shape))
+
+    def sized(value: Instruction, shape: Shape) -> Instruction:
+        if shape.is_tuple:
+            elements = (build.get_tuple_element(value, index=n) for n in range(len(shape.elements)))
+            pairs = zip(elements, shape.elements, strict=True)
+            return build.tuple(*(sized(element, inner) for element, inner in pairs))
+        marks = [False] * shape.rank
+        for _, place in dynamic_places([shape]):
+            count = len(entry.parameters)
+            name = f"{parameter.name}.size"
+            size = build.parameter(count, Shape.array(S32, ()), name)
+            marks[place] = True
+            marked = replace(shape, bounded=tuple(marks))
+            value = build.set_dimension_size(value, size, shape=marked, dimensions=(place,))
+        return value
+
+    value = sized(parameter, shape)
+    for user in users:
+        for number, operand in enumerate(user.operands):
+            if operand is parameter:
+                entry.replace_operand(user, number, value)
+    if is_root:
+        entry.set_root(value)
+
+
+def _close(module: Module) -> None:
+    """Make the result static, with its sizes behind it."""
+    entry, root = module.entry, module.entry.root
+    build, sizes = Builder(entry, root.metadata), list[Instruction]()
+
+    def whole(value: Instruction) -> Instruction:
+        shape = value.shape
+        if shape.is_tuple:
+            return build.tuple(*(whole(element) for element in _elements(build, value)))
+        result = value
+        for _, place in dynamic_places([shape]):
+            sizes.append(build.get_dimension_size(value, dimensions=(place,)))
+            marks = list(result.shape.bounded)
+            marks[place] = False
+            static = replace(shape, bounded=tuple(marks) if any(marks) else ())
+            full = build.constant(shape.static_dims[place], S32)
+            result = build.set_dimension_size(result, full, shape=static, dimensions=(place,))
+        return result
+
+    result = whole(root)
+    elements = _elements(build, result) if result.shape.is_tuple else iter((result,))
+    if not result.shape.is_tuple:
+        module.aliases = tuple(replace(alias, output=(0,)) for alias in module.aliases)
+    entry.set_root(build.tuple(*elements, *sizes))
+
+
+def _elements(build: Builder, value: Instruction) -> Iterator[Instruction]:
+    for number in range(len(value.shape.elements)):
+        yield build.element_of(value, number)

@@ -1,0 +1,82 @@
+"""Dynamic dimensions: evaluator, Ingot's CPU and real XLA agree, whatever lies behind a size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.differential.case import seed_of, special_values
+from tests.differential.dynamic_cases import PROGRAMS, Program
+from tests.support.real_xla import run_hlo_text
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.formats.hlo_text import parse
+
+Array = np.ndarray[Any, Any]
+IDS = [program.name for program in PROGRAMS]
+OFTEN = ("reverse", "reduce of two", "dot folds", "sort", "while it grows", "conditional")
+"""Those that run with the fast tests."""
+
+
+def _inputs(program: Program, size: int) -> list[Array]:
+    """Return whole numbers, with NaN behind `size`, which nothing may see."""
+    x = seed_of(program.name).integers(1, 9, program.dims).astype(np.float32)
+    if program.behind is not None:
+        x[(slice(None),) * program.behind + (slice(size, None),)] = np.nan
+    return [x, np.int32(size)]
+
+
+def _leaves(value: Any) -> list[Array]:
+    return [np.asarray(leaf) for leaf in (value if isinstance(value, tuple) else (value,))]
+
+
+def _check(got: list[Array], want: list[Array], what: str) -> None:
+    assert [leaf.shape for leaf in got] == [leaf.shape for leaf in want], what
+    for mine, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6, err_msg=what)
+
+
+def _cases(often: bool) -> list[Any]:
+    return [
+        pytest.param(p, id=p.name, marks=() if often and p.name in OFTEN else pytest.mark.slow)
+        for p in PROGRAMS
+    ]
+
+
+@pytest.mark.parametrize("program", _cases(often=True))
+def test_the_cpu_gives_what_the_evaluator_gives(program: Program) -> None:
+    module = parse(program.text())
+    executable = ingot.compile(module)
+    for size in program.sizes:
+        inputs = _inputs(program, size)
+        want = _leaves(evaluate(module, inputs))
+        assert not any(np.isnan(leaf.astype(np.float64)).any() for leaf in want), "NaN was seen"
+        _check(_leaves(executable(*inputs)), want, f"{program.name}, size {size}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.moves], ids=lambda p: p.name)
+def test_special_values_are_moved(program: Program) -> None:
+    module = parse(program.text())
+    executable = ingot.compile(module)
+    for size in program.sizes:
+        x = np.resize(special_values("f32"), program.dims)
+        want = _leaves(evaluate(module, [x, np.int32(size)]))
+        for mine, other in zip(_leaves(executable(x, np.int32(size))), want, strict=True):
+            assert mine.tobytes() == other.tobytes(), f"{program.name}, size {size}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if not p.differs], ids=lambda p: p.name)
+def test_real_xla_gives_what_the_evaluator_gives(program: Program) -> None:
+    module = parse(program.text())
+    for size in program.sizes:
+        inputs = _inputs(program, size)
+        want = _leaves(evaluate(module, inputs))
+        data, *sizes = run_hlo_text(program.text(), inputs)
+        # XLA puts the elements that there are at the start of a buffer of the bound's size.
+        dims = [int(number) for number in sizes]
+        got = data.reshape(-1)[: int(np.prod(dims))].reshape(dims)
+        _check([got, *sizes], want, f"{program.name}, size {size}")
