@@ -13,8 +13,9 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_object, link_object
 from ingot.llvm.math import MATH
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import F32, F64, I64, PTR, VOID, vector
+from ingot.llvm.types import F32, F64, I64, PTR, VOID, Type, vector
 
+CONVERTED_LANES = 16
 TYPES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64}
 
 
@@ -51,6 +52,25 @@ def evaluate(name: str, *args: np.ndarray, lanes: int = 16, level: str | None = 
     function = library.function("k", None, pointer, pointer, pointer, ctypes.c_int64)
     function(inputs[0].ctypes.data, inputs[1].ctypes.data, result.ctypes.data, padded)
     return result[:count]
+
+
+def run(emit, source: Type, x: np.ndarray, out: np.ndarray, level: str) -> None:
+    """Fill `out` with `emit(f, lanes of x, whether the CPU converts f16)`; 16 lanes at once."""
+    target = TargetSpec.host(level)
+    module = ModuleBuilder("conversion")
+    f = module.function("k", VOID, [("x", PTR), ("out", PTR), ("n", I64)])
+    given, result, count = f.params
+    type = vector(source, CONVERTED_LANES)
+
+    def body(i, _):
+        made = emit(f, f.load(type, f.gep(given, i, source)), target.has_f16c)
+        f.store(made, f.gep(result, i, made.type.element))
+
+    f.loop(0, count, CONVERTED_LANES, [], body)
+    f.ret()
+    library = link_object([compile_object(module.text(), target)])
+    function = library.function("k", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    function(x.ctypes.data, out.ctypes.data, x.size)
 
 
 def _elementwise(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:

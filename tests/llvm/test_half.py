@@ -1,37 +1,15 @@
 """f16 and bf16 conversion: every bit pattern, and rounding to nearest even."""
 
-import ctypes
-
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.llvm.math_harness import CONVERTED_LANES, run
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object, link_object
 from ingot.llvm.math.half import narrow, narrow_f64, widen
-from ingot.llvm.target import TargetSpec, host_levels
-from ingot.llvm.types import BF16, F16, F32, F64, I64, PTR, VOID, vector
+from ingot.llvm.target import host_levels
+from ingot.llvm.types import BF16, F16, F32, F64
 
 KINDS = [(F16, np.float16), (BF16, ml_dtypes.bfloat16)]
-LANES = 16
-
-
-def run(emit, source, x: np.ndarray, out: np.ndarray, level: str) -> None:
-    target = TargetSpec.host(level)
-    module = ModuleBuilder("half")
-    f = module.function("k", VOID, [("x", PTR), ("out", PTR), ("n", I64)])
-    given, result, count = f.params
-    type = vector(source, LANES)
-
-    def body(i, _):
-        made = emit(f, f.load(type, f.gep(given, i, source)), target.has_f16c)
-        f.store(made, f.gep(result, i, made.type.element))
-
-    f.loop(0, count, LANES, [], body)
-    f.ret()
-    library = link_object([compile_object(module.text(), target)])
-    function = library.function("k", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    function(x.ctypes.data, out.ctypes.data, x.size)
 
 
 @pytest.mark.parametrize("level", host_levels())
@@ -71,7 +49,7 @@ def test_narrowing_f64_rounds_once(element, dtype) -> None:
     middle = (every[:-1] + every[1:]) / 2
     x = np.concatenate([middle, np.nextafter(middle, 0), np.nextafter(middle, np.inf)])
     x = np.concatenate([x, -x, rng.normal(size=5000)])
-    x = x[: x.size // LANES * LANES]
+    x = x[: x.size // CONVERTED_LANES * CONVERTED_LANES]
     out = np.empty(x.size, np.uint16)
     run(lambda f, v, c: narrow_f64(f, v, element, c), F64, x, out, "plain")
     lower = np.searchsorted(every, np.abs(x), side="right") - 1

@@ -178,20 +178,12 @@ class Arithmetic(FunctionWriter):
         return self.cast("fpext", a, type)
 
     def fptosi(self, a: Value, type: Type) -> Value:
-        """Convert towards zero; NaN and out of range are undefined (see `fptosi_sat`)."""
+        """Convert towards zero; NaN and out of range are undefined (see `math.saturating`)."""
         return self.cast("fptosi", a, type)
 
     def fptoui(self, a: Value, type: Type) -> Value:
-        """Convert towards zero; NaN and out of range are undefined (see `fptoui_sat`)."""
+        """Convert towards zero; NaN and out of range are undefined (see `math.saturating`)."""
         return self.cast("fptoui", a, type)
-
-    def fptosi_sat(self, a: Value, type: Type) -> Value:
-        """Convert towards zero, clamped to the type's range; NaN gives 0."""
-        return self.intrinsic("llvm.fptosi.sat", type, [a])
-
-    def fptoui_sat(self, a: Value, type: Type) -> Value:
-        """Convert towards zero, clamped to the type's range; NaN gives 0."""
-        return self.intrinsic("llvm.fptoui.sat", type, [a])
 
     def sitofp(self, a: Value, type: Type) -> Value:
         """Convert a signed integer, rounding to nearest even."""
