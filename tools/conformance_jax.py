@@ -148,6 +148,8 @@ def run_file(
         "CONFORMANCE_SECONDS": str(0 if again else arguments.seconds),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]),
     }
+    if arguments.devices > 1:  # A test may ask for several itself, unless a number is said.
+        environment["JAX_NUM_CPU_DEVICES"] = str(arguments.devices)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "conformance_plugin"]
     command += ["-q", "--tb=short", "--import-mode=importlib", *arguments.pytest]
     for _ in range(1 if again else _RESTARTS):
@@ -261,16 +263,28 @@ def skips(reports: Iterable[Report], on_cpu: Iterable[Report]) -> str:
     return "\n".join([*lines, "", *alone]) + "\n"
 
 
+def setting_name(cases: int, devices: int) -> str:
+    """Return the name of the folder of a setting's outcomes: `10`, or `1-on-8` with 8 devices."""
+    return str(cases) if devices == 1 else f"{cases}-on-{devices}"
+
+
+def heading(folder: Path) -> str:
+    """Return the heading of a setting."""
+    cases, _, devices = folder.name.partition("-on-")
+    more = f", `JAX_NUM_CPU_DEVICES={devices}`" if devices else ""
+    return f"## `JAX_NUM_GENERATED_CASES={cases}`{more}"
+
+
 def page(results: Path) -> str:
-    """Return the page of documentation: every number of generated cases that has results."""
+    """Return the page of documentation: every setting that has results."""
     parts: list[str] = []
     ends: list[float] = []
     commits: dict[str, None] = {}
-    for folder in sorted(results.iterdir(), key=lambda path: int(path.name)):
+    for folder in sorted(results.iterdir(), key=lambda path: (path.name.count("-"), path.name)):
         reports, on_cpu = read_reports(folder), read_reports(folder / "cpu")
         ends += [report.last for report in reports]
         commits |= dict.fromkeys(name for report in reports for name in report.commits)
-        parts.append(f"## `JAX_NUM_GENERATED_CASES={folder.name}`\n\n{table(reports)}\n")
+        parts.append(f"{heading(folder)}\n\n{table(reports)}\n")
         parts.append(f"### Exceptions\n\n{exceptions(reports, on_cpu)}")
         parts.append(f"### Skipped\n\n{skips(reports, on_cpu)}")
     days = sorted({datetime.date.fromtimestamp(end).isoformat() for end in (min(ends), max(ends))})
@@ -285,6 +299,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("tests", type=Path, help="the `tests` folder of JAX's repository")
     parser.add_argument("files", nargs="*", help="names of files, without .py")
     parser.add_argument("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES")
+    parser.add_argument("--devices", type=int, default=1, help="JAX_NUM_CPU_DEVICES")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds per process")
     parser.add_argument("--seconds", type=float, default=0, help="a sample: seconds per file")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of outcomes")
@@ -298,7 +313,7 @@ def main() -> int:
     """Run; 0 if nothing failed."""
     arguments = parse_arguments()
     arguments.tests = arguments.tests.resolve()
-    folder = arguments.results.resolve() / str(arguments.cases)
+    folder = arguments.results.resolve() / setting_name(arguments.cases, arguments.devices)
     names = arguments.files or [n for n in FILES if (arguments.tests / f"{n}.py").exists()]
     run(arguments, names, folder)
     reports = read_reports(folder)

@@ -119,7 +119,9 @@ def case_dlpack():
 
 
 def case_ahead_of_time():
-    compiled = jax.jit(lambda x: x @ x.T).lower(X).compile()
+    lowered = jax.jit(lambda x: x @ x.T).lower(X)
+    assert lowered.cost_analysis()["flops"] > 0
+    compiled = lowered.compile()
     analysis, memory = compiled.cost_analysis(), compiled.memory_analysis()
     assert analysis["flops"] > 0
     assert memory.argument_size_in_bytes == X.nbytes

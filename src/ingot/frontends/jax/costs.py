@@ -1,0 +1,28 @@
+"""`jit(f).lower(...).cost_analysis()` on Ingot: what the compiled program costs.
+
+JAX's own backends count the operations of a program that is not compiled; of backends behind the
+PJRT C API it asks nothing and answers None. Invariant: other backends keep their answer.
+
+Source: jax/_src/interpreters/pxla.py (MeshComputation.cost_analysis).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+def install_costs() -> None:
+    """Let a lowered program for Ingot answer with the costs of its compiled one."""
+    from jax._src.interpreters import pxla
+
+    computation: Any = pxla.MeshComputation
+    original = computation.cost_analysis
+
+    @functools.wraps(original)
+    def cost_analysis(lowered: Any) -> dict[str, float]:
+        if "ingot" not in lowered.compile_args["backend"].platform_version:
+            return original(lowered)
+        return lowered.compile().cost_analysis()
+
+    computation.cost_analysis = cost_analysis
