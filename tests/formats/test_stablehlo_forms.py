@@ -11,6 +11,7 @@ from tests.formats.mlir_text import function
 from ingot.formats.hlo_text import print_module
 from ingot.formats.stablehlo import binding, parse_stablehlo
 from ingot.hlo.dim import Dim
+from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 # ---- dynamic sizes
@@ -136,3 +137,35 @@ def test_without_jaxlib_the_error_says_what_to_install(monkeypatch: pytest.Monke
         monkeypatch.undo()
         binding.mlir.cache_clear()
     assert caught.value.diagnostic.code == "INGOT0350"
+
+
+LAYOUTS = """
+func.func @main(%x: tensor<2x3xf32> {mhlo.layout_mode = "default"})
+    -> (tensor<2x3xf32> {mhlo.layout_mode = "LAYOUT"}) {
+  return %x : tensor<2x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("layout", ["default", "auto", "{1,0}"])
+def test_row_major_layouts_are_read(layout: str) -> None:
+    module = parse_stablehlo(LAYOUTS.replace("LAYOUT", layout))
+    assert str(module.result_shape) == "f32[2,3]{1,0}"
+
+
+@pytest.mark.parametrize("layout", ["{0,1}", "{1,0:T(2,128)}"])
+def test_other_layouts_are_refused(layout: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"result 0 is wanted in the layout \{") as caught:
+        parse_stablehlo(LAYOUTS.replace("LAYOUT", layout))
+    assert caught.value.diagnostic.code == "INGOT0354"
+
+
+def test_memory_kinds_of_results_are_kept() -> None:
+    text = """
+func.func @main(%x: tensor<2xf32>)
+    -> (tensor<2xf32>, tensor<2xf32> {mhlo.memory_kind = "pinned_host"}) {
+  return %x, %x : tensor<2xf32>, tensor<2xf32>
+}
+"""
+    assert read_memory_kinds(parse_stablehlo(text)) == ("device", "pinned_host")
+    assert read_memory_kinds(parse_stablehlo(LAYOUTS.replace("LAYOUT", "auto"))) == ()

@@ -19,7 +19,7 @@ from ingot.client.pjrt.compile_options import CompileOptions, write_device_assig
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.hot_transfer import element_bytes
-from ingot.client.pjrt.objects import Client, Device
+from ingot.client.pjrt.objects import MEMORY_KINDS, Client, Device
 from ingot.client.pjrt.records import (
     ARGUMENT,
     EXECUTABLE,
@@ -34,6 +34,7 @@ from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.donors import read_donors
+from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.native import native_runtime
@@ -98,7 +99,7 @@ class LoadedExecutable(Handle):
             default_device=self.devices[0].address,
         )
         self._set_arguments(info, donated_parameters(module, info))
-        self._set_outputs(info)
+        self._set_outputs(info, read_memory_kinds(module))
         self.set_list("devices", [device.address for device in self.devices])
         self.set_text("name", module.name)
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
@@ -179,15 +180,16 @@ class LoadedExecutable(Handle):
         self.set(num_arguments=len(info.params), arguments=ctypes.addressof(rows))
         self.set(donates=int(bool(donated)))
 
-    def _set_outputs(self, info: ProgramInfo) -> None:
+    def _set_outputs(self, info: ProgramInfo, memory_kinds: tuple[str, ...]) -> None:
         outputs = info.outputs
+        kinds = memory_kinds or (MEMORY_KINDS[0],) * len(outputs)
         rows = (OUTPUT.structure * max(1, len(outputs)))()
         self.kept.append(rows)
-        for row, output in zip(rows, outputs, strict=False):
+        for row, output, kind in zip(rows, outputs, kinds, strict=False):
+            row.memory_index = _memory_index(kind)
             row.dims, row.rank = self.keep_words(_dims(output)), len(output.dims)
             row.bytes, row.type = _bytes(output), TYPE_CODES[output.dtype]
             row.alias = -1 if output.alias_param is None else output.alias_param
-        kind = self.keep_bytes(b"device")
         self.set(
             num_outputs=len(outputs),
             outputs=ctypes.addressof(rows),
@@ -196,8 +198,8 @@ class LoadedExecutable(Handle):
             ),
             output_dims=self.keep_words([size for output in outputs for size in _dims(output)]),
             output_ranks=self.keep_words([len(output.dims) for output in outputs]),
-            memory_kinds=self.keep_words([kind] * len(outputs)),
-            memory_kind_sizes=self.keep_words([len("device")] * len(outputs)),
+            memory_kinds=self.keep_words([self.keep_bytes(kind.encode()) for kind in kinds]),
+            memory_kind_sizes=self.keep_words([len(kind) for kind in kinds]),
         )
 
     def memory_statistics(self) -> dict[str, int]:
@@ -227,6 +229,16 @@ def _devices(client: Client, options: CompileOptions) -> list[Device]:
             hint="set jax_num_cpu_devices, or --xla_force_host_platform_device_count in XLA_FLAGS",
         )
     return [client.devices[number] for number in options.devices]
+
+
+def _memory_index(kind: str) -> int:
+    """Return which of a device's memories has a kind; UnsupportedError if none has."""
+    if kind not in MEMORY_KINDS:
+        raise UnsupportedError(
+            f"a result is wanted in memory '{kind}', which the devices do not have",
+            hint=f"they have {', '.join(MEMORY_KINDS)}",
+        )
+    return MEMORY_KINDS.index(kind)
 
 
 def _dims(row: ParamInfo | OutputInfo) -> list[int]:

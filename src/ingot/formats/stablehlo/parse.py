@@ -1,7 +1,8 @@
 """`parse_stablehlo`: the entry function of the package, and what the entry's attributes say.
 
 Parameters carry what the caller must know: shardings, and which results take over their buffers
-(`tf.aliasing_output`) or which buffers are given away (`jax.buffer_donor`).
+(`tf.aliasing_output`) or which buffers are given away (`jax.buffer_donor`); results, which memory
+they are wanted in (`mhlo.memory_kind`).
 
 Example:
     >>> text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
@@ -19,11 +20,17 @@ from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
 from ingot.formats.stablehlo.sizes import Equal, Size
 from ingot.hlo.donors import Donor, write_donors
+from ingot.hlo.memory_kinds import write_memory_kinds
 from ingot.hlo.module import Alias, Module
 from ingot.support.collector import collector_paused
+from ingot.support.diagnostics import UnsupportedError
 
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
+
+_MEMORY_KIND = "mhlo.memory_kind"
+_LAYOUT = "mhlo.layout_mode"
+_NO_LAYOUT = ("", "default", "auto")
 
 
 def parse_stablehlo(data: str | bytes) -> Module:
@@ -62,6 +69,10 @@ def _convert(conversion: Conversion, mlir_module: Any) -> Module:
             module.extra[header] = str(attributes[name].value)
     _read_parameters(conversion, entry)
     _read_results(conversion, entry)
+    _read_memory_kinds(module, _dictionaries(entry, "res_attrs"))
+    for name, what in (("arg_attrs", "parameter"), ("res_attrs", "result")):
+        for number, given in enumerate(_dictionaries(entry, name)):
+            _require_row_major(f"{what} {number}", given)
     return module
 
 
@@ -99,6 +110,25 @@ def _sharding(conversion: Conversion, given: Any) -> str:
         sharding = given["sdy.sharding"]
         return sharding_text(sharding, conversion.mesh(sharding))
     return ""
+
+
+def _read_memory_kinds(module: Module, results: list[Any]) -> None:
+    """Keep which memory each result is wanted in; what says nothing is for the device's."""
+    if any(_MEMORY_KIND in given for given in results):
+        kinds = (given[_MEMORY_KIND].value if _MEMORY_KIND in given else "" for given in results)
+        write_memory_kinds(module, [kind or "device" for kind in kinds])
+
+
+def _require_row_major(what: str, given: Any) -> None:
+    """Raise UnsupportedError if the host wants a parameter or result in another layout."""
+    layout = given[_LAYOUT].value if _LAYOUT in given else ""
+    row_major = ",".join(str(axis) for axis in reversed(range(layout.count(",") + 1)))
+    if layout not in (*_NO_LAYOUT, "{}", f"{{{row_major}}}"):
+        raise UnsupportedError(
+            f"{what} is wanted in the layout {layout}, but all arrays of Ingot are row-major",
+            code="INGOT0354",
+            hint="leave the layout out, or transpose the array instead",
+        )
 
 
 def _read_results(conversion: Conversion, entry: Any) -> None:

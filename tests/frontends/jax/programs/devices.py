@@ -27,6 +27,15 @@ def case_placement():
     return y, z
 
 
+def case_results_in_memories_of_the_host():
+    host = jax.sharding.SingleDeviceSharding(jax.devices()[1], memory_kind="pinned_host")
+    x = jax.device_put(X, jax.devices()[1])
+    moved = jax.jit(lambda v: (v + 1, jax.device_put(v * 2, host)))(x)
+    kinds = [value.sharding.memory_kind for value in moved]
+    placed = jax.jit(lambda v: v * 3, out_shardings=host)(x)
+    return moved, kinds, placed, placed.sharding.memory_kind
+
+
 def case_sharded_array():
     x = jax.device_put(X, NamedSharding(MESH, P("i")))
     return x, [shard.data for shard in x.addressable_shards]
