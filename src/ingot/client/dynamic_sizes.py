@@ -71,7 +71,9 @@ def _leaves(shapes: Sequence[Shape]) -> list[Shape]:
 
 
 def _at_bounds(argument: Any, shape: Shape, number: int) -> Any:
-    array, dims = np.asarray(argument), shape.static_dims
+    # Lists and numbers take the element type that is asked for, as everywhere.
+    element = None if hasattr(argument, "dtype") else shape.dtype.numpy
+    array, dims = np.asarray(argument, element), shape.static_dims
     if array.ndim != len(dims):
         return array  # the program says what is wrong
     for place, (size, bound) in enumerate(zip(array.shape, dims, strict=True)):

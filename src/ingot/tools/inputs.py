@@ -32,7 +32,7 @@ Place = tuple[Instruction, tuple[int, ...]]
 
 _MOVES = frozenset(
     {"bitcast", "broadcast", "convert", "copy", "opt-barrier", "reshape", "reverse", "slice",
-     "transpose", "get-tuple-element", "tuple"}
+     "set-dimension-size", "transpose", "get-tuple-element", "tuple"}
 )  # fmt: skip
 _SLICES = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 _FOLDS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
@@ -95,6 +95,10 @@ def _value(
             for number, element in enumerate(shape.elements)
         )
     dims = tuple(evaluate(size, sizes) for size in shape.dims)
+    if shape.bounded:
+        # Any size up to the bound.
+        pairs = zip(dims, shape.bounded, strict=True)
+        dims = tuple(int(generator.integers(0, n, endpoint=True)) if f else n for n, f in pairs)
     return _array(generator, shape.dtype, dims, find_use(parameter, path, sizes))
 
 
@@ -154,6 +158,8 @@ def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int
         _constrain_scatter(use, user, sizes)
     elif opcode == "sort":
         use.distinct = True
+    elif opcode == "set-dimension-size" and number == 1:
+        use.bound(evaluate(user.shape.dims[user.attributes.dimensions[0]], sizes))
     elif opcode in _STARTS and number >= len(user.operands) // 2:
         _constrain_start(use, user, number)
 

@@ -10,6 +10,7 @@ size for each that there was, in the order of `dynamic_places`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -22,6 +23,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic_rewriter import without_bounds
+from ingot.support.diagnostics import UnsupportedError
 
 
 def dynamic_places(shapes: Iterable[Shape]) -> list[tuple[int, int]]:
@@ -53,6 +55,44 @@ class DynamicBoundary(Pass):
         if given:
             _close(module)
         return bool(taken) or given
+
+
+def pack_results(module: Module) -> None:
+    """Put results of dynamic size at the start of arrays at their bounds, as XLA:CPU's client does.
+
+    Hosts of PJRT ask for one shape before anything runs; what lies behind the elements is anything.
+
+    Raises:
+        UnsupportedError: a parameter is of dynamic size.
+    """
+    for parameter in module.entry.parameters:
+        if dynamic_places([parameter.shape]):
+            raise UnsupportedError(
+                "a PJRT program takes no parameter of dynamic size",
+                instruction=repr(parameter),
+                hint="pass the array at its bound and its size, and use set-dimension-size",
+            )
+    if dynamic_places([module.result_shape]):
+        build = Builder(module.entry, module.entry.root.metadata)
+        module.entry.set_root(_packed(build, module.entry.root))
+
+
+def _packed(build: Builder, value: Instruction) -> Instruction:
+    shape = value.shape
+    if shape.is_tuple:
+        return build.tuple(*(_packed(build, element) for element in _elements(build, value)))
+    if not dynamic_places([shape]):
+        return value
+    count = math.prod(shape.static_dims)
+    total = build.constant(1, S32)
+    for place in range(shape.rank):
+        size = build.get_dimension_size(value, dimensions=(place,))
+        total = build.multiply(total, size)
+    line = Shape.array(shape.dtype, (count,))
+    flat = build.dynamic_reshape(value, total, shape=replace(line, bounded=(True,)))
+    full = build.constant(count, S32)
+    static = build.set_dimension_size(flat, full, shape=line, dimensions=(0,))
+    return build.reshape_to(static, shape.dims)
 
 
 def _open(entry: Computation, parameter: Instruction) -> None:
