@@ -19,6 +19,8 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel.expr import LEAVES, Expr, walk
+from ingot.kernel.extreme_places import place_fold
+from ingot.kernel.far import far_buffers
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.pieces import Cut, cut_axes
@@ -32,12 +34,11 @@ EXPENSIVE_WEIGHT = 12
 SHORT_ROW, MANY_ROWS = 12, 64
 """Rows up to this length are computed side by side, a lane each, where there are so many."""
 
+LONG_ROW = 128
+"""In rows of so many elements lanes find the place of an extreme each, before they are joined."""
+
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
-
-FAR_BYTES = 4 << 20
-"""A gather from more than this misses caches and pages: lanes read one by one miss side by side,
-those of one instruction wait for each other."""
 
 MAX_SPLITS = 256
 LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
@@ -169,7 +170,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         cuts,
         staged,
         row,
-        _far_buffers(kernel),
+        far_buffers(kernel),
     )
 
 
@@ -189,13 +190,6 @@ def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:
     loads = [node for node in nodes if node.op == "load"]
     steps = [coefficient(load.payload.index, name) for load in loads for name in names]
     return len(names) == 1 and not any(load.args for load in loads) and set(steps) <= {0, 1}
-
-
-def _far_buffers(kernel: LoopKernel) -> frozenset[int]:
-    sizes = ((n, buffer.size, buffer.dtype.bits // 8) for n, buffer in enumerate(kernel.buffers))
-    return frozenset(
-        n for n, size, each in sizes if isinstance(size, int) and size * each > FAR_BYTES
-    )
 
 
 def _block_work(axis: Axis, block: int) -> int:
@@ -275,7 +269,16 @@ def _is_column_reduction(kernel: LoopKernel) -> bool:
 
 def _folds_lanes(item: Pass) -> bool:
     """Whether every reduction of the pass may be kept in lanes and folded at the end."""
-    return all(reduction.combiner.opcode in LANE_COMBINERS for reduction in item.reductions)
+    return all(
+        fold.combiner.opcode in LANE_COMBINERS or _finds_place_in_long_row(item, fold)
+        for fold in item.reductions
+    )
+
+
+def _finds_place_in_long_row(item: Pass, fold: Reduction) -> bool:
+    """Whether a fold finds a place, and joining lanes is little work beside finding it."""
+    is_short = any(isinstance(a.extent, int) and a.extent < LONG_ROW for a in item.axes)
+    return not is_short and place_fold(item, fold) is not None
 
 
 # ---- how many lanes

@@ -18,7 +18,8 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.identities import identity_of
 from ingot.kernel.expr import make
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
+from ingot.kernel.extreme_places import place_fold
+from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule import LANE_COMBINERS, LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -251,7 +252,11 @@ class LoopEmitter:
                 emitter.vector_value(value, accumulator.type.lanes)
                 for value, accumulator in zip(reduction.inputs, old, strict=True)
             ]
-            new = combine(emitter, reduction.combiner, (*old, *inputs))
+            place = place_fold(item, reduction)
+            if place is None:
+                new = combine(emitter, reduction.combiner, (*old, *inputs))
+            else:
+                new = by_register(emitter, place.step, (*old, *inputs))
             new = self._masked(tuple(new), old)
             results.extend(new)
             if item.is_running:
@@ -281,17 +286,18 @@ class LoopEmitter:
             parts = tuple(values[offset : offset + count])
             offset += count
             if lanes > 1:
-                parts = self._fold(reduction, parts)
+                place = place_fold(item, reduction)
+                parts = self._fold(reduction.combiner if place is None else place.join, parts)
             self.bind(reduction, parts)
 
-    def _fold(self, reduction: Reduction, parts: tuple[Value, ...]) -> tuple[Value, ...]:
+    def _fold(self, combiner: Combiner, parts: tuple[Value, ...]) -> tuple[Value, ...]:
         """Combine the lanes pairwise, in an order that depends on the lane count alone."""
         f = self.f
         while parts[0].type.lanes > 1:
             half = parts[0].type.lanes // 2
             low = tuple(f.slice_lanes(part, 0, half) for part in parts)
             high = tuple(f.slice_lanes(part, half, half) for part in parts)
-            parts = combine(self.emitter, reduction.combiner, (*low, *high))
+            parts = combine(self.emitter, combiner, (*low, *high))
         return parts
 
     def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
@@ -310,6 +316,22 @@ class LoopEmitter:
 def divides(lanes: int, *sizes: int | Dim) -> bool:
     """Whether every one of `sizes` is known to be a multiple of `lanes`."""
     return all(dim.known_multiple_of(size, lanes) for size in sizes)
+
+
+def by_register(
+    emitter: ValueEmitter, combiner: Combiner, args: tuple[Value, ...]
+) -> tuple[Value, ...]:
+    """Emit a combiner that compares register by register: masks of more lanes cost LLVM moves."""
+    f, lanes = emitter.f, args[0].type.lanes
+    bits = f.module.vector_bits
+    step = max(1, bits // max(arg.type.element.bits for arg in args)) if bits else lanes
+    parts = [
+        combine(
+            emitter, combiner, tuple(f.slice_lanes(arg, start, min(step, lanes)) for arg in args)
+        )
+        for start in range(0, lanes, step)
+    ]
+    return tuple(f.concat_lanes(list(same)) for same in zip(*parts, strict=True))
 
 
 def starts_from_identity(reduction: Reduction) -> bool:
