@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import ingot
 from ingot.hlo.dim import Dim, evaluate, floordiv, mod
-from ingot.kernel.lane_offsets import is_linear, lane_offsets, runs
+from ingot.hlo.dtype import dtype
+from ingot.kernel.lane_offsets import cover, is_linear, lane_offsets, runs
 
 LANE, ROW = Dim.symbol("@1"), Dim.symbol("@0")
 
@@ -70,3 +71,37 @@ ENTRY e {{
     y = np.random.default_rng(1).standard_normal((10, heads * width), np.float32)
     wanted = -np.concatenate([x.transpose(1, 0, 2).reshape(10, -1), y], axis=1)
     np.testing.assert_array_equal(ingot.compile(ingot.parse_hlo(text))(x, y), wanted)
+
+
+@given(st.lists(st.integers(-40, 40), min_size=8, max_size=8))
+def test_a_cover_holds_every_lane_and_nothing_beyond(offsets):
+    found = cover(tuple(offsets), 4)
+    reach = max(offsets) - min(offsets) + 1
+    assert (found is not None) == (2 <= reach <= 32)
+    if found is None:
+        return
+    assert min(found.starts) == min(offsets)
+    assert max(found.starts) + found.length == max(offsets) + 1
+    assert [found.starts[part] + at for part, at in found.places] == offsets
+    assert found.length == 8 or len(found.starts) <= 2
+
+
+ROWS = {
+    "reverse(x), dimensions={0,1}": np.s_[::-1, ::-1],
+    "slice(x), slice={[0:3], [1:WIDTH:2]}": np.s_[:, 1::2],
+    "slice(x), slice={[0:3], [0:WIDTH:3]}": np.s_[:, ::3],
+    "slice(x), slice={[1:3], [2:WIDTH:5]}": np.s_[1:, 2::5],
+}
+
+
+@pytest.mark.parametrize("element", ["f32", "u8", "s16", "f64", "c64", "c128", "pred", "bf16"])
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("width", [7, 64, 131])
+def test_rows_read_backwards_and_with_strides(element, rows, width):
+    x = np.arange(3 * width).reshape(3, width).astype(dtype(element).numpy)
+    wanted = x[ROWS[rows]]
+    height, length = wanted.shape
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{ x = {element}[3,{width}] parameter(0)
+  ROOT r = {element}[{height},{length}] {rows.replace("WIDTH", str(width))} }}""")
+    assert np.array_equal(ingot.compile(module)(x), wanted)

@@ -2,7 +2,8 @@
 
 An index is a polynomial over axes, with divisions where a reshape cuts an axis: heads of attention
 lie at `4096*floordiv(@2,32) + mod(@2,32)`. Where a vector starts is known up to a multiple, so the
-offsets of its lanes often are constants: one piece, a few pieces, or a fixed pattern.
+offsets of its lanes often are constants: a few runs of neighbours, a fixed pattern among neighbours
+(backwards, every second one), or a pattern far apart.
 
 Invariant: with the axis at a multiple of `aligned`, index(lane) = index(lane 0) + offset(lane).
 
@@ -15,6 +16,7 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
@@ -92,3 +94,37 @@ def runs(offsets: tuple[int, ...], most: int) -> int | None:
             return count
         count *= 2
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Vectors of neighbours in which all lanes' elements lie, and nothing beyond the outermost.
+
+    Attributes:
+        starts: offset of each vector's first element, ascending; the last two may overlap.
+        length: elements of each, a power of two; that of the lanes if there are more than two.
+        places: of each lane, the vector and the element in it.
+    """
+
+    starts: tuple[int, ...]
+    length: int
+    places: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=1024)
+def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
+    """Return the vectors that hold every lane's element, None if more than `most`."""
+    least = min(offsets)
+    reach = max(offsets) - least + 1
+    length = min(len(offsets), 1 << reach.bit_length() - 1)
+    count = -(-reach // length)
+    if length == 1 or count > most:
+        return None
+    places = tuple(divmod(offset - least, length) for offset in offsets)
+    back = count * length - reach
+    last = count - 1
+    return Cover(
+        (*(least + length * number for number in range(last)), least + reach - length),
+        length,
+        tuple((part, at + back if part == last else at) for part, at in places),
+    )

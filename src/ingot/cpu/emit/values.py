@@ -16,35 +16,25 @@ from typing import Any
 
 import numpy as np
 
+from ingot.cpu.emit.accesses import AccessEmitter
 from ingot.cpu.emit.elementwise import emit_op
-from ingot.cpu.emit.indices import IndexEmitter, IndexValue
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.types import (
     is_minifloat,
-    memory_type,
     narrow,
     register_type,
     round_to,
     widen,
 )
-from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, DType
-from ingot.kernel.expr import Expr, axis_names, make, walk
+from ingot.kernel.expr import Expr, make, walk
 from ingot.kernel.ir import Combiner, Store
-from ingot.kernel.lane_offsets import runs
-from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math import CIRCLE, circle
-from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
-FAR_BITS = (32, 64)
-"""Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
 
-MOST_RUNS = 4
-"""Runs of lanes that are read or written piece by piece; more of them are gathered."""
-
-
-class ValueEmitter(IndexEmitter):
+class ValueEmitter(AccessEmitter):
     """Emits expressions into one function; see the module."""
 
     def __init__(
@@ -55,10 +45,8 @@ class ValueEmitter(IndexEmitter):
         fma: bool,
     ) -> None:
         """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
-        super().__init__(f, sizes)
-        self.buffers = dict(buffers)
+        super().__init__(f, buffers, sizes)
         self.fma = fma
-        self.far: frozenset[int] = frozenset()
 
     @property
     def has_f16c(self) -> bool:
@@ -95,17 +83,6 @@ class ValueEmitter(IndexEmitter):
     def vector_value(self, expr: Expr, lanes: int) -> Value:
         """Emit `expr` as a value of exactly `lanes` lanes."""
         return self.spread(self.value(expr), lanes)
-
-    def spread(self, value: Value, lanes: int) -> Value:
-        """Return a value with `lanes` lanes, splat if it is a scalar."""
-        if value.type.lanes == lanes:
-            return value
-        key = ("splat", value.type, value.text, lanes)
-        found = self.find(key)
-        if found is None:
-            found = self.f.splat(value, lanes)
-            self.bind(key, found)
-        return found
 
     def prepare(self, exprs: Iterable[Expr], changing: frozenset[str]) -> None:
         """Emit now what `exprs` need that does not vary with the axes in `changing`.
@@ -161,138 +138,6 @@ class ValueEmitter(IndexEmitter):
         loaded = self.load_element(base, access.index, item.dtype, values, mask)
         return widen(self.f, loaded, item.dtype, self.has_f16c)
 
-    def load_element(
-        self,
-        base: Value,
-        where: int | Dim,
-        element: DType,
-        values: tuple[Value, ...],
-        mask: Value | None,
-    ) -> Value:
-        """Load from element `where` of `base`: one load, a vector load, or a gather."""
-        f = self.f
-        memory = memory_type(element)
-        lanes = self._access_lanes(where, values, mask)
-        if lanes == 1:
-            pointer = self._pointer(base, where, values, memory, mask)
-            return self._scalar_load(memory, pointer, mask)
-        combined = self._lane_mask(mask, lanes)
-        offsets = self._offsets(where, values, mask, lanes)
-        if offsets == (0,) * lanes and combined is None:
-            pointer = f.gep(base, self.base_index(where, values), memory)
-            return f.splat(f.load(memory, pointer), lanes)
-        count = None if offsets is None else runs(offsets, MOST_RUNS)
-        if offsets is None or count is None:
-            return self._gathered(base, where, values, memory, combined, offsets, lanes)
-        pointer = self._pointer(base, where, values, memory, combined)
-        parts: list[Value] = []
-        for start, length in _pieces(lanes, count):
-            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
-            wide = vector(memory, length)
-            if combined is None:
-                parts.append(f.load(wide, at))
-            else:
-                part = f.slice_lanes(combined, start, length)
-                parts.append(f.masked_load(wide, at, part, align=memory.alignment))
-        return f.concat_lanes(parts)
-
-    def _offsets(
-        self, where: int | Dim, values: tuple[Value, ...], mask: Value | None, lanes: int
-    ) -> tuple[int, ...] | None:
-        """Return the offsets of `lanes` lanes, None where they are not known."""
-        assert self.lanes is not None, "a scalar has no lanes"
-        return self.lane_offsets(where, values, mask) if lanes == self.lanes.count else None
-
-    def _addresses(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-        offsets: tuple[int, ...] | None,
-        lanes: int,
-    ) -> Value:
-        """Return the address of each lane's element."""
-        f, inbounds = self.f, mask is None
-        if offsets is None:
-            indices = self.spread_index(self.index(where, values), lanes)
-            return f.gep(base, indices, memory, inbounds=inbounds)
-        first = self._pointer(base, where, values, memory, mask)
-        fits = max(map(abs, offsets)) < 1 << 31
-        numbers = f.const(vector(lt.I32 if fits else lt.I64, lanes), list(offsets))
-        return f.gep(first, numbers, memory, inbounds=inbounds)
-
-    def _pointer(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-    ) -> Value:
-        """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
-        index = self.base_index(where, values)
-        return self.f.gep(base, index, memory, inbounds=mask is None)
-
-    def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
-        """Load each lane's element by itself."""
-        f, lanes = self.f, indices.type.lanes
-        room = f.alloca(lt.I64, lanes, 64)
-        f.store(indices, room)
-        wide = f.undef(vector(memory, lanes))
-        for lane in range(lanes):
-            index = f.load(lt.I64, f.gep(room, lane, lt.I64))
-            wide = f.insert(wide, f.load(memory, f.gep(base, index, memory)), lane)
-        return wide
-
-    def _is_far(self, base: Value, memory: lt.Type) -> bool:
-        return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
-
-    def _gathered(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-        offsets: tuple[int, ...] | None,
-        lanes: int,
-    ) -> Value:
-        if mask is None and offsets is None and self._is_far(base, memory):
-            indices = self.spread_index(self.index(where, values), lanes)
-            return self._one_by_one(base, indices, memory)
-        pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)
-        wide = vector(memory, lanes)
-        if mask is None:
-            return self.f.gather(wide, pointers)
-        return self.f.gather(wide, pointers, mask, self.f.zero(wide))
-
-    def _scalar_load(self, memory: lt.Type, pointer: Value, mask: Value | None) -> Value:
-        f = self.f
-        if mask is None:
-            return f.load(memory, pointer)
-        # A masked-off scalar reads a zero on the stack instead.
-        zero = f.alloca(memory)
-        f.store(f.zero(memory), zero)
-        return f.load(memory, f.select(mask, pointer, zero))
-
-    def _access_lanes(self, where: int | Dim, values: tuple[Value, ...], mask: Value | None) -> int:
-        lanes = max((value.type.lanes for value in values), default=1)
-        if mask is not None:
-            lanes = max(lanes, mask.type.lanes)
-        if self.lanes is not None and self.lanes.axis in axis_names(where):
-            lanes = max(lanes, self.lanes.count)
-        return lanes
-
-    def _lane_mask(self, mask: Value | None, lanes: int) -> Value | None:
-        """Return the mask of an access and the tail together."""
-        tail = self.lanes.mask if self.lanes is not None and lanes == self.lanes.count else None
-        if mask is None:
-            return tail
-        spread = self.spread(mask, lanes)
-        return spread if tail is None else self.f.and_(spread, tail)
-
     def store_all(self, stores: Sequence[Store]) -> None:
         """Emit stores, all values first: an output may lie where another value is still read."""
         for item in stores:
@@ -320,7 +165,6 @@ class ValueEmitter(IndexEmitter):
     def _store(self, item: Store, values: tuple[Value, ...], mask: Value | None) -> None:
         f = self.f
         element = item.value.dtype
-        memory = memory_type(element)
         base = self.buffers[item.buffer]
         lanes = max(self._access_lanes(item.index, values, mask), self.lanes_of(item.value))
         value = self.vector_value(item.value, lanes)
@@ -332,31 +176,7 @@ class ValueEmitter(IndexEmitter):
                 (self.spread(widen(f, old, element, self.has_f16c), lanes), value),
             )[0]
         narrowed = narrow(f, value, element, self.has_f16c)
-        if lanes == 1:
-            f.store(narrowed, self._pointer(base, item.index, values, memory, mask))
-            return
-        combined = self._lane_mask(mask, lanes)
-        offsets = self._offsets(item.index, values, mask, lanes)
-        count = None if offsets is None else runs(offsets, MOST_RUNS)
-        if offsets is None or count is None:
-            pointers = self._addresses(base, item.index, values, memory, combined, offsets, lanes)
-            f.scatter(narrowed, pointers, combined)
-            return
-        pointer = self._pointer(base, item.index, values, memory, combined)
-        for start, length in _pieces(lanes, count):
-            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
-            part = f.slice_lanes(narrowed, start, length)
-            if combined is None:
-                f.store(part, at)
-            else:
-                held = f.slice_lanes(combined, start, length)
-                f.masked_store(part, at, held, align=memory.alignment)
-
-
-def _pieces(lanes: int, count: int) -> list[tuple[int, int]]:
-    """Return start and length of each of `count` equal runs of lanes."""
-    length = lanes // count
-    return [(start, length) for start in range(0, lanes, length)]
+        self.store_element(base, item.index, narrowed, values, mask)
 
 
 def combine(

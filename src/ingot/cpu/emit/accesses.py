@@ -1,0 +1,241 @@
+"""Loads and stores of a kernel: one element, vectors, vectors to pick lanes from, gathers.
+
+Where lanes lie is known for most accesses (`kernel.lane_offsets`): neighbours are one vector or a
+few, elements near each other are picked out of whole vectors, only what is far apart or not known
+is gathered lane by lane.
+
+Invariant: with a mask, no lane outside the mask touches memory; without one, nothing is read before
+the first lane's element or after the last one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.cpu.emit.indices import IndexEmitter, IndexValue
+from ingot.cpu.emit.types import memory_type
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType
+from ingot.kernel.expr import axis_names
+from ingot.kernel.lane_offsets import Cover, cover, runs
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value, undef
+
+FAR_BITS = (32, 64)
+"""Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
+
+MOST_RUNS = 4
+"""Runs of lanes that are read or written piece by piece; more of them are gathered."""
+
+MOST_COVER = 4
+"""Vectors that are read whole to pick lanes from; elements further apart are gathered."""
+
+
+class AccessEmitter(IndexEmitter):
+    """Emits accesses to buffers into one function; see the module."""
+
+    def __init__(
+        self, f: FunctionBuilder, buffers: Mapping[int, Value], sizes: Mapping[str, IndexValue]
+    ) -> None:
+        """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
+        super().__init__(f, sizes)
+        self.buffers = dict(buffers)
+        self.far: frozenset[int] = frozenset()
+
+    def spread(self, value: Value, lanes: int) -> Value:
+        """Return a value with `lanes` lanes, splat if it is a scalar."""
+        if value.type.lanes == lanes:
+            return value
+        key = ("splat", value.type, value.text, lanes)
+        found = self.find(key)
+        if found is None:
+            found = self.f.splat(value, lanes)
+            self.bind(key, found)
+        return found
+
+    def load_element(
+        self,
+        base: Value,
+        where: int | Dim,
+        element: DType,
+        values: tuple[Value, ...],
+        mask: Value | None,
+    ) -> Value:
+        """Load from element `where` of `base`: one load, a vector load, or a gather."""
+        f = self.f
+        memory = memory_type(element)
+        lanes = self._access_lanes(where, values, mask)
+        if lanes == 1:
+            pointer = self._pointer(base, where, values, memory, mask)
+            return self._scalar_load(memory, pointer, mask)
+        combined = self._lane_mask(mask, lanes)
+        offsets = self._offsets(where, values, mask, lanes)
+        if offsets == (0,) * lanes and combined is None:
+            pointer = f.gep(base, self.base_index(where, values), memory)
+            return f.splat(f.load(memory, pointer), lanes)
+        count = None if offsets is None else runs(offsets, MOST_RUNS)
+        if offsets is None or count is None:
+            whole = None if offsets is None or combined else cover(offsets, MOST_COVER)
+            if whole is not None:
+                return self._picked(self._pointer(base, where, values, memory, None), memory, whole)
+            return self._gathered(base, where, values, memory, combined, offsets, lanes)
+        pointer = self._pointer(base, where, values, memory, combined)
+        parts: list[Value] = []
+        for start, length in _pieces(lanes, count):
+            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
+            wide = vector(memory, length)
+            if combined is None:
+                parts.append(f.load(wide, at))
+            else:
+                part = f.slice_lanes(combined, start, length)
+                parts.append(f.masked_load(wide, at, part, align=memory.alignment))
+        return f.concat_lanes(parts)
+
+    def _offsets(
+        self, where: int | Dim, values: tuple[Value, ...], mask: Value | None, lanes: int
+    ) -> tuple[int, ...] | None:
+        """Return the offsets of `lanes` lanes, None where they are not known."""
+        assert self.lanes is not None, "a scalar has no lanes"
+        return self.lane_offsets(where, values, mask) if lanes == self.lanes.count else None
+
+    def _addresses(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+        offsets: tuple[int, ...] | None,
+        lanes: int,
+    ) -> Value:
+        """Return the address of each lane's element."""
+        f, inbounds = self.f, mask is None
+        if offsets is None:
+            indices = self.spread_index(self.index(where, values), lanes)
+            return f.gep(base, indices, memory, inbounds=inbounds)
+        first = self._pointer(base, where, values, memory, mask)
+        fits = max(map(abs, offsets)) < 1 << 31
+        numbers = f.const(vector(lt.I32 if fits else lt.I64, lanes), list(offsets))
+        return f.gep(first, numbers, memory, inbounds=inbounds)
+
+    def _pointer(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+    ) -> Value:
+        """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
+        index = self.base_index(where, values)
+        return self.f.gep(base, index, memory, inbounds=mask is None)
+
+    def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
+        """Load each lane's element by itself."""
+        f, lanes = self.f, indices.type.lanes
+        room = f.alloca(lt.I64, lanes, 64)
+        f.store(indices, room)
+        wide = f.undef(vector(memory, lanes))
+        for lane in range(lanes):
+            index = f.load(lt.I64, f.gep(room, lane, lt.I64))
+            wide = f.insert(wide, f.load(memory, f.gep(base, index, memory)), lane)
+        return wide
+
+    def _is_far(self, base: Value, memory: lt.Type) -> bool:
+        return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
+
+    def _picked(self, pointer: Value, memory: lt.Type, whole: Cover) -> Value:
+        """Read whole vectors and pick the lanes' elements from them."""
+        f, wide = self.f, vector(memory, whole.length)
+        parts = [f.load(wide, f.gep(pointer, start, memory)) for start in whole.starts]
+        if len(parts) == 1:
+            return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
+        first = [at + part * whole.length if part < 2 else -1 for part, at in whole.places]
+        picked = f.shuffle(parts[0], parts[1], first)
+        for number, loaded in enumerate(parts[2:], 2):
+            lanes = enumerate(whole.places)
+            mask = [at + whole.length if part == number else lane for lane, (part, at) in lanes]
+            picked = f.shuffle(picked, loaded, mask)
+        return picked
+
+    def _gathered(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+        offsets: tuple[int, ...] | None,
+        lanes: int,
+    ) -> Value:
+        if mask is None and offsets is None and self._is_far(base, memory):
+            indices = self.spread_index(self.index(where, values), lanes)
+            return self._one_by_one(base, indices, memory)
+        pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)
+        wide = vector(memory, lanes)
+        if mask is None:
+            return self.f.gather(wide, pointers)
+        return self.f.gather(wide, pointers, mask, self.f.zero(wide))
+
+    def _scalar_load(self, memory: lt.Type, pointer: Value, mask: Value | None) -> Value:
+        f = self.f
+        if mask is None:
+            return f.load(memory, pointer)
+        # A masked-off scalar reads a zero on the stack instead.
+        zero = f.alloca(memory)
+        f.store(f.zero(memory), zero)
+        return f.load(memory, f.select(mask, pointer, zero))
+
+    def _access_lanes(self, where: int | Dim, values: tuple[Value, ...], mask: Value | None) -> int:
+        lanes = max((value.type.lanes for value in values), default=1)
+        if mask is not None:
+            lanes = max(lanes, mask.type.lanes)
+        if self.lanes is not None and self.lanes.axis in axis_names(where):
+            lanes = max(lanes, self.lanes.count)
+        return lanes
+
+    def _lane_mask(self, mask: Value | None, lanes: int) -> Value | None:
+        """Return the mask of an access and the tail together."""
+        tail = self.lanes.mask if self.lanes is not None and lanes == self.lanes.count else None
+        if mask is None:
+            return tail
+        spread = self.spread(mask, lanes)
+        return spread if tail is None else self.f.and_(spread, tail)
+
+    def store_element(
+        self,
+        base: Value,
+        where: int | Dim,
+        value: Value,
+        values: tuple[Value, ...],
+        mask: Value | None,
+    ) -> None:
+        """Store lanes, as they are in memory, at element `where` of `base`."""
+        f, memory, lanes = self.f, value.type.element, value.type.lanes
+        if lanes == 1:
+            f.store(value, self._pointer(base, where, values, memory, mask))
+            return
+        combined = self._lane_mask(mask, lanes)
+        offsets = self._offsets(where, values, mask, lanes)
+        count = None if offsets is None else runs(offsets, MOST_RUNS)
+        if offsets is None or count is None:
+            pointers = self._addresses(base, where, values, memory, combined, offsets, lanes)
+            f.scatter(value, pointers, combined)
+            return
+        pointer = self._pointer(base, where, values, memory, combined)
+        for start, length in _pieces(lanes, count):
+            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
+            part = f.slice_lanes(value, start, length)
+            if combined is None:
+                f.store(part, at)
+            else:
+                held = f.slice_lanes(combined, start, length)
+                f.masked_store(part, at, held, align=memory.alignment)
+
+
+def _pieces(lanes: int, count: int) -> list[tuple[int, int]]:
+    """Return start and length of each of `count` equal runs of lanes."""
+    length = lanes // count
+    return [(start, length) for start in range(0, lanes, length)]
