@@ -111,6 +111,43 @@ def test_several_devices(session: Session) -> None:
     assert np.frombuffer(answer.payload, np.uint32).tolist() == [0, 1]
 
 
+SHARDED = """
+module attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<4x2xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}, %s: tensor<f32>)
+      -> (tensor<4x2xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}, tensor<f32>) {
+    %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %y = stablehlo.add %x, %b : tensor<4x2xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [0, 1]
+        : (tensor<4x2xf32>, tensor<f32>) -> tensor<f32>
+    return %y, %sum : tensor<4x2xf32>, tensor<f32>
+  }
+}
+"""
+
+
+def test_a_sharded_program_is_divided(session: Session) -> None:
+    header = ask(session, op="compile", program=SHARDED).header
+    assert header["devices"] == 2
+    x, s = header["parameters"]
+    assert (x["shape"], x["sharding"]) == ([2, 2], "{devices=[2,1]0,1}")
+    assert (s["shape"], s.get("sharding")) == ([], None)
+    rows = [{"dtype": "f32", "shape": shape} for shape in ([2, 2], [])]
+    parts = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+    one = np.float32(1).tobytes()
+    payload = b"".join(part.tobytes() + one for part in parts)
+    number = header["executable"]
+    answer = ask(session, payload, op="execute", executable=number, arguments=rows * 2)
+    found = np.frombuffer(answer.payload, np.float32).reshape(2, 5)
+    np.testing.assert_array_equal(found[:, :4].reshape(4, 2), parts.reshape(4, 2) + 1)
+    np.testing.assert_array_equal(found[:, 4], [36, 36])
+
+
+def test_a_program_that_is_not_to_be_divided(session: Session) -> None:
+    header = ask(session, op="compile", program=SHARDED, partition=False).header
+    assert [row["shape"] for row in header["parameters"]] == [[4, 2], []]
+
+
 def test_a_symbolic_size_is_null(session: Session) -> None:
     text = "HloModule m ENTRY e { x = f32[?n] parameter(0) ROOT y = f32[?n] negate(x) }"
     header = ask(session, op="compile", program=text).header

@@ -23,38 +23,17 @@ from ingot.hlo.rewrite.bisect import Culprit, find_culprit
 from ingot.support.diagnostics import IngotError
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds, compare
-from ingot.tools.inputs import random_inputs, symbols
-from ingot.tools.literals import as_arguments, read_literals
+from ingot.tools.options import ModuleOptions, module_options
 from ingot.tools.platforms import PLATFORMS
-from ingot.tools.run import DEFAULT_SIZE, read_sizes
 
 
 @click.command(name="bisect")
 @click.argument("file")
-@click.option("--random-seed", default=42, show_default=True, help="Seed of random inputs.")
-@click.option("--abs-error-bound", default=1e-3, show_default=True)
-@click.option("--rel-error-bound", default=1e-3, show_default=True)
-@click.option("--size", multiple=True, callback=read_sizes, metavar="NAME=NUMBER",
-              help=f"A symbolic size; default {DEFAULT_SIZE}.")  # fmt: skip
-@click.option("--input-literals-file", default="", help="Inputs: .npz, .npy or HLO literals.")
-@click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS), help="Default: by data.")
-def command(
-    file: str,
-    random_seed: int,
-    abs_error_bound: float,
-    rel_error_bound: float,
-    size: dict[str, int],
-    input_literals_file: str,
-    input_format: str | None,
-) -> int:
+@module_options
+def command(file: str, given: ModuleOptions) -> int:
     """Find the pass that changes what the module in FILE computes (- is standard input)."""
-    module = loading.load(file, input_format or "")
-    if input_literals_file:
-        values = as_arguments(module, read_literals(input_literals_file), input_literals_file)
-    else:
-        sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE) | size
-        values = random_inputs(module, random_seed, sizes)
-    trial = Trial(values, Bounds(abs_error_bound, rel_error_bound), module)
+    module = loading.load(file, given.input_format)
+    trial = Trial(given.inputs_of(module), given.bounds, module)
     answer = find(module, trial)
     click.echo(f"{file}: {answer or 'passes and machine code keep what it means'}")
     return 1 if answer else 0

@@ -16,16 +16,12 @@ from rich.console import Console
 
 from ingot.evaluator import Value
 from ingot.hlo.literal import Array
-from ingot.hlo.module import Module
 from ingot.support.text import format_seconds
 from ingot.tools import loading
-from ingot.tools.comparing import Bounds, Comparison, compare, difference_table
-from ingot.tools.inputs import random_inputs, symbols
-from ingot.tools.literals import as_arguments, literal_text, read_literals, write_literals
+from ingot.tools.comparing import Comparison, compare, difference_table
+from ingot.tools.literals import literal_text, write_literals
+from ingot.tools.options import ModuleOptions, module_options
 from ingot.tools.platforms import NONE, PLATFORMS, Program, flat
-
-DEFAULT_SIZE = 4
-"""A symbolic size that `--size` does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +29,20 @@ class Options:
     """The options of one call.
 
     Attributes:
+        given: how to read the modules, what to run them on, how to compare.
         platform: platform under test.
         reference: platform to compare with, or `none`.
-        seed: of the first iteration's inputs; each further iteration takes the next number.
         iterations: how often to run, on new inputs each time.
-        bounds: errors that are allowed.
-        sizes: values of symbolic sizes.
-        inputs: file of literals to run on instead of random inputs, or nothing.
         outputs: file to write the last iteration's outputs to, or nothing.
         print_literals: whether to print inputs and outputs.
-        input_format: format of the modules, or nothing to find it out.
     """
 
+    given: ModuleOptions
     platform: str
     reference: str
-    seed: int
     iterations: int
-    bounds: Bounds
-    sizes: dict[str, int]
-    inputs: str
     outputs: str
     print_literals: bool
-    input_format: str
-
-
-def read_sizes(
-    context: click.Context, option: click.Parameter, given: tuple[str, ...]
-) -> dict[str, int]:
-    """Return the sizes that `NAME=NUMBER` says."""
-    sizes: dict[str, int] = {}
-    for text in given:
-        name, sign, number = text.partition("=")
-        if not sign or not number.isdigit():
-            raise click.BadParameter(f"'{text}' is not NAME=NUMBER", ctx=context, param=option)
-        sizes[name.lstrip("?")] = int(number)
-    return sizes
 
 
 @click.command(name="run")
@@ -75,68 +50,38 @@ def read_sizes(
 @click.option("--platform", type=click.Choice([*PLATFORMS]), default="cpu", show_default=True)
 @click.option("--reference-platform", type=click.Choice([*PLATFORMS, NONE]), default="evaluator",
               show_default=True, help="Compare with this.")  # fmt: skip
-@click.option("--random-seed", default=42, show_default=True, help="Seed of random inputs.")
+@module_options
 @click.option("--iterations", default=1, show_default=True, help="Runs, each on new inputs.")
-@click.option("--abs-error-bound", default=1e-3, show_default=True)
-@click.option("--rel-error-bound", default=1e-3, show_default=True)
-@click.option("--size", multiple=True, callback=read_sizes, metavar="NAME=NUMBER",
-              help=f"A symbolic size; default {DEFAULT_SIZE}.")  # fmt: skip
-@click.option("--input-literals-file", default="", help="Inputs: .npz, .npy or HLO literals.")
 @click.option("--output-literals-file", default="", help="Where to write the outputs.")
 @click.option("--print-literals", is_flag=True, help="Print inputs and outputs.")
-@click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS), help="Default: by data.")
 def command(
     files: Sequence[str],
+    given: ModuleOptions,
     platform: str,
     reference_platform: str,
-    random_seed: int,
     iterations: int,
-    abs_error_bound: float,
-    rel_error_bound: float,
-    size: dict[str, int],
-    input_literals_file: str,
     output_literals_file: str,
     print_literals: bool,
-    input_format: str | None,
 ) -> int:
     """Run the modules in FILES and compare with a reference platform (- is standard input)."""
     reference = NONE if reference_platform == platform else reference_platform
-    options = Options(
-        platform,
-        reference,
-        random_seed,
-        iterations,
-        Bounds(abs_error_bound, rel_error_bound),
-        size,
-        input_literals_file,
-        output_literals_file,
-        print_literals,
-        input_format or "",
-    )
+    options = Options(given, platform, reference, iterations, output_literals_file, print_literals)
     agree = [run_file(path, options) for path in files]
     return 0 if all(agree) else 1
 
 
 def run_file(path: str, options: Options) -> bool:
     """Run one module as often as asked; return whether the platforms agree."""
-    module = loading.load(path, options.input_format)
+    module = loading.load(path, options.given.input_format)
     program = PLATFORMS[options.platform](module)
     reference = None if options.reference == NONE else PLATFORMS[options.reference](module)
     agree = True
     for iteration in range(options.iterations):
-        values = make_inputs(module, options, iteration)
+        values = options.given.inputs_of(module, iteration)
         if options.print_literals:
             _print_literals("input", [leaf for value in values for leaf in flat(value)])
         agree = run_once(path, program, reference, values, options, iteration) and agree
     return agree
-
-
-def make_inputs(module: Module, options: Options, iteration: int) -> list[Value]:
-    """Return the inputs of an iteration: those of the file, or random ones."""
-    if options.inputs:
-        return as_arguments(module, read_literals(options.inputs), options.inputs)
-    sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE) | options.sizes
-    return random_inputs(module, options.seed + iteration, sizes)
 
 
 def run_once(
@@ -161,7 +106,7 @@ def run_once(
         return True
     wanted = reference(values)
     found = [
-        compare(number, got, want, options.bounds)
+        compare(number, got, want, options.given.bounds)
         for number, (got, want) in enumerate(zip(outputs, wanted, strict=True))
     ]
     title = f"{path}{times}: {options.platform} and {options.reference}"

@@ -23,10 +23,12 @@ import numpy as np
 from ingot import __version__
 from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
-from ingot.formats.load import load
+from ingot.formats.load import load, sniff
 from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.dtype import DTYPES
 from ingot.llvm.target import TargetSpec
+from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.sharding import Sharding
 from ingot.runtime.native import native_runtime
 from ingot.support.diagnostics import Diagnostic, IngotError
 from ingot.support.text import did_you_mean
@@ -35,6 +37,8 @@ from ingot.tools.framing import Message, bad_request
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 Header = dict[str, Any]
+_GLOBAL_FORMATS = ("mlir", "stablehlo")
+"""Programs in these are over global shapes; those in XLA's formats may be of one device already."""
 
 
 class Session:
@@ -85,17 +89,28 @@ class Session:
         source = text.encode("utf-8", "surrogateescape") or request.payload
         if not source:
             raise bad_request('there is no program, neither in "program" nor as payload')
-        executable = compile(load(source, _field(request.header, "format", str, "")))
+        form = _field(request.header, "format", str, "") or sniff(source)
+        module = load(source, form)
+        grid = grid_of(module)
+        is_global = _field(request.header, "partition", bool, form in _GLOBAL_FORMATS)
+        # One device has the whole of everything, and may have tuples of tuples.
+        division = partition(module, grid.partitions) if is_global and grid.partitions > 1 else None
+        executable = compile(module)
         number = next(self._numbers)
         self._executables[number] = executable
         info = executable.artifact.info
+        parameters = _rows(info.params, division.parameters if division else ())
+        results = _rows(info.outputs, division.results if division else ())
         return Message(
             {
                 "executable": number,
                 "name": executable.module.name,
-                "devices": grid_of(executable.module).devices,
-                "parameters": [{"name": row.name, **_row(row)} for row in info.params],
-                "results": [_row(row) for row in info.outputs],
+                "devices": grid.devices,
+                "parameters": [
+                    {"name": row.name, **fields}
+                    for row, fields in zip(info.params, parameters, strict=True)
+                ],
+                "results": results,
                 "kernels": len(executable.kernels),
                 "seconds": time.perf_counter() - start,
             }
@@ -241,8 +256,13 @@ def _several(result: Any) -> list[Array]:
     return [*cast(tuple[Array, ...], result)] if isinstance(result, tuple) else [result]
 
 
-def _row(row: ParamInfo | OutputInfo) -> Header:
-    return {"dtype": row.dtype, "shape": list(row.dims)}
+def _rows(rows: Sequence[ParamInfo | OutputInfo], shardings: Sequence[Sharding]) -> list[Header]:
+    """Return what a host must know of parameters or results; what is divided says how."""
+    found: list[Header] = [{"dtype": row.dtype, "shape": list(row.dims)} for row in rows]
+    for fields, sharding in zip(found, shardings, strict=False):
+        if not sharding.is_replicated:
+            fields["sharding"] = sharding.text()
+    return found
 
 
 def _types() -> dict[str, int]:

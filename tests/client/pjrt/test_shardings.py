@@ -34,8 +34,10 @@ def test_no_options_are_one_device():
 
 
 def test_options_of_xla_are_accepted():
-    read_compile_options(options_with("xla_cpu_enable_fast_math", {"bool_field": True}))
-    read_compile_options(options_with("exec_time_optimization_effort", {"double_field": 0.0}))
+    given = options_with("xla_cpu_enable_fast_math", {"bool_field": True})
+    assert read_compile_options(given).overrides == (("xla_cpu_enable_fast_math", "true"),)
+    given = options_with("exec_time_optimization_effort", {"double_field": 0.5})
+    assert read_compile_options(given).overrides == (("exec_time_optimization_effort", "0.5"),)
 
 
 def test_other_options_are_refused():
