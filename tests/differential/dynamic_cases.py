@@ -11,44 +11,61 @@ from dataclasses import dataclass
 from typing import Any
 
 COMPUTATIONS = """
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
-largest { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b)
+}
+largest { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b)
+}
 sums { a = f32[] parameter(0) b = s32[] parameter(1) c = f32[] parameter(2) e = s32[] parameter(3)
-  s = f32[] add(a, c) t = s32[] add(b, e) ROOT r = (f32[], s32[]) tuple(s, t) }
-product { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] multiply(a, b) }
+  s = f32[] add(a, c) t = s32[] add(b, e) ROOT r = (f32[], s32[]) tuple(s, t)
+}
+product { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] multiply(a, b)
+}
 greater { a = f32[] parameter(0) b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=GT }
+  ROOT c = pred[] compare(a, b), direction=GT
+}
 pairs { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) e = s32[] parameter(3)
-  ROOT r = pred[] compare(a, b), direction=GT }
+  ROOT r = pred[] compare(a, b), direction=GT
+}
 at_least { a = f32[] parameter(0) b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=GE }
-negated { x = f32[<=5] parameter(0) ROOT y = f32[<=5] negate(x) }
-doubled { x = f32[<=5] parameter(0) ROOT y = f32[<=5] add(x, x) }
+  ROOT c = pred[] compare(a, b), direction=GE
+}
+negated { x = f32[<=5] parameter(0) ROOT y = f32[<=5] negate(x)
+}
+doubled { x = f32[<=5] parameter(0) ROOT y = f32[<=5] add(x, x)
+}
 first_two { t = (f32[<=5], s32[]) parameter(0) x = f32[<=5] get-tuple-element(t), index=0
   k = s32[] constant(2) g = s32[] get-dimension-size(x), dimensions={0} m = s32[] minimum(g, k)
-  ROOT y = f32[<=5] set-dimension-size(x, m), dimensions={0} }
+  ROOT y = f32[<=5] set-dimension-size(x, m), dimensions={0}
+}
 squared { t = (f32[<=5], s32[]) parameter(0) x = f32[<=5] get-tuple-element(t), index=0
-  ROOT y = f32[<=5] multiply(x, x) }
+  ROOT y = f32[<=5] multiply(x, x)
+}
 total { p = f32[<=5] parameter(0) z = f32[] constant(0)
-  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=add }
+  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=add
+}
 thrice { s = (s32[], f32[<=5]) parameter(0) i = s32[] get-tuple-element(s), index=0
-  k = s32[] constant(3) ROOT r = pred[] compare(i, k), direction=LT }
+  k = s32[] constant(3) ROOT r = pred[] compare(i, k), direction=LT
+}
 double { s = (s32[], f32[<=5]) parameter(0) i = s32[] get-tuple-element(s), index=0
   o = s32[] constant(1) j = s32[] add(i, o) x = f32[<=5] get-tuple-element(s), index=1
-  y = f32[<=5] add(x, x) ROOT r = (s32[], f32[<=5]) tuple(j, y) }
+  y = f32[<=5] add(x, x) ROOT r = (s32[], f32[<=5]) tuple(j, y)
+}
 shrink { s = (s32[], f32[<=5]) parameter(0) i = s32[] get-tuple-element(s), index=0
   o = s32[] constant(1) j = s32[] add(i, o) x = f32[<=5] get-tuple-element(s), index=1
   g = s32[] get-dimension-size(x), dimensions={0} h = s32[] subtract(g, o) z = s32[] constant(0)
   l = s32[] maximum(h, z) y = f32[<=5] set-dimension-size(x, l), dimensions={0}
-  ROOT r = (s32[], f32[<=5]) tuple(j, y) }
+  ROOT r = (s32[], f32[<=5]) tuple(j, y)
+}
 push { s = (f32[<=5,2]) parameter(0) x = f32[<=5,2] get-tuple-element(s), index=0
   g = s32[] get-dimension-size(x), dimensions={0} o = s32[] constant(1) z = s32[] constant(0)
   h = s32[] add(g, o) c = f32[] convert(h) row = f32[1,2] broadcast(c), dimensions={}
   wide = f32[<=5,2] set-dimension-size(x, h), dimensions={0}
-  y = f32[<=5,2] dynamic-update-slice(wide, row, g, z) ROOT r = (f32[<=5,2]) tuple(y) }
+  y = f32[<=5,2] dynamic-update-slice(wide, row, g, z) ROOT r = (f32[<=5,2]) tuple(y)
+}
 has_room { s = (f32[<=5,2]) parameter(0) x = f32[<=5,2] get-tuple-element(s), index=0
   g = s32[] get-dimension-size(x), dimensions={0} k = s32[] constant(5)
-  ROOT r = pred[] compare(g, k), direction=LT }
+  ROOT r = pred[] compare(g, k), direction=LT
+}
 """
 
 
@@ -76,20 +93,26 @@ class Program:
     moves: bool = False
     behind: int | None = None
 
-    def text(self) -> str:
-        """Return the module; its result is `d` and its sizes."""
+    def text(self, element: str = "f32") -> str:
+        """Return the module for an element type; its result is `d` and its sizes."""
         rank = 0 if self.shape.endswith("[]") else self.shape.count(",") + 1
         sizes = "\n".join(
             f"g{n} = s32[] get-dimension-size(d), dimensions={{{n}}}" for n in range(rank)
         )
         shape = ",".join(map(str, self.dims))
         results = ", ".join(["d", *(f"g{n}" for n in range(rank))])
-        return (
-            f"HloModule m\n{COMPUTATIONS}\n"
+        entry = (
             f"ENTRY e {{ x = f32[{shape}] parameter(0) n = s32[] parameter(1)\n"
             f"{self.body}\n{sizes}\n"
             f"ROOT r = ({', '.join([self.shape, *['s32[]'] * rank])}) tuple({results}) }}"
         )
+        # The last computation's callees stand before it.
+        called: list[str] = []
+        for computation in reversed(COMPUTATIONS.strip().removesuffix("\n}").split("\n}\n")):
+            name = computation.split()[0]
+            if re.search(rf"={name}\b", "".join([entry, *called])):
+                called.insert(0, computation + "\n}\n")
+        return f"HloModule m\n{re.sub('f32(?=.)', element, ''.join([*called, entry]))}"
 
 
 def _sized(

@@ -57,12 +57,13 @@ def test_the_cpu_gives_what_the_evaluator_gives(program: Program) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("element", ["f32", "bf16", "f8e4m3fn", "s64", "u8", "pred", "c64"])
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.moves], ids=lambda p: p.name)
-def test_special_values_are_moved(program: Program) -> None:
-    module = parse(program.text())
+def test_special_values_are_moved(program: Program, element: str) -> None:
+    module = parse(program.text(element))
     executable = ingot.compile(module)
     for size in program.sizes:
-        x = np.resize(special_values("f32"), program.dims)
+        x = np.resize(special_values(element), program.dims)
         want = _leaves(evaluate(module, [x, np.int32(size)]))
         for mine, other in zip(_leaves(executable(x, np.int32(size))), want, strict=True):
             assert mine.tobytes() == other.tobytes(), f"{program.name}, size {size}"

@@ -159,7 +159,8 @@ def _constrain(use: Use, user: Instruction, number: int, sizes: Mapping[str, int
     elif opcode == "sort":
         use.distinct = True
     elif opcode == "set-dimension-size" and number == 1:
-        use.bound(evaluate(user.shape.dims[user.attributes.dimensions[0]], sizes))
+        place: int = user.attributes.dimensions[0]
+        use.bound(evaluate(user.shape.dims[place], sizes))
     elif opcode in _STARTS and number >= len(user.operands) // 2:
         _constrain_start(use, user, number)
 
