@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum, IntEnum, auto
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
@@ -97,8 +97,7 @@ class NoAttributes:
 NO_ATTRIBUTES = NoAttributes()
 
 
-@dataclass(frozen=True, slots=True)
-class OpView:
+class OpView(NamedTuple):
     """What shape inference sees: operand shapes, attributes, the declared shape if there is one."""
 
     opcode: str

@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ingot.hlo import dim as dim_math
@@ -162,7 +162,10 @@ class Shape:
 
     def with_dtype(self, element: str | DType) -> Shape:
         """Return the same dimensions with another element type."""
-        return replace(self, dtype=dtype(element))
+        chosen = dtype(element)
+        if chosen is self.dtype:
+            return self
+        return Shape(chosen, self.dims, self.layout, self.elements, self.bounded, self.is_buffer)
 
     def with_dims(self, dims: tuple[int | Dim, ...]) -> Shape:
         """Return the same element type with other dimensions, row-major."""
@@ -170,7 +173,7 @@ class Shape:
 
     def compatible(self, other: Shape) -> bool:
         """Whether both are the same up to layouts."""
-        return (
+        return self is other or (
             self.dtype is other.dtype
             and self.dims == other.dims
             and self.is_buffer == other.is_buffer

@@ -56,24 +56,24 @@ class ReducePrecisionAttributes:
     mantissa_bits: int = attribute(Codec.INT)
 
 
+# Shapes are inferred several times for each instruction: no message is made before it is needed.
+
+
 def _same_dims(view: OpView) -> tuple[Shape, ...]:
     first = view.operands[0]
     for other in view.operands:
-        require(other.is_array, f"{view.opcode}_i1", f"{view.opcode} takes arrays, got {other}")
-        require(
-            other.dims == first.dims,
-            f"{view.opcode}_c1",
-            f"{view.opcode} takes operands of one shape, got {first} and {other}",
-        )
+        if not other.is_array:
+            require(False, f"{view.opcode}_i1", f"{view.opcode} takes arrays, got {other}")
+        if other.dims != first.dims:
+            message = f"{view.opcode} takes operands of one shape, got {first} and {other}"
+            require(False, f"{view.opcode}_c1", message)
     return view.operands
 
 
 def _kinds(view: OpView, allowed: frozenset[Kind], element: DType) -> None:
-    require(
-        element.kind in allowed,
-        f"{view.opcode}_i1",
-        f"{view.opcode} does not take element type {element}",
-    )
+    if element.kind not in allowed:
+        message = f"{view.opcode} does not take element type {element}"
+        require(False, f"{view.opcode}_i1", message)
 
 
 def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = False):
@@ -82,7 +82,8 @@ def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = F
         _kinds(view, allowed, operand.dtype)
         if result is not None:
             return operand.with_dtype(result)
-        return operand.with_dtype(_REAL_OF.get(operand.dtype, operand.dtype)) if real else operand
+        element = _REAL_OF.get(operand.dtype) if real else None
+        return operand if element is None else operand.with_dtype(element)
 
     return infer
 
@@ -91,11 +92,9 @@ def _binary(allowed: frozenset[Kind]):
     def infer(view: OpView) -> Shape:
         left, right = _same_dims(view)
         _kinds(view, allowed, left.dtype)
-        require(
-            left.dtype is right.dtype,
-            f"{view.opcode}_c1",
-            f"{view.opcode} takes operands of one element type, got {left} and {right}",
-        )
+        if left.dtype is not right.dtype:
+            message = f"{view.opcode} takes operands of one element type, got {left} and {right}"
+            require(False, f"{view.opcode}_c1", message)
         return left
 
     return infer
@@ -194,7 +193,8 @@ def _infer_complex(view: OpView) -> Shape:
 
 def _infer_compare(view: OpView) -> Shape:
     left, right = _same_dims(view)
-    require(left.dtype is right.dtype, "compare_c1", f"compare of {left} and {right}")
+    if left.dtype is not right.dtype:
+        require(False, "compare_c1", f"compare of {left} and {right}")
     directions = ("EQ", "NE", "GE", "GT", "LE", "LT")
     direction = view.attributes.direction
     require(direction in directions, "compare_i3", f"compare direction {direction} is not known")
@@ -203,13 +203,12 @@ def _infer_compare(view: OpView) -> Shape:
 
 def _infer_select(view: OpView) -> Shape:
     predicate, on_true, on_false = view.operands
-    require(predicate.dtype is PRED, "select_i1", f"select takes a pred first, got {predicate}")
-    require(on_true.compatible(on_false), "select_c2", f"select between {on_true} and {on_false}")
-    require(
-        not predicate.dims or predicate.dims == on_true.dims,
-        "select_c1",
-        f"select predicate {predicate} does not fit {on_true}",
-    )
+    if predicate.dtype is not PRED:
+        require(False, "select_i1", f"select takes a pred first, got {predicate}")
+    if not on_true.compatible(on_false):
+        require(False, "select_c2", f"select between {on_true} and {on_false}")
+    if predicate.dims and predicate.dims != on_true.dims:
+        require(False, "select_c1", f"select predicate {predicate} does not fit {on_true}")
     return on_true
 
 

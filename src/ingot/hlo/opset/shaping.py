@@ -56,20 +56,18 @@ def _infer_broadcast(view: OpView) -> Shape:
     (operand,) = view.operands
     attributes: DimensionsAttributes = view.attributes
     places = attributes.dimensions
-    require(
-        operand.dtype is given.dtype, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}"
-    )
+    if operand.dtype is not given.dtype:
+        require(False, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
     require(
         len(places) == operand.rank, "broadcast_in_dim_c2", "one dimension number per operand dim"
     )
     require(len(set(places)) == len(places), "broadcast_in_dim_c4", "dimension numbers repeat")
     for size, place in zip(operand.dims, places, strict=True):
-        require(0 <= place < given.rank, "broadcast_in_dim_c3", f"dimension {place} of {given}")
-        require(
-            size == given.dims[place],
-            "broadcast_in_dim_c5",
-            f"broadcast of {operand} to {given}: size {size} is not {given.dims[place]}",
-        )
+        if not 0 <= place < given.rank:
+            require(False, "broadcast_in_dim_c3", f"dimension {place} of {given}")
+        if size != given.dims[place]:
+            message = f"broadcast of {operand} to {given}: size {size} is not {given.dims[place]}"
+            require(False, "broadcast_in_dim_c5", message)
     return given
 
 

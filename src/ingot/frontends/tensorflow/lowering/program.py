@@ -74,7 +74,7 @@ class Program:
         """Return the op and the user's line that decided the sizes of an input, if any did."""
         reasons = self.equalities.reasons
         deciding = (reasons.get(_symbol(index, axis)) for axis in range(_LARGEST_RANK))
-        node = next((node for node in deciding if node is not None), None)
+        node = next((node for node in deciding if node is not None), None) if reasons else None
         if node is None:
             return Metadata(op_name=self.captured.inputs[index].name)
         return metadata_of(node)
