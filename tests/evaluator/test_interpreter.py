@@ -12,6 +12,7 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import (
+    ExecutionError,
     InternalError,
     ResourceError,
     UnsupportedError,
@@ -165,3 +166,35 @@ ENTRY e {{ x = s32[4] parameter(0) ROOT t = (s32[2], s32[2]) custom-call(x),
     module, value = parse(text), np.int32([3, 1, 5, 2])
     for found in (evaluate(module, [value]), ingot.compile(module)(value)):
         assert np.asarray(found[0]).tolist() == want
+
+
+def test_comparators_of_calls_and_bits_are_applied_to_all_elements_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = """HloModule m
+key { a = bf16[] parameter(0) f = f32[] convert(a) ROOT i = s32[] bitcast-convert(f) }
+total {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  i = s32[] call(a), to_apply=key
+  j = s32[] call(b), to_apply=key
+  ROOT less = pred[] compare(i, j), direction=LT
+}
+ENTRY main { x = bf16[64] parameter(0) ROOT y = bf16[64] sort(x), dimensions={0}, to_apply=total }
+"""
+    module = parse(text)
+    value = np.random.default_rng(0).random(64).astype(module.parameter_shapes[0].dtype.numpy)
+    monkeypatch.setattr("ingot.evaluator.pointwise._by_element", None)
+    np.testing.assert_array_equal(evaluate(module, [value]), np.sort(value))
+
+
+def test_a_device_that_is_alone_waits_for_nobody() -> None:
+    text = """HloModule m
+ENTRY e {
+  t = token[] after-all()
+  r = (f32[2], u32[], token[]) recv(t), channel_id=1
+  d = (f32[2], token[]) recv-done(r), channel_id=1
+  ROOT y = f32[2] get-tuple-element(d), index=0
+}"""
+    with pytest.raises(ExecutionError, match="did not meet"):
+        evaluate(parse(text), [])

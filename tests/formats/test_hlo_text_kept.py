@@ -76,6 +76,17 @@ TEXTS = {
         "ENTRY e { x = f32[2,3] parameter(0) t = f32[3,2]{0,1} transpose(x), dimensions={1,0}"
         " ROOT y = (f32[3,2]{0,1}, f32[2,3]) tuple(t, x) }"
     ),
+    "all of metadata": (
+        'ENTRY main { ROOT x = f32[2] parameter(0), metadata={op_type="a" op_name="b"'
+        ' source_file="c.py" source_line=68, source_end_line=70, source_column=4'
+        ' profile_type={1} deduplicated_name="d" scheduling_name="e"} }'
+    ),
+    "memory that an asynchronous call shares": (
+        "HloModule m\n f { x = f32[2] parameter(0) ROOT y = f32[2] abs(x) }\n"
+        "ENTRY e { x = f32[2] parameter(0)\n"
+        " s = ((f32[2]), f32[2], s32[]) call-start(x), to_apply=f,"
+        " output_to_operand_aliasing={{1}: (0, {})}\n ROOT y = f32[2] call-done(s) }"
+    ),
     "no header": "ENTRY main { ROOT x = f32[2] parameter(0) }",
 }
 

@@ -88,14 +88,14 @@ class Device:
     Attributes:
         number: its number in the grid.
         grid: replicas and partitions.
-        board: where it meets the others.
+        board: where it meets the others; a device that is alone waits for nobody.
         infeed: what `infeed` gives, in order.
         outfeed: what `outfeed` has given.
     """
 
     number: int = 0
     grid: Grid = field(default_factory=Grid)
-    board: Board = field(default_factory=Board)
+    board: Board = field(default_factory=lambda: Board(patience=0.0))
     infeed: deque[Any] = field(default_factory=deque[Any])
     outfeed: list[Any] = field(default_factory=list[Any])
 

@@ -73,7 +73,7 @@ def evaluate_instruction(
     """Return the value of one instruction whose operands have the given values."""
     context = Context(_call, sizes or {}, RunState(step_limit))
     with np.errstate(all="ignore"):
-        return _apply(instruction, operands, context)
+        return _apply(instruction, operands, context, is_dynamic(instruction))
 
 
 def _call(computation: Computation, arguments: Sequence[Value], outer: Context) -> Value:
@@ -86,12 +86,19 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
     values: dict[Instruction, Value] = {}
     for parameter, argument in zip(computation.parameters, arguments, strict=True):
         values[parameter] = _argument(parameter, argument, context)
-    needed = _needed(computation)
-    for instruction in computation.post_order():
-        if instruction in needed and instruction not in values:
-            operands = [values[operand] for operand in instruction.operands]
-            values[instruction] = _apply(instruction, operands, context)
+    order = context.state.orders.get(computation)
+    if order is None:
+        order = context.state.orders[computation] = _order(computation)
+    for instruction, has_dynamic_sizes in order:
+        operands = [values[operand] for operand in instruction.operands]
+        values[instruction] = _apply(instruction, operands, context, has_dynamic_sizes)
     return values[computation.root]
+
+
+def _order(computation: Computation) -> list[tuple[Instruction, bool]]:
+    """Return what is evaluated after the parameters, operands first; and whether it is dynamic."""
+    needed = _needed(computation) - set(computation.parameters)
+    return [(item, is_dynamic(item)) for item in computation.post_order() if item in needed]
 
 
 def _needed(computation: Computation) -> set[Instruction]:
@@ -111,9 +118,14 @@ def _acts(instruction: Instruction) -> bool:
     return instruction.opcode in _TRANSFERS or asserts(instruction)
 
 
-def _apply(instruction: Instruction, operands: Sequence[Value], context: Context) -> Value:
+def _apply(
+    instruction: Instruction,
+    operands: Sequence[Value],
+    context: Context,
+    has_dynamic_sizes: bool,
+) -> Value:
     rule = rule_of(instruction)
-    if is_dynamic(instruction):
+    if has_dynamic_sizes:
         actual, operands = sized(instruction, operands, context)
         value = declared(instruction, _as_value(rule(actual, operands, context)), context)
     else:
@@ -173,6 +185,8 @@ def _fits(value: Value, shape: Shape, context: Context) -> bool:
         )
     if not shape.is_array:
         return False
+    if value.shape == shape.dims:
+        return value.dtype == shape.dtype.numpy
     dims = context.dims(shape)
     if shape.bounded and len(value.shape) == len(dims):
         # A dynamic dimension may be shorter than its bound.

@@ -1,7 +1,7 @@
 """Applies a scalar computation at every element: what reduce, map, scatter and sort are made of.
 
-A computation made of elementwise ops alone means the same on arrays as on scalars, so NumPy
-applies it to all elements at once; any other is called once per element.
+A computation made of elementwise ops alone (and calls of such) means the same on arrays as on
+scalars, so NumPy applies it to all elements at once; any other is called once per element.
 """
 
 from __future__ import annotations
@@ -11,20 +11,29 @@ from typing import Any
 
 import numpy as np
 
+from ingot.evaluator.numbers import bits_of, from_bits
 from ingot.evaluator.registry import Array, Context, rule_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 
+_BITS = ("bitcast-convert", "bitcast")
 _GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 
 
 def is_pointwise(computation: Computation) -> bool:
-    """Whether the computation has only elementwise ops, constants and flat tuples."""
+    """Whether the computation has only elementwise ops, constants, flat tuples and such calls."""
     return all(
-        instruction.has(Trait.ELEMENTWISE) or instruction.opcode in _GLUE
+        instruction.has(Trait.ELEMENTWISE)
+        or instruction.opcode in _GLUE
+        or (instruction.opcode in _BITS and _is_scalar_step(instruction))
+        or (instruction.opcode == "call" and is_pointwise(instruction.attributes.to_apply))
         for instruction in computation.instructions
     )
+
+
+def _is_scalar_step(instruction: Instruction) -> bool:
+    return instruction.shape.is_scalar and instruction.operands[0].shape.is_scalar
 
 
 def apply(
@@ -46,8 +55,18 @@ def _on_arrays(
     for instruction in computation.post_order():
         if instruction not in values:
             operands = [values[operand] for operand in instruction.operands]
-            values[instruction] = rule_of(instruction)(instruction, operands, context)
+            values[instruction] = _value_on_arrays(instruction, operands, context)
     return _as_tuple(values[computation.root])
+
+
+def _value_on_arrays(instruction: Instruction, operands: list[Any], context: Context) -> Any:
+    if instruction.opcode == "call":
+        found = _on_arrays(instruction.attributes.to_apply, operands, context)
+        return found if instruction.shape.is_tuple else found[0]
+    if instruction.opcode in _BITS:
+        (value,) = operands
+        return from_bits(bits_of(value), instruction.shape.dtype)
+    return rule_of(instruction)(instruction, operands, context)
 
 
 def _by_element(

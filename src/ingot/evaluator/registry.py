@@ -35,11 +35,16 @@ class RunState:
     Attributes:
         steps_left: loop iterations that are still allowed; None for any number.
         random_state: 128-bit state of the module's own generator.
+        orders: what each computation met so far evaluates, and whether its sizes are dynamic:
+            loops come back to it.
     """
 
     steps_left: int | None = None
     # XLA's initial value (xla/service/cpu/ir_emitter.cc, RngGetAndUpdateState).
     random_state: int = 0x7012395
+    orders: dict[Computation, list[tuple[Instruction, bool]]] = field(
+        default_factory=dict[Computation, list[tuple[Instruction, bool]]]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where an instruction comes from in the user's program (XLA's OpMetadata)."""
+    """Where an instruction comes from in the user's program (XLA's OpMetadata).
+
+    `more` is the text of the fields that Ingot only keeps (`scheduling_name="x"`).
+    """
 
     op_type: str = ""
     op_name: str = ""
     source_file: str = ""
     source_line: int = 0
+    more: str = ""
 
     @property
     def location(self) -> SourceLocation | None:

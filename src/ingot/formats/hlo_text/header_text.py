@@ -41,7 +41,7 @@ KEPT = (
 _READ = ("is_scheduled", "input_output_alias", LAYOUT)
 _METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
 _FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
-_PAIR = re.compile(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|([^\s"]+))', re.DOTALL)
+_PAIR = re.compile(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|(\{[^}]*+\}|[^\s",]+))', re.DOTALL)
 # What nearly all metadata looks like: no escapes, XLA's order.
 _USUAL = re.compile(
     r'(?:op_type="([^"\\]*+)"\s*+)?+(?:op_name="([^"\\]*+)"\s*+)?+'
@@ -214,15 +214,16 @@ class MetadataReader:
         return known
 
     def _made(self, text: str) -> Metadata:
-        usual = _USUAL.fullmatch(text)
+        usual, more = _USUAL.fullmatch(text), ""
         if usual is not None:
             op_type, op_name, file, line, frame = usual.groups("")
         else:
-            pairs = _PAIR.findall(text)
-            values = {name: unescape(quoted) or plain for name, quoted, plain in pairs}
+            pairs = [*_PAIR.finditer(text)]
+            values = {p.group(1): unescape(p.group(2) or "") or p.group(3) or "" for p in pairs}
             op_type, op_name, file, line, frame = (values.get(name, "") for name in _FIELDS)
+            more = " ".join(pair.group() for pair in pairs if pair.group(1) not in _FIELDS)
         place = self._frames.places.get(frame, ("", 0)) if frame else ("", 0)
-        made = Metadata(op_type, op_name, file or place[0], _line(line) or place[1])
+        made = Metadata(op_type, op_name, file or place[0], _line(line) or place[1], more)
         return NO_METADATA if made == NO_METADATA else made
 
 
@@ -239,6 +240,8 @@ def write_metadata(metadata: Metadata) -> str:
     ]
     if metadata.source_line:
         parts.append(f"source_line={metadata.source_line}")
+    if metadata.more:
+        parts.append(metadata.more)
     return "{" + " ".join(parts) + "}" if parts else ""
 
 
@@ -256,16 +259,21 @@ def _index_text(path: tuple[int, ...]) -> str:
 
 
 def keep_layout(module: Module, text: str) -> None:
-    """Keep the signature that the header gives where the entry does not say the same itself."""
-    if text and _bare(text) != _bare(_signature(module)):
+    """Keep the signature that the header gives where its layouts are not the entry's own."""
+    own = _signature(module)
+    if _bare(text) != _bare(own) and _fits(text, own):
         module.extra[LAYOUT] = text
 
 
 def write_layout(module: Module, own: str) -> str:
     """Return the entry's signature: the one that was read while it fits `own`, but for layouts."""
     text = module.extra.get(LAYOUT, own)
-    fits = _LAYOUT_OF_SHAPE.sub("", _bare(text)) == _LAYOUT_OF_SHAPE.sub("", _bare(own))
-    return text if fits else own
+    return text if _fits(text, own) else own
+
+
+def _fits(text: str, own: str) -> bool:
+    """Whether two signatures are the same but for layouts."""
+    return _LAYOUT_OF_SHAPE.sub("", _bare(text)) == _LAYOUT_OF_SHAPE.sub("", _bare(own))
 
 
 def _signature(module: Module) -> str:

@@ -143,8 +143,10 @@ class InstructionParser:
             operands = one_index_per_dimension(scope.computation, definition.name, operands)
         if is_short_start(definition):
             definition, attributes = self._long_form(definition, attributes, operands, shape, at)
-            # The op's own configuration stands at the start.
-            attributes.calls.root.extra = dict(tail.extra or {})
+            # The op's own configuration stands at the start, what shares memory is the start's.
+            kept = dict(tail.extra or {})
+            kept.pop("output_to_operand_aliasing", "")
+            attributes.calls.root.extra = kept
         if shape is None:
             shape = self._inferred(definition, operands, attributes, at)
         made = Instruction(name, definition, operands, shape, attributes, tail.metadata)

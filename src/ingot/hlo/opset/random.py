@@ -74,7 +74,7 @@ def _infer_rng(view: OpView) -> Shape:
     require(not given.dtype.is_complex, "rng_i1", f"rng does not give {given}")
     for operand in sizes:
         # XLA does not read it: its own tests give other sizes.
-        fits = operand.dtype.is_integer and operand.rank == 1
+        fits = operand.rank == 1
         require(fits, "rng_c3", f"rng {given} of sizes {operand}")
     normal = kind == "rng_normal"
     require(not normal or given.dtype.is_float, "rng_c2", f"rng_normal does not give {given}")
