@@ -43,7 +43,11 @@ def _constraint(site: Site) -> Results:
 
 
 def _group(site: Site) -> Results:
-    """A wish that values be divided alike, which changes none of them."""
+    """A wish that values be divided alike: from here on the value is annotated with its group."""
+    (operand,) = site.operands
+    group = f"{{unknown shard_as {int(site.attributes['group_id'])}}}"
+    made = _annotated(site, "Sharding", operand, group, operand.shape)
+    site.scope.values[site.op.operands[0]] = made
     return []
 
 

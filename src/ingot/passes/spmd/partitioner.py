@@ -14,12 +14,14 @@ Source: xla/service/spmd/spmd_partitioner.cc.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.calls import CallInliner
-from ingot.passes.spmd.moves import channels_of
+from ingot.passes.spmd.groups import Arrivals, settle_groups
+from ingot.passes.spmd.moves import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
 from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
 
@@ -49,9 +51,17 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
         return Partitioned((whole,) * len(module.parameter_shapes), (whole,) * len(results))
     CallInliner().run(module, PassContext())
     channels = channels_of(module, num_partitions)
+    settle_groups(module, num_partitions, partial(_arrivals, channels))
     division = _Entry(module.entry, channels).run_entry()
     _drop_aliases(module)
     return division
+
+
+def _arrivals(channels: Channels, copy: Module) -> Arrivals:
+    """Partition a copy; how values come to their annotations."""
+    entry = _Entry(copy.entry, channels.rehearsal())
+    entry.run_entry()
+    return entry.arrivals
 
 
 def _drop_aliases(module: Module) -> None:

@@ -182,7 +182,7 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
         ParseError: the text is no sharding.
     """
     text = text.strip()
-    if not text or text in ("{manual}", "{unknown}"):
+    if not text or text == "{manual}" or text.startswith("{unknown"):
         return None
     if text == "{replicated}":
         return replicated(num_devices)

@@ -71,6 +71,7 @@ class Walk(Values):
         super().__init__(computation, channels)
         self.all_partly = partly
         self.partly: set[Instruction] = set()
+        self.arrivals: dict[str, Sharding] = {}
         self.calls: dict[str, Callable[[Instruction], None]] = {
             ANNOTATION: self.annotation,
             _ENTER: self.enter,
@@ -231,6 +232,7 @@ class Walk(Values):
     def annotation(self, call: Instruction) -> None:
         """A value is to have a sharding; one that does not come out even stays whole."""
         wanted, value = self.read(call), call.operands[0]
+        self.arrivals[call.name] = self.sharding(value).summed
         fits = wanted is not None and self.fits(wanted, call.shape)
         if wanted is not None and fits and not self.is_partly(call):
             value = self.convert(value, wanted)
