@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES, record
+from ingot.client.pjrt.c_api import API, EXTENSIONS, HEADER_BYTES, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
 
 Array = np.ndarray[Any, Any]
@@ -21,14 +21,26 @@ class PjrtError(Exception):
         self.code = code
 
 
+def _words(address: int, count: int) -> list[int]:
+    return list((ctypes.c_uint64 * count).from_address(address))
+
+
+def _functions(names: list[str], address: int) -> dict[str, Any]:
+    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    return dict(zip(names, map(kind, _words(address, len(names))), strict=True))
+
+
 class Host:
     """Calls slots by name; arguments and results are fields of the argument structs."""
 
     def __init__(self, api: int = 0) -> None:
-        table = (api or api_address()) + HEADER_BYTES
-        slots = (ctypes.c_void_p * len(API)).from_address(table)
-        kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-        self._slots = {name: kind(slot) for name, slot in zip(API, slots, strict=True)}
+        table = api or api_address()
+        self._slots = _functions(API, table + HEADER_BYTES)
+        _, extension = _words(table, 2)
+        while extension:
+            _, kind, following = _words(extension, 3)
+            self._slots |= _functions(EXTENSIONS.get(kind & 0xFFFFFFFF, []), extension + 24)
+            extension = following
 
     def raw(self, name: str, **fields: int) -> tuple[Any, int]:
         """Call a slot; return its arguments and the error's address."""

@@ -12,7 +12,7 @@ import pytest
 from tests.client.pjrt.host import Host, PjrtError
 
 from ingot.client.pjrt import handles
-from ingot.client.pjrt.c_api import API, HEADER_BYTES
+from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES
 from ingot.client.pjrt.plugin import api_address
 from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
 from ingot.runtime.native import allocator_statistics
@@ -104,6 +104,26 @@ def test_devices_say_their_attributes(host: Host, client: int):
     found = host.call("Device_GetAttributes", device=host.device(client))
     assert found.num_attributes == 0
     assert found.attributes_deleter
+
+
+@pytest.mark.parametrize(("shape", "text"), [((), "{}"), ((2, 3), "{1,0}"), ((1,) * 12, None)])
+def test_buffers_have_row_major_layouts(
+    host: Host, client: int, shape: tuple[int, ...], text: str | None, balance: None
+):
+    buffer = put(host, client, np.ones(shape, np.float32))
+    layout = host.call("Layouts_PJRT_Buffer_MemoryLayout", buffer=buffer).layout
+    found = host.call("Layouts_MemoryLayout_Serialize", layout=layout)
+    data = ctypes.string_at(found.serialized_bytes, found.serialized_bytes_size).decode()
+    assert data == text or data == f"{{{','.join(map(str, range(len(shape))[::-1]))}}}"
+    host.call("Layouts_MemoryLayout_Destroy", layout=layout)
+    destroy(host, buffer)
+
+
+def test_a_layout_has_at_most_64_axes(host: Host, client: int):
+    name, f32 = "Layouts_PJRT_Client_GetDefaultLayout", TYPE_CODES["f32"]
+    assert host.call(name, client=client, type=f32, num_dims=64).layout
+    with pytest.raises(PjrtError, match="at most 64 dimensions"):
+        host.call(name, client=client, type=f32, num_dims=65)
 
 
 def test_put_execute_get(host: Host, client: int, add: int, balance: None):

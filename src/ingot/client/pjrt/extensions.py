@@ -1,6 +1,6 @@
 """Python slots of the extensions: layouts and shardings.
 
-All layouts are row-major, so a layout is its rank; its text is XLA's, `{1,0}`.
+What is asked of a buffer is machine code (`hot_layouts`).
 
 Source: pjrt_c_api_layouts_extension.h.
 """
@@ -10,54 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ingot.client.pjrt.errors import UNIMPLEMENTED, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
-from ingot.client.pjrt.handles import Handle, lookup
+from ingot.client.pjrt.handles import lookup
+from ingot.client.pjrt.hot_layouts import RANK_TEXT
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import BUFFER
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
 from ingot.formats.hlo_proto.wire import encode
 from ingot.passes.spmd.sharding import Sharding
-from ingot.runtime.layout import Field, Record
-
-_LAYOUT = Record("IngotPjrtLayout", Field("text", "ptr"), Field("text_size", "i64"))
-
-
-class Layout(Handle):
-    """The row-major layout of a rank."""
-
-    def __init__(self, rank: int) -> None:
-        """Write it as XLA does."""
-        super().__init__(_LAYOUT)
-        order = ",".join(str(axis) for axis in range(rank)[::-1])
-        self.set_text("text", f"{{{order}}}")
 
 
 class ExtensionSlots(Slots):
     """The slots, over the linked machine code."""
 
     def __init__(self, native: Native) -> None:
-        """Start with no layouts."""
+        """Note where layouts are."""
         self.native = native
-        self._layouts: dict[int, Layout] = {}
 
     def _layout(self, rank: int) -> int:
-        if rank not in self._layouts:
-            self._layouts[rank] = Layout(rank)
-        return self._layouts[rank].address
-
-    @slot("PJRT_Layouts_MemoryLayout_Destroy")
-    def layout_destroy(self, args: Any) -> None:
-        """There is one per rank, which stays."""
-
-    @slot("PJRT_Layouts_MemoryLayout_Serialize")
-    def layout_serialize(self, args: Any) -> None:
-        """Give the text of a layout."""
-        layout = lookup(args.layout, Layout)
-        args.serialized_bytes = layout.structure.text
-        args.serialized_bytes_size = layout.structure.text_size
-        args.serialized_layout = layout.address
-        args.serialized_layout_deleter = self.native.address("ingot_pjrt_nothing")
+        found = self.native.call("layout", rank)
+        if not found:
+            raise PjrtError(UNIMPLEMENTED, RANK_TEXT)
+        return found
 
     @slot(
         "PJRT_Layouts_PJRT_Client_GetDefaultLayout", "PJRT_Layouts_PJRT_Topology_GetDefaultLayout"
@@ -65,11 +40,6 @@ class ExtensionSlots(Slots):
     def default_layout(self, args: Any) -> None:
         """Give the layout of a new buffer."""
         args.layout = self._layout(args.num_dims)
-
-    @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
-    def buffer_layout(self, args: Any) -> None:
-        """Give the layout of a buffer."""
-        args.layout = self._layout(BUFFER.read(args.buffer, "rank"))
 
     @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
     def output_layouts(self, args: Any) -> None:

@@ -14,6 +14,7 @@ from ingot.client.pjrt.getters import emit_getters
 from ingot.client.pjrt.hot_buffers import emit_buffers
 from ingot.client.pjrt.hot_events import emit_events
 from ingot.client.pjrt.hot_execute import emit_execute
+from ingot.client.pjrt.hot_layouts import emit_layouts
 from ingot.client.pjrt.hot_transfer import emit_transfer
 from ingot.client.pjrt.hot_worker import emit_worker
 from ingot.client.pjrt.trampolines import emit_trampolines, python_addresses
@@ -34,6 +35,7 @@ def pjrt_module(python_slots: Sequence[str]) -> ModuleBuilder:
     module = ModuleBuilder("ingot_pjrt")
     python = emit_trampolines(module, [*HELPERS, *python_slots])
     emit_getters(module)
+    emit_layouts(module)
     events = emit_events(module)
     buffers = emit_buffers(module, events)
     worker = emit_worker(module, events, buffers, python)

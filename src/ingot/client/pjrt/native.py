@@ -45,6 +45,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "discard": (None, (_POINTER,)),
     "use": (_POINTER, (_POINTER,)),
     "unuse": (None, (_POINTER,)),
+    "layout": (_POINTER, (ctypes.c_int64,)),
     "copy": (_POINTER, (_POINTER, _POINTER, *[ctypes.c_int64] * 2, *[_POINTER] * 2)),
     "launch": (
         _POINTER,

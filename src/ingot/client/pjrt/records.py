@@ -81,6 +81,8 @@ BUFFER = Record(
     Field("mark", "i64", note="number of the last execution with donations that took it"),
 )
 
+LAYOUT = Record("IngotPjrtLayout", *_text("text", "as XLA writes it"))
+
 CLIENT = Record(
     "IngotPjrtClient",
     *_text("platform_name"),
