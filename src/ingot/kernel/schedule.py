@@ -136,7 +136,8 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         has_inner = any(item.axes for item in kernel.passes)
         per_element = _unit_work(kernel)
         if not has_inner and isinstance(per_element, int):
-            block = max(lanes, CHUNK_WORK // max(per_element, 1) // lanes * lanes)
+            step = max(lanes, staged)
+            block = max(step, CHUNK_WORK // max(per_element, 1) // step * step)
         side = vectors.lanes(LANE_BITS, 1)
         tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 and not staged else None
         if tile is not None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.cpu.emit.indices import IndexValue, Lanes
-from ingot.cpu.emit.loop_body import LoopEmitter
+from ingot.cpu.emit.loop_body import LoopEmitter, divides
 from ingot.cpu.emit.types import memory_type, narrow, widen
 from ingot.cpu.emit.values import combine
 from ingot.kernel.ir import Axis, Store
@@ -73,7 +73,10 @@ class StagedEmitter(LoopEmitter):
         self.nothing = [f.const(lt.I64, -1), f.zero(held)]
         chosen = self._elements if row is None else self._rows
         lanes = self.schedule.staged
-        self.vectorize(axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at))
+        whole = divides(lanes, axis.extent, self.schedule.block)
+        self.vectorize(
+            axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at), whole
+        )
 
     def _elements(self, store: Store, held: list[Value]) -> list[Value]:
         """Make a block of updates of single elements."""
@@ -122,6 +125,12 @@ class StagedEmitter(LoopEmitter):
 
         return self._updates(store, where, bits, Updates(update, UNROLL_ROWS), held)
 
+    @property
+    def _is_part(self) -> bool:
+        """Whether the current block is the last one, where lanes are missing."""
+        lanes = self.emitter.lanes
+        return lanes is not None and lanes.mask is not None
+
     def _places(self, store: Store) -> tuple[Value, Value | None]:
         """Return where a block's updates go, and the bits of those that count (None: all)."""
         f, emitter, lanes = self.f, self.emitter, self.schedule.staged
@@ -168,6 +177,8 @@ class StagedEmitter(LoopEmitter):
 
         if bits is None:
             return every()
+        if self._is_part:
+            return masked()
         return f.if_(f.icmp("eq", bits, f.const(bits.type, -1)), every, masked)
 
     def _mostly_repeats(self, where: Value) -> Value:
