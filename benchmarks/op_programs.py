@@ -17,13 +17,15 @@ _MILLION = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """Makes numbers 0..limit - 1 (s32)."""
+    """Makes numbers 0..limit - 1 (s32), in order if `is_sorted`."""
 
     limit: int
+    is_sorted: bool = False
 
     def __call__(self, generator: np.random.Generator, shape: Shape) -> np.ndarray:
         """Return an array of them."""
-        return generator.integers(0, self.limit, shape, dtype=np.int32)
+        numbers = generator.integers(0, self.limit, shape, dtype=np.int32)
+        return np.sort(numbers) if self.is_sorted else numbers
 
 
 def key(generator: np.random.Generator, shape: Shape) -> np.ndarray:
@@ -73,10 +75,16 @@ OPS: tuple[Program, ...] = (
     _op("concatenate: 1000x803", (1000, 500), (1000, 300)),
     _op("pad, slice: 1000x1000", (1000, 1000)),
     _op("roll: 1024x1024", (1024, 1024)),
+    _op("reverse: 1024x1024", (1024, 1024)),
     _op("gather rows: 50000 of 100000x64", (100_000, 64), (50_000,), makers=(normal, Below(10**5))),
     _op("gather: 1M of 1M", (_MILLION,), (_MILLION,), makers=(normal, Below(_MILLION))),
+    _op("gather: 1M of 16M", (_MILLION << 4,), (_MILLION,), makers=(normal, Below(_MILLION << 4))),
     _op("segment sum: 1M to 1000", (_MILLION,), (_MILLION,), makers=(uniform, Below(1000))),
     _op("segment sum: 100000x16 to 1000", (10**5, 16), (10**5,), makers=(uniform, Below(1000))),
+    _op("segment sum: 1M in order to 1000", (_MILLION,), (_MILLION,),
+        makers=(uniform, Below(1000, is_sorted=True))),
+    _op("segment sum: 100000x16 in order to 1000", (10**5, 16), (10**5,),
+        makers=(uniform, Below(1000, is_sorted=True))),
     _op("bincount: 1M to 256", (_MILLION,), makers=(Below(256),)),
     _op("sort: 1M", (_MILLION,)),
     _op("argsort: 1M", (_MILLION,)),
@@ -96,6 +104,7 @@ OPS: tuple[Program, ...] = (
     *(_op(f"sum over {axes}: 64x128x128", *_BOX, makers=(uniform,)) for axes in
       ("all", "0", "1", "2", "01", "02", "12")),
     _op("argmax of rows: 4096x1000", (4096, 1000)),
+    _op("argmax: 1M", (_MILLION,)),
     _op("argmax of columns: 1000x4096", (1000, 4096)),
     _op("while loop: 100000 steps", ()),
     _op("updates in a loop: 1000x256", (1000, 256)),

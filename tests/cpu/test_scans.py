@@ -124,3 +124,55 @@ def test_long_scans_are_one_kernel():
     assert len(executable.kernels) == 1
     ones = np.ones(1 << 16, np.float32)
     np.testing.assert_array_equal(executable(ones), np.arange(1, (1 << 16) + 1))
+
+
+EXACT = {
+    "f32": ("maximum(a, b)", "-inf", np.float32),
+    "f64": ("minimum(a, b)", "inf", np.float64),
+    "s32": ("add(a, b)", "0", np.int32),
+    "u8": ("maximum(a, b)", "0", np.uint8),
+    "s64": ("multiply(a, b)", "1", np.int64),
+    "u32": ("xor(a, b)", "0", np.uint32),
+    "s16": ("minimum(a, b)", "32767", np.int16),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("element", EXACT)
+def test_vectors_at_once(element, reverse):
+    """Ops whose order changes nothing take vectors; sizes around them, rows, other dimensions."""
+    op, start, dtype = EXACT[element]
+    for dims, place in (((31,), 0), ((32,), 0), ((333,), 0), ((3, 65), 1), ((65, 3), 0)):
+        module = module_of(dims, place, reverse=reverse, op=op, start=start, element=element)
+        check(module, dims, dtype)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+def test_special_values(op, reverse):
+    """A NaN stays from where it is on; zeros keep their order, bits as one after the other."""
+    start = "-inf" if op == "maximum" else "inf"
+    module = module_of((200,), 0, reverse=reverse, op=f"{op}(a, b)", start=start)
+    few = np.array([-np.inf, np.inf, -0.0, 0.0, -0.0, 0.0, 1e-45], np.float32)
+    x = np.random.default_rng(1).choice(few[2:], 200).astype(np.float32)
+    x[[60, 140]] = -np.inf, np.inf
+    for places in ((), (199,), (100, 150), (0,)):
+        given = x.copy()
+        given[list(places)] = np.nan
+        got, want = np.asarray(ingot.compile(module)(given)), evaluate(module, [given])
+        np.testing.assert_array_equal(got, want)
+        here = ~np.isnan(got)
+        np.testing.assert_array_equal(np.signbit(got)[here], np.signbit(want)[here])
+
+
+def test_truth_values():
+    x = np.zeros(100, bool)
+    x[77] = True
+    module = module_of((100,), 0, op="or(a, b)", start="false", element="pred")
+    np.testing.assert_array_equal(ingot.compile(module)(x), np.arange(100) >= 77)
+
+
+def test_initial_values_that_are_no_identity():
+    x = np.random.default_rng(2).standard_normal(100).astype(np.float32)
+    module = module_of((100,), 0, op="maximum(a, b)", start="0.5")
+    np.testing.assert_array_equal(ingot.compile(module)(x), evaluate(module, [x]))

@@ -19,10 +19,10 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel.expr import LEAVES, Expr, walk
-from ingot.kernel.extreme_places import place_fold
 from ingot.kernel.far import far_buffers
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
+from ingot.kernel.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
@@ -34,15 +34,10 @@ EXPENSIVE_WEIGHT = 12
 SHORT_ROW, MANY_ROWS = 12, 64
 """Rows up to this length are computed side by side, a lane each, where there are so many."""
 
-LONG_ROW = 128
-"""In rows of so many elements lanes find the place of an extreme each, before they are joined."""
-
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
 MAX_SPLITS = 256
-LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
-"""Combiners with an identity: lanes may start from it and be folded at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +218,7 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
         return None
     if has_short_rows(kernel, inner):
         return kernel.grid[-1]
-    needs_order = any(not _folds_lanes(item) for item in inner)
+    needs_order = any(not folds_lanes(item) for item in inner)
     axis, count = along_grid.most_common(1)[0]
     small = isinstance(axis.extent, int) and axis.extent < 8
     if count > along_pass or (needs_order and not small and count == along_pass):
@@ -268,25 +263,13 @@ def _is_column_reduction(kernel: LoopKernel) -> bool:
     return any(item.axes and item.reductions for item in kernel.passes)
 
 
-def _folds_lanes(item: Pass) -> bool:
-    """Whether every reduction of the pass may be kept in lanes and folded at the end."""
-    return all(
-        fold.combiner.opcode in LANE_COMBINERS or _finds_place_in_long_row(item, fold)
-        for fold in item.reductions
-    )
-
-
-def _finds_place_in_long_row(item: Pass, fold: Reduction) -> bool:
-    """Whether a fold finds a place, and joining lanes is little work beside finding it."""
-    is_short = any(isinstance(a.extent, int) and a.extent < LONG_ROW for a in item.axes)
-    return not is_short and place_fold(item, fold) is not None
-
-
 # ---- how many lanes
 
 
 def _pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:
-    if not item.axes or item.is_running or not _folds_lanes(item) or kernel.serial:
+    if not item.axes or not folds_lanes(item) or kernel.serial:
+        return 1
+    if item.is_running and not scans_lanes(item):
         return 1
     return _lanes(kernel, vectors, item.axes[-1].extent, False, item)
 
@@ -365,7 +348,7 @@ def _split(kernel: LoopKernel, units: int | Dim, points: int) -> Split | None:
     first, *rest = kernel.passes
     if not first.axes or not first.reductions or first.stores or any(i.axes for i in rest):
         return None
-    if not _folds_lanes(first):
+    if not folds_lanes(first):
         return None
     outer = first.axes[0].extent
     per_step = _pass_work(first) * points

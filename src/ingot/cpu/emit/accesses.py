@@ -219,6 +219,10 @@ class AccessEmitter(IndexEmitter):
             return
         combined = self._lane_mask(mask, lanes)
         offsets = self._offsets(where, values, mask, lanes)
+        if offsets is not None and runs(offsets[::-1], 1) is not None:
+            # Backwards: turned around, as they lie in memory.
+            offsets = offsets[::-1]
+            value, combined = self._turned(value), combined and self._turned(combined)
         count = None if offsets is None else runs(offsets, MOST_RUNS)
         if offsets is None or count is None:
             pointers = self._addresses(base, where, values, memory, combined, offsets, lanes)
@@ -233,6 +237,10 @@ class AccessEmitter(IndexEmitter):
             else:
                 held = f.slice_lanes(combined, start, length)
                 f.masked_store(part, at, held, align=memory.alignment)
+
+    def _turned(self, value: Value) -> Value:
+        """Return lanes in the opposite order."""
+        return self.f.shuffle(value, value, range(value.type.lanes - 1, -1, -1))
 
 
 def _pieces(lanes: int, count: int) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import gcd
 
 from ingot.cpu.emit.indices import IndexValue, Lanes
+from ingot.cpu.emit.scan import scan_lanes
 from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.emit.types import register_type
 from ingot.cpu.emit.values import ValueEmitter, combine
@@ -20,7 +21,8 @@ from ingot.hlo.identities import identity_of
 from ingot.kernel.expr import make
 from ingot.kernel.extreme_places import place_fold
 from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Reduction
-from ingot.kernel.schedule import LANE_COMBINERS, LoopSchedule
+from ingot.kernel.lane_folds import starts_from_identity
+from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
@@ -243,6 +245,7 @@ class LoopEmitter:
         """Emit one point (or vector) of a pass; return the new accumulators."""
         emitter = self.emitter
         results: list[Value] = []
+        own = {axis.name for axis in item.axes}
         offset = 0
         for reduction in item.reductions:
             count = len(reduction.inputs)
@@ -252,17 +255,25 @@ class LoopEmitter:
                 emitter.vector_value(value, accumulator.type.lanes)
                 for value, accumulator in zip(reduction.inputs, old, strict=True)
             ]
-            place = place_fold(item, reduction)
-            if place is None:
-                new = combine(emitter, reduction.combiner, (*old, *inputs))
-            else:
-                new = by_register(emitter, place.step, (*old, *inputs))
-            new = self._masked(tuple(new), old)
+            if item.is_running and emitter.lanes is not None and emitter.lanes.axis in own:
+                found, new = scan_lanes(emitter, reduction, old[0], inputs[0])
+                self._bind_running(reduction, [found], item)
+                results.append(new)
+                continue
+            new = self._masked(self._combined(item, reduction, (*old, *inputs)), old)
             results.extend(new)
             if item.is_running:
                 self._bind_running(reduction, new, item)
         emitter.store_all(item.stores)
         return results
+
+    def _combined(
+        self, item: Pass, reduction: Reduction, args: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        place = place_fold(item, reduction)
+        if place is None:
+            return combine(self.emitter, reduction.combiner, args)
+        return by_register(self.emitter, place.step, args)
 
     def _bind_running(self, reduction: Reduction, values: list[Value], item: Pass) -> None:
         """Make what a scan has folded so far known to the stores of this point."""
@@ -332,8 +343,3 @@ def by_register(
         for start in range(0, lanes, step)
     ]
     return tuple(f.concat_lanes(list(same)) for same in zip(*parts, strict=True))
-
-
-def starts_from_identity(reduction: Reduction) -> bool:
-    """Whether accumulators start from the combiner's identity, the initial value coming last."""
-    return reduction.combiner.opcode in LANE_COMBINERS
