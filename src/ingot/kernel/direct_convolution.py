@@ -84,7 +84,9 @@ class Direct:
 def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> Direct | None:
     """Return how the shared driver sums a convolution, None if it cannot or would be slow."""
     given = kernel.convolution
-    if given is None or kernel.symbols or not 1 <= len(given.window) <= DIMENSIONS:
+    if given is None or given.is_of_filter or kernel.symbols:
+        return None
+    if not 1 <= len(given.window) <= DIMENSIONS:
         return None
     is_loop = isinstance(kernel, LoopKernel)
     element = kernel.buffers[-1].dtype if is_loop else kernel.accumulate

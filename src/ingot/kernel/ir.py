@@ -196,7 +196,8 @@ class PlainConvolution:
     """A convolution of operands that lie in memory as they are.
 
     The image is [batch, *sizes, channels], the taps [*taps, channels / groups, features], the
-    result [batch, *results, features].
+    result [batch, *results, features]. In a filter's gradient the taps are [batch, *taps, features]
+    and the result [*results, channels, features].
 
     Attributes:
         image, taps: buffer numbers of the operands.
@@ -206,6 +207,7 @@ class PlainConvolution:
         channels, features: features of image and result, of all groups.
         groups: groups of features.
         window: how the taps slide.
+        is_of_filter: whether it is a filter's gradient.
     """
 
     image: int
@@ -217,6 +219,7 @@ class PlainConvolution:
     features: int
     groups: int
     window: tuple[WindowDimension, ...]
+    is_of_filter: bool = False
 
 
 @dataclass(frozen=True)

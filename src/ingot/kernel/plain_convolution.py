@@ -25,11 +25,9 @@ def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolut
     form = Form.of(convolution)
     lhs, rhs = convolution.operands
     digits = "".join(map(str, range(len(form.given.window))))
-    is_canonical = (form.lhs, form.rhs, form.output) == (
-        f"b{digits}f",
-        f"{digits}io",
-        f"b{digits}f",
-    )
+    labels = (form.lhs, form.rhs, form.output)
+    is_of_filter = labels == (f"f{digits}b", f"i{digits}o", f"{digits}bf") and form.groups == 1
+    is_canonical = is_of_filter or labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
     given, result = _ints(lhs.shape.dims), _ints(convolution.shape.dims)
     is_static = given is not None and result is not None and _ints(rhs.shape.dims) is not None
     if not is_canonical or not is_static or form.given.batch_group_count > 1:
@@ -44,11 +42,12 @@ def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolut
         taps,
         given[0],
         given[1:-1],
-        result[1:-1],
+        result[:-2] if is_of_filter else result[1:-1],
         given[-1],
         result[-1],
         form.groups,
         form.given.window,
+        is_of_filter,
     )
 
 

@@ -100,7 +100,9 @@ class Winograd(Numbered):
 def winograd(kernel: ContractionKernel, vectors: Vectors) -> Winograd | None:
     """Return how a convolution runs by Winograd's algorithm, None if it cannot or should not."""
     given = kernel.convolution
-    if given is None or kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+    if given is None or given.is_of_filter:
+        return None
+    if kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return None
     lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
     if not _suits(given, VECTORS * lanes) or kernel.symbols:

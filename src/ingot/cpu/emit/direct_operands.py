@@ -170,16 +170,30 @@ class RowCopier(DirectEmitter):
         f.memset(self.at(target, (last, pixel)), 0, self.bytes(f.mul(f.sub(width, last), pixel)))
         source = self.at(source, (f.sub(first, low), given["channels"]))
         target = self.at(target, (first, pixel))
-        size = self.bytes(given["copied"])
+        copied = given["copied"]
+        whole = f.as_value(f.imul(f.idiv(copied, self.lanes), self.lanes))
+        wide, mask = vector(self.cell, self.lanes), lane_mask(f, f.sub(copied, whole), self.lanes)
+        assert mask is not None, "vectors have lanes"
+
+        def pixels(number: Value, _: list[Value]) -> None:
+            origin = self.at(source, (number, given["channels"]))
+            to = self.at(target, (number, pixel))
+
+            def part(at: Value, _: list[Value]) -> None:
+                value = f.load(wide, f.gep(origin, at, self.cell), self.cell.alignment)
+                f.store(value, f.gep(to, at, self.cell), self.cell.alignment)
+
+            f.loop(0, whole, self.lanes, [], part)
+            rest = f.masked_load(wide, f.gep(origin, whole, self.cell), mask)
+            f.masked_store(rest, f.gep(to, whole, self.cell), mask)
 
         def one_by_one() -> None:
-            def copy(number: Value, _: list[Value]) -> None:
-                origin = self.at(source, (number, given["channels"]))
-                f.memcpy(self.at(target, (number, pixel)), origin, size)
-
-            f.loop(0, count, 1, [], copy)
+            f.loop(0, count, 1, [], pixels)
 
         def together() -> None:
-            f.memcpy(target, source, f.mul(count, size))
+            f.memcpy(target, source, self.bytes(f.mul(count, copied)))
 
-        f.if_(f.icmp("eq", pixel, given["channels"]), together, one_by_one, likely=True)
+        is_dense = f.and_(
+            f.icmp("eq", pixel, given["channels"]), f.icmp("eq", given["copied"], pixel)
+        )
+        f.if_(is_dense, together, one_by_one, likely=True)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from ingot.cpu.emit.direct_convolution import direct_call
 from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.filter_gradient import filter_gradient_call
 from ingot.cpu.emit.product_call import product_call
 from ingot.cpu.emit.winograd import winograd_call
 from ingot.kernel.direct_convolution import direct_convolution
+from ingot.kernel.filter_gradient import filter_gradient
 from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.plain_convolution import stores_plain_sums
 from ingot.kernel.schedule import Vectors
@@ -35,6 +37,9 @@ def _convolution_call(
         result = len(kernel.buffers) - 1
     else:
         result = kernel.stores[0].buffer if stores_plain_sums(kernel) else None
+        gradient = filter_gradient(kernel, vectors)
+        if gradient is not None:
+            return filter_gradient_call(given, result, gradient)
         transformed = winograd(kernel, vectors)
         if transformed is not None:
             return winograd_call(given, result, transformed)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ingot.cpu.emit import direct_convolution
+from ingot.cpu.emit import direct_convolution, filter_gradient
 from ingot.cpu.emit.direct_convolution import DirectCode
 from ingot.cpu.emit.driver_calls import driver_call
+from ingot.cpu.emit.filter_gradient import FilterGradientCode
 from ingot.cpu.emit.kernel_abi import SharedCode
 from ingot.cpu.emit.microkernel import shared
 from ingot.cpu.emit.packing import cell_type
@@ -73,6 +74,9 @@ def common_convolutions(target: TargetSpec) -> Iterator[Shared]:
     yield shared_code(target, WinogradCode(F32, lanes))
     panel = (VECTORS, lanes)
     yield shared_code(target, DirectCode(F32, panel))
+    yield shared_code(target, FilterGradientCode(F32, lanes))
+    for rows in heights_of(vectors):
+        yield shared_code(target, filter_gradient.micro_kernel(F32, lanes, rows, masked=False))
     for rows, is_depthwise in product(heights_of(vectors), (False, True)):
         yield shared_code(
             target,

@@ -1,0 +1,134 @@
+"""Filter gradients in shared code: dimensions, strides, dilations, borders, groups, epilogues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.cpu.kernels import lower_fusion
+from ingot.evaluator import evaluate
+from ingot.hlo.builder import Builder
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
+from ingot.kernel.filter_gradient import FilterGradient, filter_gradient
+from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.schedule import Vectors
+from ingot.llvm.target import TargetSpec
+
+W = WindowDimension
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of a filter's gradient; the window's sizes are those of the result's gradient."""
+
+    image: tuple[int, ...]
+    window: tuple[WindowDimension, ...]
+    features: int
+    element: str = "f32"
+
+    def module(self, *, epilogue: bool = False) -> Module:
+        build = Builder("main")
+        places = tuple(one.size for one in self.window)
+        gradient = (self.image[0], *places, self.features)
+        x = build.parameter(0, Shape.array(self.element, self.image))
+        g = build.parameter(1, Shape.array(self.element, gradient))
+        digits = "".join(map(str, range(len(self.window))))
+        root = build.convolution(
+            x, g, window=self.window, dim_labels=f"f{digits}b_i{digits}o->{digits}bf"
+        )
+        if epilogue:
+            taps = build.parameter(2, root.shape)
+            root = build.subtract(taps, build.multiply(root, build.full(0.5, root.shape)))
+        return Module.of("gradient", build.build(root))
+
+
+def _plan(module: Module) -> FilterGradient | None:
+    kernel = lower_fusion(module.entry)
+    assert isinstance(kernel, ContractionKernel)
+    return filter_gradient(kernel, Vectors(512, 32))
+
+
+def _check(module: Module, tolerance: float, level: str = "") -> None:
+    generator = np.random.default_rng(0)
+    inputs = [
+        generator.standard_normal(item.shape.dims).astype(item.shape.dtype.numpy)
+        for item in module.entry.parameters
+    ]
+    wanted: Any = evaluate(module, inputs)
+    found = ingot.compile(module, target=TargetSpec.host(level or None))(*inputs)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
+
+
+CASES = (
+    # several images in a group, the last group with fewer
+    Case((7, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 32),
+    # forward stride 2
+    Case((3, 9, 11, 13), (W(5, 1, 1, 1, 1, 2), W(6, 1, 1, 1, 1, 2)), 49),
+    # several groups of lines, the last with fewer
+    Case((2, 19, 40, 64), (W(19, 1, 1, 1), W(40, 1, 1, 1)), 64),
+    # without padding, and with negative padding
+    Case((2, 20, 40, 8), (W(18, 1), W(38, 1)), 30),
+    Case((2, 12, 14, 24), (W(9, 1, -1, 1), W(11, 1, 1, -1)), 32),
+    # forward dilation 2
+    Case((2, 12, 14, 24), (W(12, 2, 2, 2), W(14, 2, 2, 2)), 64),
+    Case((5, 30, 24), (W(28, 2, 3, 4),), 32),
+    Case((3, 5, 6, 7, 20), (W(5, 1, 1, 1), W(6, 1, 2, 1), W(7, 1, 1, 2)), 64),
+    Case((4, 300, 3, 9), (W(300, 1, 1, 1), W(3, 1, 1, 1)), 64),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("epilogue", [False, True])
+@pytest.mark.parametrize("level", ["", "avx2", "plain"])
+def test_windows(case: Case, epilogue: bool, level: str) -> None:
+    module = case.module(epilogue=epilogue)
+    assert _plan(module) is not None
+    _check(module, 4e-6, level)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES[:7])
+def test_f64(case: Case) -> None:
+    module = Case(case.image, case.window, case.features, "f64").module()
+    assert _plan(module) is not None
+    _check(module, 1e-14)
+
+
+def test_some_windows() -> None:
+    _check(CASES[0].module(), 4e-6)
+    _check(CASES[1].module(epilogue=True), 4e-6)
+
+
+@pytest.mark.slow
+def test_sums_do_not_depend_on_the_epilogue() -> None:
+    case = CASES[2]
+    plain, minus = ingot.compile(case.module()), ingot.compile(case.module(epilogue=True))
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal(case.image).astype(np.float32)
+    g = generator.standard_normal((2, 19, 40, 64)).astype(np.float32)
+    found = plain(x, g)
+    np.testing.assert_array_equal(minus(x, g, np.zeros_like(found)), -0.5 * found)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # few channels, few taps, few features, long lines, other types, spread-out input, reversal
+        Case((2, 20, 20, 3), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 64),
+        Case((2, 20, 20, 64), (W(20), W(20)), 64),
+        Case((2, 20, 20, 64), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 8),
+        Case((1, 3000, 16), (W(3000, 1, 2, 2),), 32),
+        Case((2, 20, 20, 64), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 64, "bf16"),
+        Case((2, 10, 20, 64), (W(20, 1, 1, 3, 2), W(20, 1, 1, 1)), 64),
+        Case((2, 20, 20, 64), (W(20, 1, 1, 1, reversal=True), W(20, 1, 1, 1)), 64),
+    ],
+)
+def test_what_has_code_of_its_own(case: Case) -> None:
+    assert _plan(case.module()) is None
