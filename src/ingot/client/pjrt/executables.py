@@ -33,7 +33,7 @@ from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_proto.writer import write_module
 from ingot.hlo import custom_calls
 from ingot.hlo.custom_calls import CallSite
-from ingot.hlo.donors import read_donors
+from ingot.hlo.donors import taken_donors
 from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
@@ -273,6 +273,6 @@ def _static(size: object) -> int:
 
 def donated_parameters(module: Module, info: ProgramInfo) -> frozenset[int]:
     """Return the parameters whose buffers the program takes over, aliased or only given away."""
-    donors = (number for number, _ in read_donors(module))
+    donors = (taken.parameter for taken in taken_donors(module))
     aliased = (output.alias_param for output in info.outputs if output.alias_param is not None)
     return frozenset([*donors, *aliased, *(item.parameter for item in module.aliases)])

@@ -20,6 +20,7 @@ from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo import parse_stablehlo
+from ingot.hlo.donors import alias_donors
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.spmd.partitioner import partition
 from ingot.runtime.execution import status_error
@@ -72,6 +73,7 @@ class ExecutableSlots(Slots):
             module = parse_stablehlo(source.code)
             pack_results(module)
             division = partition(module, source.options.num_partitions)
+            alias_donors(module)
             for config, sharding in division.inspected:
                 tell_sharding(config, sharding)
             switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
