@@ -32,6 +32,9 @@ MAX_BANDS = 4
 MAX_NODES = 1500
 """Expression nodes at most, those of all pieces together."""
 
+MAX_BAND_NODES = 250
+"""The same where only other axes are cut: masks that hold for whole rows cost little."""
+
 Range = tuple[int, int]
 """First and last position of a piece along an axis."""
 
@@ -59,16 +62,17 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     masks = _masks(kernel.exprs)
     cuts = [Cut(axis, _places(masks, axis)) for axis in kernel.grid if axis != vector_axis]
     vector = Cut(vector_axis, _places(nodes, vector_axis))
-    if not vector.places or len(vector.places) >= MAX_PIECES:
+    if not isinstance(vector_axis.extent, int) or len(vector.places) >= MAX_PIECES:
         return ()
     found = [cut for cut in cuts if 0 < len(cut.places) < MAX_BANDS]
     size = sum(1 for _ in walk(kernel.exprs)) * (len(vector.places) + 1)
+    most = MAX_NODES if vector.places else MAX_BAND_NODES
     chosen: list[Cut] = []
     for cut in found:
         size *= len(cut.places) + 1
-        if size <= MAX_NODES:
+        if size <= most:
             chosen.append(cut)
-    return (*chosen, vector)
+    return (*chosen, vector) if chosen or vector.places else ()
 
 
 def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:

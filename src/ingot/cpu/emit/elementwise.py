@@ -74,7 +74,7 @@ def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) 
         value = MATH[expr.op](f, *args, fma=fma)
     else:
         raise UnsupportedError(f"the CPU backend has no code for {expr.op}", code="INGOT0321")
-    return round_to(f, value, expr.dtype, fma)
+    return value if expr.op in EXACT else round_to(f, value, expr.dtype, fma)
 
 
 def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
@@ -316,6 +316,9 @@ def _reduce_precision(op: Op) -> Value:
         result = half.widen(f, result, has_f16c=False)
     return f.select(f.fcmp("uno", op.x, op.x), op.x, result)
 
+
+EXACT = frozenset(("abs", "clamp", "copy", "maximum", "minimum", "negate", "select", "sign"))
+"""Ops whose results are operands, but for the sign: what is rounded already stays so."""
 
 ROWS: dict[str, Row] = {
     "abs": _abs,
