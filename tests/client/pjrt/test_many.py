@@ -109,7 +109,7 @@ def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
 
 
 def test_asking_again_takes_no_memory(pair: Pair) -> None:
-    native: Any = None
+    native: Any = SimpleNamespace(call=lambda _, rank: 8 + rank)
     slots = ExtensionSlots(native)
     executable = lookup(pair.program, LoadedExecutable)
     kept: list[int] = []
