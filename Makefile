@@ -4,6 +4,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 JAX_CASES ?= 1
+JAX_DEVICES ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -72,7 +73,7 @@ docs: $(DEV)
 conformance-jax: $(DEV)
 	$(BIN)/python -m pip install -q "pytest<9" hypothesis==6.142.1 mpmath==1.3.0 --target .venv/jax-tests
 	PYTHONPATH=$(CURDIR)/.venv/jax-tests $(BIN)/python tools/conformance_jax.py $(JAX_TESTS) \
-		$(JAX_FILES) --cases $(JAX_CASES) --write
+		$(JAX_FILES) --cases $(JAX_CASES) --devices $(JAX_DEVICES) --write
 
 format: $(DEV)
 	$(BIN)/ruff format .
