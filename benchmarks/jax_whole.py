@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import jax_dispatch
 from benchmarks.process import Stopwatch, WorkerProcess
 from benchmarks.programs import Timing
 from benchmarks.report import as_markdown, as_text, duration, factor, machine
@@ -221,6 +222,10 @@ def main() -> int:
         title = f"{threads} thread" + "s" * (threads > 1)
         print(f"\n{title}\n{as_text(cells_of)}\n", flush=True)
         parts += [f"## {title}", as_markdown(cells_of)]
+    if not options.names:
+        calls = jax_dispatch.measure(options.rounds, options.budget / 3)
+        print(f"\n{as_text(calls)}\n", flush=True)
+        parts += ["## Dispatch", jax_dispatch.EXPLANATION, as_markdown(calls)]
     if options.write and not failed:
         RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return 1 if failed else 0
