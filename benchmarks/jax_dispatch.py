@@ -49,7 +49,7 @@ def actions(jax: Any) -> list[Action]:
     sums, splits = jax.jit(lambda *xs: sum(xs)), jax.jit(lambda x: [x + i for i in range(20)])
     twenty = [one] * 20
     gives = jax.jit(lambda x: x + 1, donate_argnums=0)
-    fresh, ready = jax.jit(lambda x: x + 1), jax.block_until_ready
+    fresh, ready, put = jax.jit(lambda x: x + 1), jax.block_until_ready, jax.device_put
     rows = [
         Action("call: 2 arguments", lambda _: one, lambda x: add(x, x)),
         Action("call: 20 arguments", lambda _: one, lambda _: sums(*twenty)),
@@ -59,13 +59,16 @@ def actions(jax: Any) -> list[Action]:
         Action("call, then read", lambda _: one, lambda x: np.asarray(add(x, x))),
     ]
     for size in SIZES:
-        array = np.ones(size // 4, np.float32)
-        text = size_text(size)
+        array, text = np.ones(size // 4, np.float32), size_text(size)
+
+        def result(_: object, array: Any = array) -> Any:
+            return ready(fresh(array))
+
         rows += [
-            Action(f"device_put {text}", lambda _, a=array: a, lambda a: ready(jax.device_put(a)), size),
-            Action(f"asarray of a result {text}", lambda _, a=array: ready(fresh(a)), np.asarray, size),
-            Action(f"copy of a result {text}", lambda _, a=array: ready(fresh(a)), np.array, size),
-        ]  # fmt: skip
+            Action(f"device_put {text}", lambda _, a=array: a, lambda a: ready(put(a)), size),
+            Action(f"asarray of a result {text}", result, np.asarray, size),
+            Action(f"copy of a result {text}", result, np.array, size),
+        ]
     return rows
 
 
