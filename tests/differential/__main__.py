@@ -18,7 +18,7 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from tests.differential.disagreements import ROWS, explain
+from tests.differential.disagreements import ROWS, explain, is_refused
 from tests.differential.engine import BATCH, run_cases
 from tests.differential.table import all_cases
 
@@ -31,7 +31,7 @@ def work(part: int, parts: int, only: str) -> None:
     mine = [
         case for number, case in enumerate(chosen) if number // BATCH % parts == part
     ]  # whole batches
-    for result in run_cases(mine):
+    for result in run_cases(mine, is_refused=is_refused):
         unknown, known = explain(result)
         line = {
             "name": result.case.name,

@@ -51,6 +51,7 @@ class Nearness:
 
 
 EXACT = Nearness()
+ALONE = (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class Case:
         build: adds the program, given its parameters; returns its result.
         nearness: how near results must be.
         elementwise: output element i depends on input elements i only (denormals can be left out).
+        grid: replicas and partitions that it runs on; inputs and results of several devices have
+            the device as their first dimension.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Case:
     build: Build
     nearness: Nearness = EXACT
     elementwise: bool = False
+    grid: tuple[int, int] = ALONE
 
     @property
     def opcode(self) -> str:

@@ -9,19 +9,23 @@ Example:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tests.differential.case import Array, Case
+from tests.differential.case import ALONE, Array, Case
 from tests.differential.comparison import denormal, difference
 from tests.support.real_xla import run_hlo_text
+from tests.support.real_xla_devices import XlaOnDevices
 
 import ingot
 from ingot.evaluator import evaluate
+from ingot.evaluator.replicated import evaluate_replicated
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.builder import Builder
+from ingot.hlo.device_groups import grid_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import UnsupportedError
@@ -63,16 +67,20 @@ class Result:
 def module_of(cases: Sequence[Case]) -> tuple[Module, list[Array], list[int]]:
     """Return the module of some cases, its inputs, and the number of leaves of each case."""
     builder, inputs, leaves, counts = Builder("main"), [], [], []
+    grid = cases[0].grid
     for case in cases:
         parameters = []
         for array in case.inputs:
-            literal = ingot.hlo.literal.Literal.of(array)
+            literal = ingot.hlo.literal.Literal.of(array if grid == ALONE else array[0])
             parameters.append(builder.parameter(len(inputs), literal.shape))
             inputs.append(array)
         found = list(_leaves(builder, case.build(builder, parameters)))
         leaves.extend(found)
         counts.append(len(found))
-    return Module.of("cases", builder.build(builder.tuple(*leaves))), inputs, counts
+    module = Module.of("cases", builder.build(builder.tuple(*leaves)))
+    if grid != ALONE:
+        module.extra["replica_count"], module.extra["num_partitions"] = map(str, grid)
+    return module, inputs, counts
 
 
 def _leaves(builder: Builder, value: Instruction) -> Iterator[Instruction]:
@@ -85,32 +93,85 @@ def _leaves(builder: Builder, value: Instruction) -> Iterator[Instruction]:
 
 def on_evaluator(module: Module, inputs: list[Array]) -> Leaves:
     """Run on the evaluator."""
+    if grid_of(module).devices > 1:
+        return _side_by_side(evaluate_replicated(module, _by_device(module, inputs)))
     return [np.asarray(leaf) for leaf in _flat(evaluate(module, inputs))]
 
 
 def on_cpu(module: Module, inputs: list[Array]) -> Leaves:
     """Run natively."""
+    if grid_of(module).devices > 1:
+        run = ingot.compile(module).execute_replicated
+        return _side_by_side(run(_by_device(module, inputs)))
     return [np.asarray(leaf) for leaf in _flat(ingot.compile(module)(*inputs))]
 
 
 def on_xla(module: Module, inputs: list[Array]) -> Leaves:
     """Run on real XLA."""
+    grid = grid_of(module)
+    if grid.devices > 1:
+        rows = [[*array] for array in inputs]
+        if grid.partitions > 1:
+            _say_manual(module)
+        found = XlaOnDevices.running().run(print_module(module), rows, grid)
+        return _side_by_side(found)
     return [np.asarray(leaf) for leaf in run_hlo_text(print_module(module), inputs)]
 
 
+def _say_manual(module: Module) -> None:
+    """Say of every instruction that it is written for one partition, as XLA wants to know."""
+    for instruction in module.entry.instructions:
+        leaves = ["{manual}" for _ in instruction.shape.leaves()]
+        text = f"{{{', '.join(leaves)}}}" if instruction.shape.is_tuple else "{manual}"
+        instruction.extra = {**instruction.extra, "sharding": text}
+
+
+def _by_device(module: Module, inputs: list[Array]) -> list[list[Array]]:
+    """Return the arguments of each device."""
+    return [[array[n] for array in inputs] for n in range(grid_of(module).devices)]
+
+
+def _side_by_side(results: Sequence[Any]) -> Leaves:
+    """Return each leaf of all devices, the device first."""
+    devices = [_flat(result) for result in results]
+    return [np.stack([np.asarray(leaf) for leaf in leaves]) for leaves in zip(*devices)]  # noqa: B905
+
+
 def _flat(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, tuple) else [value]
+    return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
-def run_cases(cases: Sequence[Case], *, xla: bool = True) -> Iterator[Result]:
-    """Run cases in batches; yield their results in order."""
-    for start in range(0, len(cases), BATCH):
-        batch = list(cases[start : start + BATCH])
+def run_cases(
+    cases: Sequence[Case],
+    *,
+    xla: bool = True,
+    is_refused: Callable[[Case], bool] = lambda case: False,
+) -> Iterator[Result]:
+    """Run cases in batches; yield their results in order.
+
+    Cases that XLA is known to refuse go to it alone: they would take their module with them.
+    """
+    for batch in _batches(cases):
         evaluated = _run(batch, on_evaluator)
         native = _run(batch, on_cpu)
-        real = _run(batch, on_xla) if xla else [None] * len(batch)
+        real: list[Leaves | Failure | None] = [None] * len(batch)
+        if xla:
+            refused = [place for place, case in enumerate(batch) if is_refused(case)]
+            others = [place for place in range(len(batch)) if place not in refused]
+            for places in (others, *([place] for place in refused)):
+                outcomes = _run([batch[place] for place in places], on_xla) if places else []
+                for place, outcome in zip(places, outcomes, strict=True):
+                    real[place] = outcome
         for case, want, got, other in zip(batch, evaluated, native, real, strict=True):
             yield _result(case, want, got, other)
+
+
+def _batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """Yield runs of cases of one grid, `BATCH` at most."""
+    for _, run in itertools.groupby(cases, lambda case: case.grid):
+        rest = list(run)
+        for start in range(0, len(rest), BATCH):
+            yield rest[start : start + BATCH]
 
 
 def _run(batch: list[Case], runner: Runner) -> list[Leaves | Failure]:

@@ -7,16 +7,18 @@ from functools import cache
 from tests.differential import (
     contraction_cases,
     control_cases,
+    device_cases,
     elementwise_cases,
     indexing_cases,
     library_cases,
+    program_cases,
     shaping_cases,
 )
 from tests.differential.case import Case, unique
 
 FAMILIES = (
     elementwise_cases, shaping_cases, contraction_cases, indexing_cases, control_cases,
-    library_cases,
+    library_cases, program_cases, device_cases,
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Real XLA on several devices of one process: a program of its own, which fixes their number.
 
-Reads a pickled list of (HLO text, inputs per parameter and device) from standard input and writes
-the pickled list of (outputs per device and leaf, or XLA's error as text) to standard output.
-`run_on_devices` starts it and waits.
+It reads pickled (HLO text, inputs per parameter and device, grid) from standard input, one after
+the other, and writes the pickled outputs per device and leaf, or XLA's error as text.
+`XlaOnDevices` starts it once and asks it.
 """
 
 from __future__ import annotations
@@ -11,45 +11,67 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ingot.hlo.device_groups import Grid
 
 DEVICES = 4
 Array = np.ndarray[Any, Any]
 Outcome = list[list[Array]] | str
 
 
-def run_on_devices(cases: Sequence[tuple[str, list[list[Array]]]]) -> list[Outcome]:
-    """Return what real XLA gives for each case on each of `DEVICES` replicas."""
-    flags = f"--xla_force_host_platform_device_count={DEVICES}"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    found = subprocess.run(
-        [sys.executable, "-m", "tests.support.real_xla_devices"],
-        input=pickle.dumps(cases),
-        capture_output=True,
-        check=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-    )
-    outcomes: list[Outcome] = pickle.loads(found.stdout)
-    return outcomes
+class XlaOnDevices:
+    """The program, running; it ends when this process does."""
+
+    def __init__(self) -> None:
+        """Start the program."""
+        flags = f"--xla_force_host_platform_device_count={DEVICES}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.real_xla_devices"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+            cwd=Path(__file__).parents[2],
+        )
+
+    @staticmethod
+    @cache
+    def running() -> XlaOnDevices:
+        """Return the one of this process."""
+        return XlaOnDevices()
+
+    def run(self, text: str, inputs: list[list[Array]], grid: Grid) -> list[list[Array]]:
+        """Return the leaves of each device; RuntimeError with XLA's words when it refuses."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pickle.dumps((text, inputs, grid)))
+        process.stdin.flush()
+        outcome: Outcome = pickle.load(process.stdout)
+        if isinstance(outcome, str):
+            raise RuntimeError(outcome)
+        return outcome
 
 
-def _run(text: str, inputs: list[list[Array]]) -> list[list[Array]]:
+def _run(text: str, inputs: list[list[Array]], grid: Grid) -> list[list[Array]]:
     import jax
     from jax.extend.backend import get_backend
     from jaxlib import _jax, xla_client
 
+    assert grid.devices == DEVICES, grid
     options = xla_client.CompileOptions()
-    options.num_replicas = DEVICES
-    options.num_partitions = 1
+    options.num_replicas, options.num_partitions = grid.replicas, grid.partitions
     options.device_assignment = xla_client.DeviceAssignment.create(
-        np.arange(DEVICES).reshape(DEVICES, 1)
+        np.arange(DEVICES).reshape(grid.replicas, grid.partitions)
     )
     options.env_option_overrides = [("xla_allow_excess_precision", False)]
+    # The text is the program of one partition: all of it says `sharding={manual}`.
+    options.executable_build_options.use_spmd_partitioning = grid.partitions > 1
     client = get_backend("cpu")
     devices = client.local_devices()
     parsed = xla_client.hlo.hlo_module_from_text(text)
@@ -68,14 +90,18 @@ def _run(text: str, inputs: list[list[Array]]) -> list[list[Array]]:
 
 
 def main() -> None:
-    """Run the cases of standard input."""
-    outcomes: list[Outcome] = []
-    for text, inputs in pickle.load(sys.stdin.buffer):
+    """Answer until standard input ends."""
+    while True:
         try:
-            outcomes.append(_run(text, inputs))
+            text, inputs, grid = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            outcome: Outcome = _run(text, inputs, grid)
         except Exception as error:  # XLA's own; the test tells what may be
-            outcomes.append(str(error).splitlines()[0])
-    sys.stdout.buffer.write(pickle.dumps(outcomes))
+            outcome = str(error).splitlines()[0]
+        sys.stdout.buffer.write(pickle.dumps(outcome))
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
