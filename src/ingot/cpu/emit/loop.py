@@ -36,10 +36,15 @@ def emit_loop_kernel(
     chosen = PieceEmitter if schedule.cuts else chosen
     chosen = StagedEmitter if schedule.staged else chosen
     body = chosen(f, emitter, kernel, schedule)
-    grain, units = emitter.index(schedule.grain), emitter.index(schedule.units)
-    first = f.imul(chunk, grain)
-    last = f.imin(f.iadd(first, grain), units)
-    f.loop(first, last, 1, [], lambda unit, _: body.unit(unit, body.passes))
+    units = emitter.index(schedule.units)
+    if units == 1:
+        # Its axes' bounds are numbers then, and loops of one round are none.
+        body.unit(0, body.passes)
+    else:
+        grain = emitter.index(schedule.grain)
+        first = 0 if schedule.chunks == 1 else f.imul(chunk, grain)
+        last = units if schedule.chunks == 1 else f.imin(f.iadd(first, grain), units)
+        f.loop(first, last, 1, [], lambda unit, _: body.unit(unit, body.passes))
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)
     return EmittedKernel(
