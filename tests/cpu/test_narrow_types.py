@@ -288,3 +288,18 @@ def test_real_xla_gives_the_same(name: str) -> None:
         )
         got = np.asarray(ingot.compile(parse(text))(*inputs))
         agree(got, run_hlo_text(text, inputs)[0], f"{op} of {name}", known)
+
+
+@pytest.mark.parametrize("name", ["s2", "u2", "s4", "u4", "f4e2m1fn"])
+def test_random_numbers_cover_their_range(name: str) -> None:
+    element = dtype(name)
+    low, high = (-2, 3) if element.is_float else (int(every(name).min()), int(every(name).max()))
+    module = parse(
+        f"HloModule m\nENTRY e {{ a = {name}[] constant({low}) b = {name}[] constant({high}) "
+        f"ROOT r = {name}[4000] rng(a, b), distribution=rng_uniform }}"
+    )
+    found = np.unique(np.asarray(ingot.compile(module)()).astype(np.float64))
+    wanted = np.unique(every(name).astype(np.float64))
+    inside = wanted[(wanted >= low) & (wanted < high)]
+    # A float may be rounded up to the limit.
+    assert set(inside.tolist()) <= set(found.tolist()) <= {*inside.tolist(), float(high)}

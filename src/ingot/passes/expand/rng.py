@@ -27,7 +27,6 @@ from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.foreign import foreign_call
-from ingot.support.diagnostics import UnsupportedError
 
 TARGET = "ingot.rng_state"
 _MOST_DRAWN = 1 << 40
@@ -45,13 +44,6 @@ class RngExpander(Expander):
         """Return the numbers."""
         first, second, *_ = op.operands
         element, dims = op.shape.dtype, op.shape.dims
-        if element.is_complex or element.bits < 8:
-            raise UnsupportedError(
-                f"rng of {op.shape}",
-                instruction=repr(op),
-                location=op.metadata.location,
-                hint="draw real numbers, or use rng-bit-generator",
-            )
         normal = op.attributes.distribution == "rng_normal"
         words = _words(build, (*dims, 2) if normal else dims)
         if normal:
