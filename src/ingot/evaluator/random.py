@@ -15,6 +15,7 @@ from ingot.evaluator.numbers import rounded
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.random import bits_shape
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -25,7 +26,7 @@ def rng_bit_generator(op: Instruction, operands: Sequence[Any], context: Context
     """The next state and bits; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
     (state,) = operands
     words = np.ascontiguousarray(state).view(np.uint64)
-    result = op.shape.elements[1]
+    result = bits_shape(op.shape)
     dims = context.dims(result)
     if op.attributes.algorithm == "rng_three_fry":
         counter, bits = threefry(int(words[0]), int(words[1]), dims, result.dtype.bits > 32)
@@ -36,8 +37,11 @@ def rng_bit_generator(op: Instruction, operands: Sequence[Any], context: Context
         start = int(words[1]) | int(high) << 64
         counter, bits = philox(int(words[0]), start, dims, result.dtype.bits > 32)
         after = [counter & (2**64 - 1), counter >> 64][: words.size - 1]
+    made = _as_element(bits, result.dtype)
+    if not op.shape.is_tuple:
+        return made
     next_words = np.array([int(words[0]), *after], np.uint64)
-    return next_words.view(state.dtype).reshape(state.shape), _as_element(bits, result.dtype)
+    return next_words.view(state.dtype).reshape(state.shape), made
 
 
 def _as_element(bits: Array, element: DType) -> Array:

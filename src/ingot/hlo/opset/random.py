@@ -36,20 +36,27 @@ class DeltaAttributes:
     delta: int = attribute(Codec.INT)
 
 
+def bits_shape(result: Shape) -> Shape:
+    """Return the shape of the bits of `rng-bit-generator`: its second result, or its only one."""
+    return result.elements[1] if result.is_tuple else result
+
+
 def _infer_rng_bit_generator(view: OpView) -> Shape:
     given = view.given()
     (state,) = view.operands
     algorithm = view.attributes.algorithm
     require(algorithm in ALGORITHMS, "rng_bit_generator_i1", f"algorithm {algorithm} is not known")
+    pair = given.is_tuple and len(given.elements) == 2 and given.elements[0].compatible(state)
     require(
-        given.is_tuple and len(given.elements) == 2 and given.elements[0].compatible(state),
+        pair or given.is_array,
         "rng_bit_generator_c1",
         f"rng-bit-generator of state {state} gives a tuple of it and bits, not {given}",
     )
+    bits = bits_shape(given)
     require(
-        given.elements[1].dtype.is_float or given.elements[1].dtype.is_integer,
+        bits.dtype.is_float or bits.dtype.is_integer,
         "rng_bit_generator_i2",
-        f"rng-bit-generator gives integers or floats, not {given.elements[1]}",
+        f"rng-bit-generator gives integers or floats, not {bits}",
     )
     sizes = {"rng_three_fry": (16,), "rng_philox": (16, 24), "rng_default": (16, 24)}
     require(

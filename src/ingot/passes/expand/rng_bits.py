@@ -18,6 +18,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import U32, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opset.random import bits_shape
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words, size_value
@@ -46,10 +47,10 @@ _OPCODE = "rng-bit-generator"
 
 
 def _expanded(generator: Instruction, build: Builder) -> Instruction:
-    """Return the tuple of next state and bits."""
+    """Return the tuple of next state and bits, or the bits alone."""
     (state,) = generator.operands
     words = _state_words(state, build)
-    result = generator.shape.elements[1]
+    result = bits_shape(generator.shape)
     wide = result.dtype.bits > 32
     if generator.attributes.algorithm == "rng_three_fry":
         counter, bits = _threefry(words, result.dims, wide, build)
@@ -58,7 +59,10 @@ def _expanded(generator: Instruction, build: Builder) -> Instruction:
         after, bits = _philox(words, result.dims, wide, build)
     parts = [build.reshape_to(word, (1,)) for word in (words[0], *after)]
     next_state = build.concatenate(*parts, dimensions=(0,))
-    return build.tuple(_as_state(next_state, state.shape, build), _as_element(bits, result, build))
+    made = _as_element(bits, result, build)
+    if not generator.shape.is_tuple:
+        return made
+    return build.tuple(_as_state(next_state, state.shape, build), made)
 
 
 def _state_words(state: Instruction, build: Builder) -> list[Instruction]:
