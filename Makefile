@@ -25,7 +25,7 @@ help:
 	@echo "make bench   Ingot beside XLA, on this machine"
 	@echo "make bench-jax   whole JAX programs, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
-	@echo "make conformance 9,000 cases on the evaluator, Ingot's CPU and real XLA"
+	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make docs    write the generated reference pages"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make format  format the code and mend what ruff can mend"
