@@ -1,13 +1,20 @@
-/* A host in C: loads the library, compiles a program, runs it, prints the result.
+/* A host in C: loads the library, compiles a program, runs it on two threads, prints the result.
    Usage: host LIBRARY PROGRAM   (a StableHLO file; takes and gives f32[2,3]) */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "xla/pjrt/c/pjrt_c_api.h"
 
+#define THREADS 2
+#define RUNS 300
+
 static const PJRT_Api* api;
+static PJRT_Client* client;
+static PJRT_Device* device;
+static PJRT_LoadedExecutable* executable;
 
 static void check(PJRT_Error* error) {
   if (!error) return;
@@ -20,6 +27,41 @@ static void check(PJRT_Error* error) {
 #define CALL(name, ...)                                                           \
   PJRT_##name##_Args name = {.struct_size = PJRT_##name##_Args_STRUCT_SIZE, __VA_ARGS__}; \
   check(api->PJRT_##name(&name))
+
+static void await(PJRT_Event* event) {
+  CALL(Event_Await, .event = event);
+  CALL(Event_Destroy, .event = event);
+}
+
+static void run(float* results) {
+  float values[6] = {0, 1, 2, 3, 4, 5};
+  int64_t dims[2] = {2, 3};
+  CALL(Client_BufferFromHostBuffer, .client = client, .data = values,
+       .type = PJRT_Buffer_Type_F32, .dims = dims, .num_dims = 2, .device = device);
+  await(Client_BufferFromHostBuffer.done_with_host_buffer);
+
+  PJRT_Buffer* buffers[2] = {Client_BufferFromHostBuffer.buffer, NULL};
+  PJRT_Buffer* const* inputs[1] = {&buffers[0]};
+  PJRT_Buffer** outputs[1] = {&buffers[1]};
+  PJRT_ExecuteOptions options = {.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE};
+  CALL(LoadedExecutable_Execute, .executable = executable, .options = &options,
+       .argument_lists = inputs, .num_devices = 1, .num_args = 1, .output_lists = outputs);
+
+  CALL(Buffer_ToHostBuffer, .src = buffers[1], .dst = results, .dst_size = 6 * sizeof *results);
+  await(Buffer_ToHostBuffer.event);
+  for (int i = 0; i < 2; i++) {
+    CALL(Buffer_Destroy, .buffer = buffers[i]);
+  }
+}
+
+static void* run_often(void* expected) {
+  for (int i = 0; i < RUNS; i++) {
+    float results[6];
+    run(results);
+    if (memcmp(results, expected, sizeof results)) return "two threads, two results";
+  }
+  return NULL;
+}
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;
@@ -35,29 +77,24 @@ int main(int count, char** arguments) {
 
   CALL(Plugin_Initialize, 0);
   CALL(Client_Create, 0);
-  CALL(Client_AddressableDevices, .client = Client_Create.client);
+  client = Client_Create.client;
+  CALL(Client_AddressableDevices, .client = client);
+  device = Client_AddressableDevices.addressable_devices[0];
   PJRT_Program program = {PJRT_Program_STRUCT_SIZE, NULL, code, size, "mlir", 4};
-  CALL(Client_Compile, .client = Client_Create.client, .program = &program);
-
-  float values[6] = {0, 1, 2, 3, 4, 5};
-  int64_t dims[2] = {2, 3};
-  CALL(Client_BufferFromHostBuffer, .client = Client_Create.client, .data = values,
-       .type = PJRT_Buffer_Type_F32, .dims = dims, .num_dims = 2,
-       .device = Client_AddressableDevices.addressable_devices[0]);
-  CALL(Event_Await, .event = Client_BufferFromHostBuffer.done_with_host_buffer);
-
-  PJRT_Buffer* input = Client_BufferFromHostBuffer.buffer;
-  PJRT_Buffer* output = NULL;
-  PJRT_Buffer* const* inputs[1] = {&input};
-  PJRT_Buffer** outputs[1] = {&output};
-  PJRT_ExecuteOptions options = {.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE};
-  CALL(LoadedExecutable_Execute, .executable = Client_Compile.executable, .options = &options,
-       .argument_lists = inputs, .num_devices = 1, .num_args = 1, .output_lists = outputs);
+  CALL(Client_Compile, .client = client, .program = &program);
+  executable = Client_Compile.executable;
 
   float results[6];
-  CALL(Buffer_ToHostBuffer, .src = output, .dst = results, .dst_size = sizeof results);
-  PJRT_Event_Await_Args done = {PJRT_Event_Await_Args_STRUCT_SIZE, NULL, Buffer_ToHostBuffer.event};
-  check(api->PJRT_Event_Await(&done));
+  run(results);
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, run_often, results);
+  for (int i = 0; i < THREADS; i++) {
+    void* problem;
+    pthread_join(threads[i], &problem);
+    if (problem) return fprintf(stderr, "%s\n", (char*)problem), 1;
+  }
+  CALL(LoadedExecutable_Destroy, .executable = executable);
+  CALL(Client_Destroy, .client = client);
   for (int i = 0; i < 6; i++) printf("%g%c", results[i], i < 5 ? ' ' : '\n');
   return 0;
 }

@@ -44,20 +44,42 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("host") / "host"
     include = Path(found.origin).parent / "include"
     source = str(FOLDER / "host.c")
-    subprocess.run([compiler, f"-I{include}", source, "-o", str(path), "-ldl"], check=True)
+    subprocess.run(
+        [compiler, f"-I{include}", source, "-o", str(path), "-ldl", "-lpthread"], check=True
+    )
     return path
 
 
-def run(host: Path, library: Path, program: Path) -> subprocess.CompletedProcess[str]:
-    command = [str(host), str(library), str(program)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+def run(
+    host: Path, library: Path, program: Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the host in a folder that is not ours; it inherits nothing that finds our Python."""
+    return subprocess.run(
+        [str(host), str(library), str(program)],
+        env=environment or {},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
 
 
-def test_c_host_runs_text(host: Path, library: Path, tmp_path: Path):
+@pytest.mark.parametrize("environment", [{}, {"PYTHONHOME": "/nowhere", "PATH": "/usr/bin:/bin"}])
+def test_c_host_runs_text(host: Path, library: Path, tmp_path: Path, environment: dict[str, str]):
     program = tmp_path / "program.mlir"
     program.write_text(PROGRAM)
-    done = run(host, library, program)
+    done = run(host, library, program, environment)
     assert done.stdout.strip() == EXPECTED, done.stderr
+
+
+def test_a_python_that_is_gone_is_named(host: Path, tmp_path: Path):
+    library = tmp_path / "lost.so"
+    write_library(library, Path("/nowhere/libpython3.so"))
+    done = run(host, library, tmp_path / "no program")
+    assert done.returncode == 1
+    assert "make it again with `ingot pjrt`" in done.stderr
+    assert "/nowhere/libpython3.so" in done.stderr
 
 
 def test_c_host_runs_a_portable_artifact(host: Path, library: Path, tmp_path: Path):

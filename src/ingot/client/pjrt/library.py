@@ -1,9 +1,11 @@
 """`libingot_pjrt.so`: the function table for hosts that load C libraries (Reactant, EXLA, C++).
 
 The library exports `GetPjrtApi` and little else: the first call finds the Python of the process, or
-loads and initializes the one that made the library, and runs a line of Python that links the
-plugin. Made without a C compiler or linker. Invariant: in a host that runs Python itself nothing is
-initialized a second time; in another one the GIL is given back before `GetPjrtApi` returns.
+loads and initializes the one that made the library, from where it lies, and runs a line of Python
+that links the plugin. Made without a C compiler or linker.
+
+Invariant: in a host that runs Python itself nothing is initialized a second time; in another one
+the GIL is given back before `GetPjrtApi` returns, and the environment is as it was.
 
 Source: dlopen(3); Python's initialization API (Py_InitializeEx, PyGILState_Ensure).
 """
@@ -26,11 +28,13 @@ from ingot.support.diagnostics import UnsupportedError
 
 _RTLD_NOW_GLOBAL = 0x102
 _DIGITS = 16
+_HINT = "cannot load the Python that it was made with; make it again with `ingot pjrt`"
 _PLACE = "0x" + "0" * _DIGITS
 """What the machine code overwrites with the address where the table's address is wanted."""
 
 _CODE = f"""
-import sys
+import os, sys
+os.environ.pop("PYTHONHOME", None)
 sys.path[:0] = [path for path in paths if path not in sys.path]
 import site
 for path in sites:
@@ -50,13 +54,13 @@ _FUNCTIONS: dict[str, tuple[Type, list[Type]]] = {
 }
 
 
-def write_library(path: Path) -> int:
-    """Write the library; return its bytes.
+def write_library(path: Path, python: Path | None = None) -> int:
+    """Write the library, which loads `python` (default: this one's); return its bytes.
 
     Raises:
         UnsupportedError: this Python has no shared library that another process could load.
     """
-    text = library_module(_python_library()).text()
+    text = library_module(python or _python_library()).text()
     data = compile_object(text, TargetSpec.host())
     image = link_shared(data, path.name, ["libc.so.6"], ["GetPjrtApi"])
     path.write_bytes(image)
@@ -94,14 +98,25 @@ def library_module(python: Path) -> ModuleBuilder:
     handle = _emit_find_python(f, python)
     call = _PythonCalls(f, handle)
     fresh = f.icmp("eq", call("Py_IsInitialized"), f.const(I32, 0))
-    f.if_(fresh, lambda: discard(call("Py_InitializeEx", f.const(I32, 0))))
+    home = _Home(f)
+
+    def initialize() -> None:
+        home.set(sys.base_prefix)
+        call("Py_InitializeEx", f.const(I32, 0))
+
+    f.if_(fresh, initialize)
     state = call("PyGILState_Ensure")
     script = _script()
     place = module.global_bytes("script", script, align=1, constant=False)
     _emit_digits(f, f.gep(place, script.index(_PLACE.encode()) + 2), f.ptrtoint(table))
     call("PyRun_SimpleString", place)
     call("PyGILState_Release", state)
-    f.if_(fresh, lambda: discard(call("PyEval_SaveThread")))
+
+    def give_back() -> None:
+        home.restore()
+        call("PyEval_SaveThread")
+
+    f.if_(fresh, give_back)
     f.ret(f.atomic_load(PTR, table))
     return module
 
@@ -119,10 +134,67 @@ def _emit_find_python(f: FunctionBuilder, python: Path) -> Value:
     def open_python() -> list[Value]:
         path = _text(f, "python", str(python))
         opened = f.call(load, [path, f.const(I32, _RTLD_NOW_GLOBAL)])
-        f.if_(is_null(f, opened), lambda: f.ret(zero(PTR)))
+
+        def fail() -> None:
+            _emit_say(f, f"libingot_pjrt: {_HINT}: ".encode())
+            reason = f.call(f.module.declare("dlerror", PTR, []), [])
+            size = f.call(f.module.declare("strlen", I64, [PTR]), [reason])
+            _emit_write(f, reason, size)
+            _emit_say(f, b"\n")
+            f.ret(zero(PTR))
+
+        f.if_(is_null(f, opened), fail)
         return [opened]
 
     return f.if_(is_null(f, probe), open_python, otherwise=[zero(PTR)])[0]
+
+
+def _emit_say(f: FunctionBuilder, text: bytes) -> None:
+    """Write a text to standard error."""
+    place = f.owner.global_bytes(f"said.{len(text)}", text, align=1)
+    _emit_write(f, place, f.const(I64, len(text)))
+
+
+def _emit_write(f: FunctionBuilder, text: Value, size: Value) -> None:
+    write = f.module.declare("write", I64, [I32, PTR, I64])
+    discard(f.call(write, [f.const(I32, 2), text, size]))
+
+
+class _Home:
+    """Emits PYTHONHOME, which tells a Python that no program started where it lies.
+
+    Without it Python looks for a `python3` in the host's PATH, and takes that one's modules.
+    """
+
+    def __init__(self, f: FunctionBuilder) -> None:
+        self._f = f
+        self._name = _text(f, "home.name", "PYTHONHOME")
+        self._set = f.module.declare("setenv", I32, [PTR, PTR, I32])
+        self._before = f.alloca(PTR)
+
+    def set(self, home: str) -> None:
+        """Set it, and keep what the host has."""
+        f = self._f
+        before = f.call(f.module.declare("getenv", PTR, [PTR]), [self._name])
+        copy = f.module.declare("strdup", PTR, [PTR])
+        (kept,) = f.if_(is_null(f, before), lambda: [zero(PTR)], lambda: [f.call(copy, [before])])
+        f.store(kept, self._before)
+        values = [self._name, _text(f, "home", home), f.const(I32, 1)]
+        discard(f.call(self._set, values))
+
+    def restore(self) -> None:
+        """Set what the host had, or nothing."""
+        f = self._f
+        before = f.load(PTR, self._before)
+
+        def remove() -> None:
+            discard(f.call(f.module.declare("unsetenv", I32, [PTR]), [self._name]))
+
+        def again() -> None:
+            discard(f.call(self._set, [self._name, before, f.const(I32, 1)]))
+            f.call(f.module.declare("free", VOID, [PTR]), [before])
+
+        f.if_(is_null(f, before), remove, again)
 
 
 class _PythonCalls:
