@@ -84,6 +84,10 @@ def test_a_cover_holds_every_lane_and_nothing_beyond(offsets):
     assert max(found.starts) + found.length == max(offsets) + 1
     assert [found.starts[part] + at for part, at in found.places] == offsets
     assert found.length == 8 or len(found.starts) <= 2
+    assert found.is_shared == (len(set(offsets)) < 8)
+    for number, start in enumerate(found.starts):
+        for at, lane in enumerate(found.readers(number)):
+            assert lane == 8 or offsets[lane] == start + at
 
 
 ROWS = {

@@ -110,6 +110,16 @@ class Cover:
     length: int
     places: tuple[tuple[int, int], ...]
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether two lanes have the same element."""
+        return len(set(self.places)) < len(self.places)
+
+    def readers(self, number: int) -> list[int]:
+        """Return which lane has each element of a vector; where none has, the number of lanes."""
+        lanes = {place: lane for lane, place in enumerate(self.places)}
+        return [lanes.get((number, at), len(self.places)) for at in range(self.length)]
+
 
 @lru_cache(maxsize=1024)
 def cover(offsets: tuple[int, ...], most: int) -> Cover | None:

@@ -31,7 +31,6 @@ from ingot.kernel.place import (
     position_value,
     select,
     uses_values,
-    within,
 )
 from ingot.kernel.puller import Puller, Rule
 from ingot.support.diagnostics import UnsupportedError
@@ -124,16 +123,19 @@ def unpadded(
 ) -> tuple[int | Dim, Expr | None]:
     """Return the operand's index along one dimension, and whether it is inside (None: always)."""
     low, high, interior = padding
-    if (low, high, interior) == (0, 0, 0):
-        return position, None
-    moved = position - low
-    if not interior:
-        return moved, within(moved, size, place)
-    whole, rest = dim.floordiv(moved, interior + 1), dim.mod(moved, interior + 1)
-    on_element = compare("EQ", position_value(rest, place), ex.index(0))
-    not_before = compare("GE", position_value(moved, place), ex.index(0))
-    mask = ex.conjunction(on_element, not_before)
-    return whole, ex.conjunction(mask, within(whole, size, place))
+    moved, step = position - low, interior + 1
+    # A place is within the result: only where there is padding it may be outside of the operand.
+    mask: Expr | None = None
+    if interior:
+        rest = position_value(dim.mod(moved, step), place)
+        mask = compare("EQ", rest, ex.index(0))
+    value = position_value(moved, place)
+    if low > 0:
+        mask = ex.conjunction(mask, compare("GE", value, ex.index(0)))
+    if high > 0:
+        end = (size - 1) * step + 1
+        mask = ex.conjunction(mask, compare("LT", value, ex.index(end)))
+    return dim.floordiv(moved, step) if interior else moved, mask
 
 
 def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr:

@@ -59,11 +59,7 @@ def taken(
     `size` is the operand's; windows read backwards are the caller's business.
     """
     spread = position * one.stride + tap * one.window_dilation
-    inside = one.low <= 0 and one.high <= 0 and one.base_dilation == 1
-    if inside:
-        return spread - one.low, None
-    # A high padding of 1: whether there is one does not matter once something is masked.
-    return unpadded(spread, size, (one.low, 1, one.base_dilation - 1), _NOWHERE)
+    return unpadded(spread, size, (one.low, one.high, one.base_dilation - 1), _NOWHERE)
 
 
 def window_extents(instruction: Instruction) -> tuple[int | Dim, ...]:

@@ -77,9 +77,10 @@ class AccessEmitter(IndexEmitter):
             return f.splat(f.load(memory, pointer), lanes)
         count = None if offsets is None else runs(offsets, MOST_RUNS)
         if offsets is None or count is None:
-            whole = None if offsets is None or combined else cover(offsets, MOST_COVER)
-            if whole is not None:
-                return self._picked(self._pointer(base, where, values, memory, None), memory, whole)
+            whole = None if offsets is None else cover(offsets, MOST_COVER)
+            if whole is not None and not (combined and whole.is_shared):
+                pointer = self._pointer(base, where, values, memory, combined)
+                return self._picked(pointer, memory, whole, combined)
             return self._gathered(base, where, values, memory, combined, offsets, lanes)
         pointer = self._pointer(base, where, values, memory, combined)
         parts: list[Value] = []
@@ -146,18 +147,25 @@ class AccessEmitter(IndexEmitter):
     def _is_far(self, base: Value, memory: lt.Type) -> bool:
         return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
 
-    def _picked(self, pointer: Value, memory: lt.Type, whole: Cover) -> Value:
-        """Read whole vectors and pick the lanes' elements from them."""
+    def _picked(self, pointer: Value, memory: lt.Type, whole: Cover, mask: Value | None) -> Value:
+        """Read whole vectors and pick the lanes' elements from them; masked ones are zero."""
         f, wide = self.f, vector(memory, whole.length)
-        parts = [f.load(wide, f.gep(pointer, start, memory)) for start in whole.starts]
+        parts: list[Value] = []
+        for number, start in enumerate(whole.starts):
+            at = f.gep(pointer, start, memory, inbounds=mask is None)
+            if mask is None:
+                parts.append(f.load(wide, at))
+            else:
+                held = f.shuffle(mask, f.zero(mask.type), whole.readers(number))
+                parts.append(f.masked_load(wide, at, held, align=memory.alignment))
         if len(parts) == 1:
             return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
         first = [at + part * whole.length if part < 2 else -1 for part, at in whole.places]
         picked = f.shuffle(parts[0], parts[1], first)
         for number, loaded in enumerate(parts[2:], 2):
             lanes = enumerate(whole.places)
-            mask = [at + whole.length if part == number else lane for lane, (part, at) in lanes]
-            picked = f.shuffle(picked, loaded, mask)
+            order = [at + whole.length if part == number else lane for lane, (part, at) in lanes]
+            picked = f.shuffle(picked, loaded, order)
         return picked
 
     def _gathered(
