@@ -214,3 +214,41 @@ ENTRY main {
     inputs = [indices, weights.astype(np.float32), updates.astype(np.float32)]
     found = np.asarray(ingot.compile(module)(*inputs))
     np.testing.assert_allclose(found, evaluate(module, inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_places_that_take_computing_are_staged() -> None:
+    """Places and values of several ops each: computed in lanes, fetched one by one."""
+    module = parse_hlo("""HloModule computed
+
+combine {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  i = s32[300] parameter(0)
+  u = f32[300] parameter(1)
+  zero = s32[] constant(0)
+  zeros = s32[300] broadcast(zero), dimensions={}
+  nine = s32[] constant(9)
+  nines = s32[300] broadcast(nine), dimensions={}
+  below = pred[300] compare(i, zeros), direction=LT
+  above = s32[300] add(i, nines)
+  wrapped = s32[300] select(below, above, i)
+  places = s32[300,1] reshape(wrapped)
+  f = f32[] constant(0)
+  start = f32[9] broadcast(f), dimensions={}
+  roots = f32[300] sqrt(u)
+  values = f32[300] subtract(roots, u)
+  ROOT r = f32[9] scatter(start, places, values), update_window_dims={},
+    inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,
+    to_apply=combine
+}
+""")
+    random = np.random.default_rng(8)
+    for order in ORDERS:
+        indices = (ORDERS[order](random, 300) - 3).astype(np.int32)
+        inputs = [indices, random.random(300).astype(np.float32)]
+        found = np.asarray(ingot.compile(module)(*inputs))
+        np.testing.assert_allclose(found, evaluate(module, inputs), rtol=1e-5, atol=1e-5)

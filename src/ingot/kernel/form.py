@@ -85,6 +85,7 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
     words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
     words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
+    words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
     words += [f"far{number}" for number in sorted(schedule.far)]
     return f"{fingerprint(kernel)}_{'_'.join(words)}"
 

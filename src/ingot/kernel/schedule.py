@@ -37,6 +37,10 @@ SHORT_ROW, MANY_ROWS = 12, 64
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
 
+COMPUTED_AGAIN = 4
+"""Weight of an update's place and value that are sooner computed again than fetched from the stack:
+loads and conversions."""
+
 MAX_SPLITS = 256
 
 
@@ -86,6 +90,7 @@ class LoopSchedule:
         staged: updates whose places and values are computed together before they are made one
             after the other; 0: each is computed when it is made.
         row: the grid axis that the lanes of each staged update run along, or None: one element.
+        computes_again: whether each staged update computes its place and value again.
         far: buffers so large that lanes gathered from them are better read one by one.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
@@ -103,6 +108,7 @@ class LoopSchedule:
     cuts: tuple[Cut, ...] = ()
     staged: int = 0
     row: Axis | None = None
+    computes_again: bool = False
     far: frozenset[int] = frozenset()
 
 
@@ -166,6 +172,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         cuts,
         staged,
         row,
+        row is not None or (staged > 0 and _computes_little(kernel)),
         far_buffers(kernel),
     )
 
@@ -327,6 +334,12 @@ def _weight(exprs: tuple[Expr, ...]) -> int:
 
 def _pass_work(item: Pass) -> int | Dim:
     return dim.product(axis.extent for axis in item.axes) * _weight(item.exprs)
+
+
+def _computes_little(kernel: LoopKernel) -> bool:
+    """Whether the place and the value of each update are little more than loads."""
+    stores = [store for item in kernel.passes for store in item.stores]
+    return all(_weight((*each.values, each.value)) <= COMPUTED_AGAIN for each in stores)
 
 
 def _unit_work(kernel: LoopKernel) -> int | Dim:

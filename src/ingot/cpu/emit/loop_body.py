@@ -155,7 +155,12 @@ class LoopEmitter:
         return f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
 
     def _at(
-        self, name: str, position: IndexValue, lanes: Lanes, values: list[Value], body: Block
+        self,
+        name: str,
+        position: IndexValue,
+        lanes: Lanes | None,
+        values: list[Value],
+        body: Block,
     ) -> list[Value]:
         emitter = self.emitter
         saved = emitter.lanes

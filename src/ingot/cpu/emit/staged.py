@@ -2,8 +2,8 @@
 
 Updates of one element must not meet, so a scatter that combines goes update by update: single
 elements, or rows of one vector each. Where a block of them goes and whether they count comes from
-vectors; single elements' places and values are staged on the stack. Then the updates run in order,
-without branches if all count.
+vectors. Then the updates run in order, without branches if all count; what takes much computing is
+staged on the stack.
 
 Where most updates go where the one before went (sorted segments), the way through memory is long:
 such a block holds its element or row in registers until the place changes.
@@ -71,15 +71,15 @@ class StagedEmitter(LoopEmitter):
         memory = memory_type(store.value.dtype)
         held = memory if row is None else vector(memory, self.schedule.lanes[0])
         self.nothing = [f.const(lt.I64, -1), f.zero(held)]
-        chosen = self._elements if row is None else self._rows
+        chosen = self._computed_again if self.schedule.computes_again else self._from_stack
         lanes = self.schedule.staged
         whole = divides(lanes, axis.extent, self.schedule.block)
         self.vectorize(
             axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at), whole
         )
 
-    def _elements(self, store: Store, held: list[Value]) -> list[Value]:
-        """Make a block of updates of single elements."""
+    def _from_stack(self, store: Store, held: list[Value]) -> list[Value]:
+        """Make a block of updates of single elements, whose places and values are staged."""
         f, emitter, lanes = self.f, self.emitter, self.schedule.staged
         where, bits = self._places(store)
         element, memory = store.value.dtype, memory_type(store.value.dtype)
@@ -96,20 +96,17 @@ class StagedEmitter(LoopEmitter):
 
         return self._updates(store, where, bits, Updates(update, UNROLL), held)
 
-    def _rows(self, store: Store, held: list[Value]) -> list[Value]:
-        """Make a block of updates of rows, whose lanes run along another axis.
+    def _computed_again(self, store: Store, held: list[Value]) -> list[Value]:
+        """Make a block of updates, each of which computes its place and value again.
 
-        Each row's place is computed again: it is there sooner than by way of the stack.
+        Where that is little work, they are there sooner than by way of the stack.
         """
-        f, emitter, row = self.f, self.emitter, self.schedule.row
-        assert row is not None, "this schedule has rows"
-        assert isinstance(row.extent, int), "their length is known"
+        f, emitter = self.f, self.emitter
         (axis,) = self._cut_axes()
-        first, lanes = emitter.names[axis.name], held[1].type.lanes
-        inside = [lane < row.extent for lane in range(lanes)]
-        self.tail = None if all(inside) else f.const(vector(lt.I1, lanes), inside)
-        along = Lanes(row.name, lanes, self.tail, lanes)
-        emitter.names[row.name] = 0
+        first = emitter.names[axis.name]
+        row, lanes = self.schedule.row, self._row_lanes()
+        if row is not None:
+            emitter.names[row.name] = 0
         emitter.open_scope()
         where, bits = self._places(store)
         emitter.close_scope()
@@ -117,13 +114,28 @@ class StagedEmitter(LoopEmitter):
         def make(held: list[Value]) -> list[Value]:
             numbers = tuple(emitter.value(value) for value in store.values)
             place = f.as_value(emitter.base_index(store.index, numbers))
-            return self._update(store, place, emitter.vector_value(store.value, lanes), held)
+            width = 1 if lanes is None else lanes.count
+            return self._update(store, place, emitter.vector_value(store.value, width), held)
 
         def update(lane: IndexValue, held: list[Value]) -> list[Value]:
-            emitter.names[axis.name] = f.iadd(first, lane)
-            return self._at(row.name, 0, along, held, make)
+            position = f.as_value(f.iadd(first, lane))
+            if row is None:
+                return self._at(axis.name, position, None, held, make)
+            emitter.names[axis.name] = position
+            return self._at(row.name, 0, lanes, held, make)
 
-        return self._updates(store, where, bits, Updates(update, UNROLL_ROWS), held)
+        unroll = UNROLL if row is None else UNROLL_ROWS
+        return self._updates(store, where, bits, Updates(update, unroll), held)
+
+    def _row_lanes(self) -> Lanes | None:
+        """Return the lanes of each update, None for one element."""
+        f, row, count = self.f, self.schedule.row, self.schedule.lanes[0]
+        if row is None:
+            return None
+        assert isinstance(row.extent, int), "the schedule stages rows of known lengths"
+        inside = [lane < row.extent for lane in range(count)]
+        self.tail = None if all(inside) else f.const(vector(lt.I1, count), inside)
+        return Lanes(row.name, count, self.tail, count)
 
     @property
     def _is_part(self) -> bool:
