@@ -134,7 +134,9 @@ def parse(text: str) -> XlaFlags:
     Raises:
         FlagError: INGOT0600, a flag is unknown (and another one is for Ingot) or a value is wrong.
     """
-    if text.strip() and not text.lstrip().startswith("-"):
+    if not text.strip():
+        return XlaFlags()
+    if not text.lstrip().startswith("-"):
         text = _read_file(text.strip())
     try:
         values = _split(text)
@@ -162,7 +164,7 @@ def override(settings: XlaFlags, values: Mapping[str, str]) -> XlaFlags:
         for name, value in values.items()
         if name in _SETTINGS
     }
-    return replace(settings, **known)
+    return replace(settings, **known) if known else settings
 
 
 def _read_file(name: str) -> str:

@@ -105,7 +105,7 @@ class LoadedExecutable(Handle):
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
         self.set_text("assignment", write_device_assignment(source.options))
         self.set_text("options", source.options.source)
-        self.set_attributes("properties", self.cost_properties())
+        self.set_attributes("properties", self.cost_properties)
 
     def check_call(self, num_devices: int, num_arguments: int) -> None:
         """Raise PjrtError if an execution has another number of devices or arguments."""
@@ -136,8 +136,9 @@ class LoadedExecutable(Handle):
         artifact = self.executable.artifact
         return len(artifact.host) + sum(map(len, artifact.objects))
 
+    @cached_property
     def cost_properties(self) -> dict[str, float]:
-        """Return XLA's names for the work of one execution."""
+        """The work of one execution, by XLA's names."""
         kernels = self.executable.kernels
         read = sum(_static(row.bytes_read) for row in kernels)
         written = sum(_static(row.bytes_written) for row in kernels)
@@ -154,7 +155,7 @@ class LoadedExecutable(Handle):
         if any(_calls_host(call.target) for call in calls):
             # A callback may run programs of its own, for which this device's queue must be free.
             return PATIENT
-        cost = self.cost_properties()
+        cost = self.cost_properties
         work = cost["flops"] / 8 + cost["bytes accessed"]
         work += _CALL_WORK * sum(map(_call_bytes, calls))
         is_long = work > _INLINE_WORK or self.executable.has_loop
