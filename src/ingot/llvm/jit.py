@@ -62,6 +62,7 @@ LIBRARY_SYMBOLS = (
 
 _machines: dict[tuple[TargetSpec, int], list[Any]] = {}
 _machines_lock = threading.Lock()
+_layouts: dict[TargetSpec, str] = {}
 _names = itertools.count()
 _link_lock = threading.Lock()
 _initialize_lock = threading.Lock()
@@ -119,13 +120,18 @@ def _make_machine(target: TargetSpec, opt_level: int) -> Any:
 def _parse(ir_text: str, target: TargetSpec, machine: Any) -> Any:
     context = llvm.create_context()
     try:
-        module = llvm.parse_assembly(ir_text, context)
-        module.triple = target.triple
-        module.data_layout = str(machine.target_data)
+        module = llvm.parse_assembly(_head(target, machine) + ir_text, context)
         module.verify()
     except RuntimeError as error:
         raise _bad_ir(ir_text, str(error)) from None
     return module
+
+
+def _head(target: TargetSpec, machine: Any) -> str:
+    """Return what a module says of its target, on one line: lines keep their numbers."""
+    if target not in _layouts:
+        _layouts[target] = str(machine.target_data)
+    return f'target triple = "{target.triple}" target datalayout = "{_layouts[target]}" '
 
 
 def _bad_ir(ir_text: str, message: str) -> InternalError:
@@ -179,10 +185,7 @@ def compile_object(
     Raises InternalError (INGOT0930) with the IR line if LLVM rejects the text.
     """
     store = default_cache() if cache is None else cache
-    version = ".".join(map(str, llvm.llvm_version_info))
-    chosen = f"{opt_level}|{' '.join(OPTIONS)}|{version}"
-    settings = f"{target.triple}|{target.cpu}|{target.features}|{chosen}"
-    key = store.key(settings, ",".join(passes), ir_text)
+    key = store.key(_settings(target, opt_level), ",".join(passes), ir_text)
     found = store.get(key)
     if found is None:
         found = _emit(ir_text, target, opt_level, passes, as_object=True)
@@ -212,7 +215,8 @@ def compile_named(
 
 def _settings(target: TargetSpec, opt_level: int) -> str:
     version = ".".join(map(str, llvm.llvm_version_info))
-    return f"{target.triple}|{target.cpu}|{target.features}|{opt_level}|{version}"
+    chosen = f"{opt_level}|{' '.join(OPTIONS)}|{version}"
+    return f"{target.triple}|{target.cpu}|{target.features}|{chosen}"
 
 
 def compile_later(
