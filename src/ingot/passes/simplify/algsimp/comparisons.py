@@ -83,6 +83,29 @@ def compare_unsigned_zero(root: Instruction, build: RuleBuilder) -> Instruction:
     return build.full(root.attributes.direction == "GE", root.shape)
 
 
+@rule(
+    m.compare(
+        m.maximum(x, const(name="low"), where=is_integer),
+        const(name="c"),
+        where=lambda i: i.attributes.direction in ("LT", "GE"),
+    ),
+    example="""
+        x = s32[4] parameter(0)
+        c = s32[] constant(2)
+        b = s32[4] broadcast(c), dimensions={}
+        m = s32[4] maximum(x, b)
+        ROOT r = pred[4] compare(m, b), direction=LT""",
+)
+def compare_bounded(
+    root: Instruction, low: Instruction, c: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """max(x, low) < c => false, max(x, low) >= c => true, on integers, where low >= c"""
+    least, bound = splat_of(low), splat_of(c)
+    if least is None or bound is None or least < bound:
+        return None
+    return build.full(root.attributes.direction == "GE", root.shape)
+
+
 def _equality(instruction: Instruction) -> bool:
     return instruction.attributes.direction in ("EQ", "NE")
 
