@@ -16,7 +16,7 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check bench bench-jax scaling conformance docs format clean
+.PHONY: help demo test check bench bench-jax bench-ops scaling conformance docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -24,6 +24,7 @@ help:
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
 	@echo "make bench   Ingot beside XLA, on this machine"
 	@echo "make bench-jax   whole JAX programs, Ingot beside XLA"
+	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make docs    write the generated reference pages"
@@ -57,6 +58,9 @@ bench: $(BENCH)
 
 bench-jax: $(BENCH)
 	$(BIN)/python -m benchmarks.jax_whole --write
+
+bench-ops: $(BENCH)
+	$(BIN)/python -m benchmarks.every_op --write
 
 scaling: $(DEV)
 	$(BIN)/python -m benchmarks.compile_scaling --write

@@ -123,7 +123,9 @@ def largest_error(results: list[np.ndarray], reference: list[np.ndarray]) -> flo
     for got, expected in zip(results, reference, strict=True):
         if got.shape != expected.shape:
             return float("inf")
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        expected = expected.astype(wide)
         scale = float(np.max(np.abs(expected), initial=1e-30))
-        difference = got.astype(np.result_type(got, np.float64)) - expected
+        difference = got.astype(wide) - expected
         worst = max(worst, float(np.max(np.abs(difference), initial=0.0)) / scale)
     return worst

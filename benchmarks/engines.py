@@ -102,16 +102,20 @@ class JaxEngine:
         """Compile something, so that no program pays for starting XLA."""
         import jax
 
-        from benchmarks import jax_ops, jax_programs
+        from benchmarks import every_op_functions, jax_ops, jax_programs
 
         self._jax = jax
-        self._functions = jax_programs.FUNCTIONS | jax_ops.FUNCTIONS
+        self._functions = {
+            "Every op": every_op_functions.FUNCTIONS,
+            "": jax_programs.FUNCTIONS | jax_ops.FUNCTIONS,
+        }
         jax.block_until_ready(jax.jit(lambda x: x + x)(np.zeros(8, np.float32)))
 
     def load(self, program: Program, hlo: str) -> str:
         """Lower the program and return its HLO text."""
         jax = self._jax
-        self._function = self._functions[program.function]
+        tables = self._functions
+        self._function = tables.get(program.section, tables[""])[program.function]
         self._inputs = [jax.device_put(value) for value in program.inputs()]
         self._jit = jax.jit(self._function)
         return self._jit.lower(*self._inputs).compiler_ir("hlo").as_hlo_text()

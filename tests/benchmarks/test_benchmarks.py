@@ -14,6 +14,8 @@ from benchmarks.plot import svg
 from benchmarks.programs import PROGRAMS, Program, Timing
 from benchmarks.report import as_markdown, as_text, duration, factor, run_table, sections
 
+from benchmarks import every_op, every_op_programs
+
 
 def row(ours: list[float], theirs: list[float]) -> Row:
     made = Row(Program("tiny call: 4", ((4,), (4,)), bytes=48))
@@ -38,6 +40,21 @@ def test_every_op_is_spelled_in_jax():
     functions = pytest.importorskip("benchmarks.jax_ops").FUNCTIONS
     assert {program.function for program in OPS} == set(functions)
     assert pickle.loads(pickle.dumps(OPS)) == OPS, "programs are sent to workers"
+
+
+def test_every_op_with_every_type_is_spelled_and_stands_on_its_page():
+    functions = pytest.importorskip("benchmarks.every_op_functions").FUNCTIONS
+    every = every_op_programs.programs()
+    assert {program.function for program in every} == set(functions)
+    rows = []
+    for program in every[:9]:
+        made = Row(program, {("Ingot", 1): Timing([1.0]), ("XLA", 1): Timing([2.0])})
+        made.compilations = {("Ingot", 1): Timing([2.0]), ("XLA", 1): Timing([1.0])}
+        rows.append(made)
+    text = every_op.page(rows, ["here"])
+    name, dtype = every[0].name.split(": ")
+    assert f"| {name} |" in text and dtype in text
+    assert text.count("| 2.00 |") == 9 and text.count("| 0.50 ! |") == 9
 
 
 @pytest.mark.slow
