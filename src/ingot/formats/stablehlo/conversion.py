@@ -15,6 +15,7 @@ from ingot.formats.stablehlo.attributes import shardy
 from ingot.formats.stablehlo.binding import has_quantized_types
 from ingot.formats.stablehlo.locations import Locations
 from ingot.formats.stablehlo.mesh_shardings import Mesh
+from ingot.formats.stablehlo.promotion import PROMOTED, promoted
 from ingot.formats.stablehlo.quantized import converted
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
 from ingot.formats.stablehlo.sizes import Size
@@ -190,6 +191,8 @@ class Conversion:
                     return operands
                 raise self._unknown(Site(scope, op, name, operands))
             site = Site(scope, op, name, operands)
+            if name in PROMOTED and not self.may_be_quantized:
+                site.operands = promoted(site)
             results = converted(site, converter) if self.may_be_quantized else converter(site)
             if len(op.attributes):
                 _keep_attributes(op.attributes, results)
