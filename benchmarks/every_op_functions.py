@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from benchmarks.every_op_programs import DTYPES
+from benchmarks.every_op_programs import CONVERTED, DTYPES
 
 _NAMED = (
     "exp expm1 log log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh sqrt rsqrt "
@@ -51,7 +51,7 @@ FUNCTIONS = {
     "shift_left": lambda x, n: lax.shift_left(x, n.astype(x.dtype)),
     "shift_right_arithmetic": lambda x, n: lax.shift_right_arithmetic(x, n.astype(x.dtype)),
     **{f"to_{name}": partial(lax.convert_element_type, new_dtype=DTYPES[name])
-       for name in DTYPES},
+       for name in CONVERTED},
     "reduce_precision": lambda x: lax.reduce_precision(x, 5, 7),
     "select": jnp.where,
     "less": lax.lt,

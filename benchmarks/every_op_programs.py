@@ -29,6 +29,7 @@ FLOATS = ("f32", "f64", "f16", "bf16")
 COMPLEX = ("c64", "c128")
 INTEGERS = ("s8", "s32", "s64", "u8", "u32", "u64")
 COMMON = ("f32", "f64", "bf16", "s32", "u8")
+CONVERTED = (*FLOATS, "s8", "s32", "s64", "pred", "f8e4m3fn", "f8e5m2")
 LINEAR = ("f32", "f64", "c64")
 REAL = ("f32", "f64", "bf16")
 
@@ -132,8 +133,8 @@ ROWS = (
     Row("shift_left shift_right_arithmetic", ("s8", "s32", "s64"), (LINE, LINE),
         {1: Numbers("s8", limit=7)}),
     Row("population_count clz bitwise_not neg abs sign", ("s8", "s32", "s64"), (LINE,)),
-    Row("to_f32 to_f64 to_f16 to_bf16 to_s8 to_s32 to_s64 to_pred to_f8e4m3fn to_f8e5m2",
-        (*FLOATS, "s8", "s32", "s64", "u8", "pred", "f8e4m3fn", "f8e5m2"), (LINE,)),
+    Row(" ".join(f"to_{dtype}" for dtype in CONVERTED),
+        (*CONVERTED, "u8", "u32"), (LINE,)),
     Row("select", COMMON, (LINE, LINE, LINE), {0: Numbers("pred")}),
     Row("less clamp_between", COMMON, (LINE, LINE)),
     Row("reverse strided_slice iota cumsum cumprod cummax", COMMON, (LINE,)),
