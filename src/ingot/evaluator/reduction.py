@@ -27,8 +27,13 @@ def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Each input's `dimensions` folded into its initial value by the computation."""
     count = len(operands) // 2
     places: tuple[int, ...] = op.attributes.dimensions
-    inputs = [_reduced_last(value, places) for value in operands[:count]]
-    results = _fold(op.attributes.to_apply, inputs, operands[count:], context)
+    computation: Computation = op.attributes.to_apply
+    # A reducer of another precision gets converted operands.
+    taken = [p.shape.dtype for p in computation.parameters]
+    starts = [rounded(v, e) for v, e in zip(operands[count:], taken[:count], strict=True)]
+    values = [rounded(v, e) for v, e in zip(operands[:count], taken[count:], strict=True)]
+    inputs = [_reduced_last(value, places) for value in values]
+    results = _fold(computation, inputs, starts, context)
     return results if op.shape.is_tuple else results[0]
 
 

@@ -58,9 +58,16 @@ def _infer_reduce(view: OpView) -> Shape:
         "reduce_c6",
         f"reducer {reducer.name} takes {2 * count}",
     )
-    for given, start in zip(inputs, starts, strict=True):
+    for number, (given, start) in enumerate(zip(inputs, starts, strict=True)):
         require(given.dims == first.dims, "reduce_c1", f"reduce of {first} and {given}")
         require(start.is_scalar, "reduce_c6", f"initial value {start}")
+        pairs = ((start, number), (given, count + number))
+        for value, place in pairs:
+            wanted = reducer.parameters[place].shape.dtype
+            same = value.dtype is wanted or (value.dtype.is_float and wanted.is_float)
+            # As XLA: floats may differ in precision.
+            message = f"reducer {reducer.name} takes {wanted.name} for {value}: convert it first"
+            require(same, "reduce_c6", message)
     result = reducer.root.shape
     elements = result.elements if result.is_tuple else (result,)
     require(len(elements) == count, "reduce_c6", f"reducer {reducer.name} gives {result}")

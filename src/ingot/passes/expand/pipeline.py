@@ -10,6 +10,7 @@ from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.expand.async_pairs import AsyncToSync
 from ingot.passes.expand.batch_norm import BatchNormExpander
 from ingot.passes.expand.collectives import CollectiveExpander
+from ingot.passes.expand.conditional_to_select import ConditionalToSelect
 from ingot.passes.expand.domain_remover import DomainRemover
 from ingot.passes.expand.dynamic_boundary import DynamicBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
@@ -28,6 +29,7 @@ RUNTIME_OPS = Pipeline(
         BatchNormExpander(),
         DynamicBoundary(),
         DynamicPadder(),
+        ConditionalToSelect(),
         AsyncToSync(),
         SendRecvToPermute(),
         CollectiveExpander(),
