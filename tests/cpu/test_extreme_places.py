@@ -96,6 +96,7 @@ def test_the_first_of_two_nans(direction: str) -> None:
         _check(_places("f32", 1, 300, direction), given, direction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("direction", ["GT", "LT"])
 def test_types(element: str, direction: str) -> None:
@@ -112,6 +113,7 @@ def test_dimensions(dim: int) -> None:
         _check(module, _special(random, shape), "GT", dim)
 
 
+@pytest.mark.slow
 def test_many_parts() -> None:
     """A row that is shared out: parts are joined in order."""
     random = np.random.default_rng(3)

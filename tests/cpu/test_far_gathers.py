@@ -36,6 +36,7 @@ def _check(module: Module, inputs: list[np.ndarray]) -> None:
     np.testing.assert_array_equal(found, np.asarray(evaluate(module, inputs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [7, FAR])
 @pytest.mark.parametrize("element", TYPES)
 def test_types(element: str, size: int) -> None:

@@ -137,6 +137,7 @@ EXACT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("element", EXACT)
 def test_vectors_at_once(element, reverse):
