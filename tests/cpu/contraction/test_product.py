@@ -97,6 +97,7 @@ EPILOGUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("m", "n", "k", "batch", "left", "right"), EPILOGUES)
 def test_epilogues_of_every_form(m, n, k, batch, left, right, level):
