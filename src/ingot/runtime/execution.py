@@ -31,7 +31,7 @@ Result = Array | tuple[Array, ...]
 def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> IngotError:
     """Return the exception for a status of the native functions."""
     given = ", ".join(array_text(array) for array in arrays)
-    notes = (f"arguments: ({given})",)
+    notes = (f"arguments: ({given})",) if arrays else ()
     if status == OUT_OF_MEMORY:
         return ResourceError(
             f"out of memory while running '{info.symbol}'",

@@ -38,7 +38,7 @@ from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
 from ingot.runtime.native import native_runtime
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import ResourceError, UnsupportedError
 
 _INLINE_WORK = 1 << 17
 """Programs that read, write and compute less than this (bytes, and operations by the byte) run in
@@ -201,6 +201,18 @@ class LoadedExecutable(Handle):
             output_ranks=self.keep_words([len(output.dims) for output in outputs]),
             memory_kinds=self.keep_words([self.keep_bytes(kind.encode()) for kind in kinds]),
             memory_kind_sizes=self.keep_words([len(kind) for kind in kinds]),
+        )
+
+    def out_of_memory(self) -> ResourceError:
+        """Return the error of an execution that got no memory: how much one asks for."""
+        found = self.memory_statistics()
+        results = found["output_size_in_bytes"] - found["alias_size_in_bytes"]
+        return ResourceError(
+            f"out of memory while running '{self.executable.module.name}': its results take "
+            f"{results} bytes, and its temporaries {found['temp_size_in_bytes']}",
+            code="INGOT0401",
+            notes=(f"its arguments are {found['argument_size_in_bytes']} bytes",),
+            hint="use smaller sizes, or donate arguments that are not used any more",
         )
 
     def memory_statistics(self) -> dict[str, int]:

@@ -47,7 +47,7 @@ from ingot.client.pjrt.records import (
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, Type
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.execute import emit_stack_array
+from ingot.runtime.execute import OUT_OF_MEMORY, emit_stack_array
 
 _RESOURCE_EXHAUSTED = 8
 _ERRORS = {
@@ -58,7 +58,7 @@ _ERRORS = {
         "Attempt to donate the same buffer twice in Execute(), or to donate a buffer that the same "
         "call to Execute() also uses (donate_argnums: pass a copy for one of the two arguments).",
     ),
-    "memory": (_RESOURCE_EXHAUSTED, "Out of memory while allocating the outputs of a program."),
+    "memory": (_RESOURCE_EXHAUSTED, "Out of memory while starting a program."),
 }
 
 _OPTIONS = record("PJRT_ExecuteOptions")
@@ -143,6 +143,11 @@ class Launch:
         """Return one of the static errors, with all arguments in use."""
         self.end_inputs(self.num_inputs)
         self.f.ret(return_static(self.f, self.errors[name]))
+
+    def explain(self, status: Value) -> Value:
+        """Return the error for a status of the execution."""
+        values = [self.executable, self.given["program"], status]
+        return self.f.call(self.worker.failure, values)
 
     def end_inputs(self, count: Value) -> None:
         """End the use of the first arguments."""
@@ -246,7 +251,8 @@ class Launch:
 
         def no_memory() -> None:
             self.drop_outputs(f.const(I64, 0), index)
-            self.fail("memory")
+            self.end_inputs(self.num_inputs)
+            f.ret(self.explain(f.const(I32, OUT_OF_MEMORY)))
 
         f.if_(is_null(f, storage), no_memory, likely=False)
         f.store(storage, f.gep(self.outputs, index, PTR))
@@ -284,7 +290,7 @@ class Launch:
         def failed() -> None:
             self.drop_buffers(self.num_outputs)
             self.end_inputs(self.num_inputs)
-            f.ret(f.call(self.worker.failure, [self.executable, program, status]))
+            f.ret(self.explain(status))
 
         f.if_(f.icmp("ne", status, f.const(I32, 0)), failed, likely=False)
         add_reference(f, self.events.ready)

@@ -23,6 +23,7 @@ from ingot.formats.stablehlo import parse_stablehlo
 from ingot.hlo.donors import alias_donors
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.spmd.partitioner import partition
+from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import status_error
 from ingot.support import xla_flags
 
@@ -87,7 +88,10 @@ class ExecutableSlots(Slots):
         row: Any = FAILURE.structure.from_address(address)
         try:
             give_up(row.program)
-            info = lookup(row.executable, LoadedExecutable).executable.artifact.info
+            executable = lookup(row.executable, LoadedExecutable)
+            if row.status == OUT_OF_MEMORY:
+                return self.errors.make(executable.out_of_memory())
+            info = executable.executable.artifact.info
             return self.errors.make(status_error(info, row.status, ()))
         except BaseException as problem:
             return self.errors.make(problem)
