@@ -50,6 +50,7 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
         f"'{info.symbol}': {message}: {failure.message}", code="INGOT0505", notes=notes
     )
     error.__cause__ = failure.cause
+    error.status = failure.status
     return error
 
 

@@ -153,9 +153,14 @@ class ResourceError(IngotError):
 
 
 class ExecutionError(IngotError):
-    """A compiled program was called with arguments that it does not accept, or failed running."""
+    """A compiled program was called with arguments that it does not accept, or failed running.
+
+    Attributes:
+        status: absl's name for the failure (`INVALID_ARGUMENT`), where a foreign call gave one.
+    """
 
     default_code = "INGOT0500"
+    status = ""
 
 
 class FlagError(IngotError):

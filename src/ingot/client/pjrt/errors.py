@@ -11,6 +11,7 @@ from typing import Any
 
 from ingot.client.pjrt.c_api import record
 from ingot.client.pjrt.trampolines import Target
+from ingot.runtime.foreign.ffi.api import ERROR_CODES
 from ingot.support.diagnostics import (
     ExecutionError,
     FlagError,
@@ -46,13 +47,19 @@ class PjrtError(Exception):
         self.code = code
 
 
+def _code_of(problem: IngotError) -> int:
+    """Return absl's code: what a foreign call itself says of its failure, or what fits the kind."""
+    if isinstance(problem, ExecutionError) and problem.status in ERROR_CODES:
+        return ERROR_CODES.index(problem.status)
+    return next((code for kind, code in _CODES if isinstance(problem, kind)), INTERNAL)
+
+
 def error_of(problem: BaseException) -> PjrtError:
     """Return what the host is told of an exception."""
     if isinstance(problem, PjrtError):
         return problem
     if isinstance(problem, IngotError):
-        codes = [code for kind, code in _CODES if isinstance(problem, kind)]
-        return PjrtError(codes[0] if codes else INTERNAL, str(problem))
+        return PjrtError(_code_of(problem), str(problem))
     if isinstance(problem, MemoryError):
         return PjrtError(RESOURCE_EXHAUSTED, "out of memory")
     text = "".join(traceback.format_exception(problem))

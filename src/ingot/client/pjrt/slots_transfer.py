@@ -21,6 +21,7 @@ from ingot.client.pjrt.records import BUFFER, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
 
 _TILED = 0
+_RELEASE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _LAYOUT = record("PJRT_Buffer_MemoryLayout")
 
 
@@ -148,14 +149,18 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Client_CreateViewOfDeviceBuffer")
     def view(self, args: Any) -> None:
-        """A buffer over memory of the host."""
+        """A buffer over memory of the host; one in another layout is copied, and given back."""
         dims = read_words(args.dims, args.num_dims)
         size = array_bytes(dims, args.element_type)
-        if args.layout:
-            require_row_major(args.layout, len(dims))
         release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")
         owner = (release, args.on_delete_callback_arg)
-        storage = self.native.new_view(args.device_buffer_ptr, size, *owner)
+        item = element_bytes(TYPE_NAMES[args.element_type])
+        if host_strides(args.layout, dims, item) == host_strides(0, dims, item):
+            storage = self.native.new_view(args.device_buffer_ptr, size, *owner)
+        else:
+            storage = self.native.new_storage(size)
+            copy_in(storage, args.device_buffer_ptr, dims, args.element_type, args.layout)
+            _RELEASE(release)(args.device_buffer_ptr, args.on_delete_callback_arg)
         has_memory = args.struct_size >= args.__class__.memory.offset + 8
         memory = place(args.device, args.memory if has_memory else 0)
         args.buffer = self.native.new_buffer(storage, args.element_type, dims, size, memory)

@@ -43,7 +43,7 @@ def install_callbacks() -> None:
     for name in TARGETS:
         evaluate = evaluator_of(link_callback)
         register(Target(name, evaluate=evaluate, link=link_callback, calls_host=True))
-    from jax._src import compiler
+    from jax._src import compiler, traceback_util
 
     module: Any = compiler
     original = module.backend_compile_and_load
@@ -63,6 +63,7 @@ def install_callbacks() -> None:
                 _functions.pop(number, None)
 
     module.backend_compile_and_load = compile_and_load
+    traceback_util.register_exclusion(__file__)
     cross_compile = module._get_cross_compile_backend
 
     def real_backend(backend: Any) -> Any:

@@ -18,6 +18,7 @@ from ingot.client.pjrt.objects import PLATFORM
 from ingot.client.pjrt.plugin import api_address
 from ingot.frontends.jax.callbacks import install_callbacks
 from ingot.frontends.jax.costs import install_costs
+from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
 from ingot.frontends.jax.partitioning import install_partitioning
 from ingot.support import xla_flags
@@ -78,6 +79,7 @@ def register() -> None:
         bridge._alias_to_platforms[NAME] = [PLATFORM]
         install_partitioning()
     install_callbacks()
+    install_dlpack()
     install_costs()
     install_handlers()
 

@@ -13,10 +13,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a foreign call failed: a text, and the exception behind it if there is one."""
+    """Why a foreign call failed.
+
+    Attributes:
+        message: a text.
+        cause: the exception behind it, if there is one.
+        status: absl's name for the failure, if the call gives one.
+    """
 
     message: str
     cause: BaseException | None = None
+    status: str = ""
 
 
 class _Slot(threading.local):
@@ -26,9 +33,9 @@ class _Slot(threading.local):
 _slot = _Slot()
 
 
-def set_error(message: str, cause: BaseException | None = None) -> None:
+def set_error(message: str, cause: BaseException | None = None, status: str = "") -> None:
     """Say why the foreign call that runs on this thread is about to return non-zero."""
-    _slot.failure = Failure(message, cause)
+    _slot.failure = Failure(message, cause, status)
 
 
 def take_error() -> Failure | None:

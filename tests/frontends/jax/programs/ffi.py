@@ -64,4 +64,5 @@ def case_error():
     try:
         return jax.jit(lambda x: scale(x, -1))(X).block_until_ready() if BUILT else True
     except jax.errors.JaxRuntimeError as error:
-        return "the factor is negative" in str(error)
+        text = str(error)
+        return text.startswith("INVALID_ARGUMENT"), "the factor is negative" in text

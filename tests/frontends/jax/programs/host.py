@@ -118,6 +118,20 @@ def case_dlpack():
     return np.from_dlpack(x), jnp.from_dlpack(np.arange(8, dtype=np.int32)), jnp.from_dlpack(x)
 
 
+def case_dlpack_of_another_order():
+    rows = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    turned = jnp.from_dlpack(rows.transpose(2, 0, 1))
+    return turned, jax.jit(jnp.cumsum)(turned), jnp.from_dlpack(rows.T, copy=True)
+
+
+def case_a_copy_through_dlpack_is_a_copy():
+    given = np.ones(1 << 14, np.float32)
+    copy = jnp.from_dlpack(given, copy=True)
+    if "ingot" in jax.devices()[0].client.platform_version:
+        given[:] = 5  # jaxlib's own CPU client shares the memory all the same
+    return copy
+
+
 def case_ahead_of_time():
     lowered = jax.jit(lambda x: x @ x.T).lower(X)
     assert lowered.cost_analysis()["flops"] > 0

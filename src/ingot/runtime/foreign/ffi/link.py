@@ -153,7 +153,8 @@ def _finish(error: int | None, future: int | None) -> int:
             error = error or pending.error
         if not error:
             return 0
-        set_error(tables().take_error_text(error))
+        text = tables().take_error_text(error)
+        set_error(text, status=text.partition(":")[0])
     except BaseException as problem:  # A callback must not raise into machine code.
         set_error(repr(problem), problem)
     return 1
