@@ -32,7 +32,8 @@ def gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
         for start, limit in zip(_starts(numbers, indices, operand.ndim), limits, strict=True)
     ]
     dims = context.dims(op.shape)
-    return operand[tuple(_coordinates(numbers, starts, indices, dims))]
+    found = operand[tuple(_coordinates(numbers, starts, indices, dims))]
+    return np.broadcast_to(found, dims)  # of a scalar, every window is the same
 
 
 @evaluates("scatter")
