@@ -95,6 +95,9 @@ ORDER = (
     Order("defuser", "bitcast-decomposer", "bitcasts stand inside of fusions"),
     Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
     Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),
+    Order("dynamic-boundary", "dynamic_padder", "nothing of dynamic size enters or leaves then"),
+    Order("batchnorm_expander", "dynamic_padder", "it counts elements by get-dimension-size"),
+    Order("conditional-to-select", "map-inliner", "it takes no branches"),
     Order("defuser", "sharding-remover", "passes look for ops, not inside of fusions"),
     Order(
         "rng-bit-generator-expander",
