@@ -46,7 +46,8 @@ def convert(
         return _from_float(f, value, target, to, has_f16c)
     if target.is_float:
         converted = f.sitofp(value, to) if source.is_signed else f.uitofp(value, to)
-        return round_to(f, converted, target, has_f16c)
+        # Every float but the minifloats holds all integers of a byte.
+        return converted if source.bits <= 8 else round_to(f, converted, target, has_f16c)
     return _between_integers(f, value, source, to)
 
 

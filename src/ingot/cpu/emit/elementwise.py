@@ -317,8 +317,13 @@ def _reduce_precision(op: Op) -> Value:
     return f.select(f.fcmp("uno", op.x, op.x), op.x, result)
 
 
-EXACT = frozenset(("abs", "clamp", "copy", "maximum", "minimum", "negate", "select", "sign"))
-"""Ops whose results are operands, but for the sign: what is rounded already stays so."""
+EXACT = frozenset(
+    (
+        "abs", "bitcast-convert", "clamp", "convert", "copy", "maximum", "minimum", "negate",
+        "select", "sign",
+    )
+)  # fmt: skip
+"""Ops whose results are rounded: they are operands, but for the sign, or conversions."""
 
 ROWS: dict[str, Row] = {
     "abs": _abs,
