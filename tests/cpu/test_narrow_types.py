@@ -303,3 +303,22 @@ def test_random_numbers_cover_their_range(name: str) -> None:
     inside = wanted[(wanted >= low) & (wanted < high)]
     # A float may be rounded up to the limit.
     assert set(inside.tolist()) <= set(found.tolist()) <= {*inside.tolist(), float(high)}
+
+
+@pytest.mark.parametrize("name", ["bf16", "f16"])
+def test_long_sums_do_not_stop_growing(name: str) -> None:
+    """Rounded at every step, a sum of bf16 in 0..1 stays at 256."""
+    x = np.random.default_rng(0).uniform(0, 0.03, 100_000).astype(dtype(name).numpy)
+    true = x.astype(np.float64).cumsum()
+    reducer = f"add {{ a = {name}[] parameter(0)\n b = {name}[] parameter(1)\n"
+    text = f"""HloModule m
+{reducer} ROOT c = {name}[] add(a, b) }}
+ENTRY e {{ x = {name}[100000] parameter(0)
+  zero = {name}[] constant(0)
+  sum = {name}[] reduce(x, zero), dimensions={{0}}, to_apply=add
+  sums = {name}[100000] reduce-window(x, zero), window={{size=100000 pad=99999_0}}, to_apply=add
+  ROOT r = ({name}[], {name}[100000]) tuple(sum, sums) }}"""
+    total, sums = ingot.compile(ingot.parse_hlo(text))(x)
+    assert total == true[-1].astype(x.dtype)
+    error = np.abs(sums.astype(np.float64) / true - 1)
+    assert error.max() <= np.float64(np.finfo(x.dtype).eps if name == "f16" else 2**-8)

@@ -4,7 +4,8 @@ Floats of 8 bits and fewer compute in f32, integers narrower than a byte in s8 o
 the result is converted back, so it is rounded or wrapped where the program says. Ops that only move
 elements (slices, transposes, gathers, `select`, sorts, loops) stay on bytes. A dot or convolution
 keeps its narrow operands, since kernels convert what they load, and gives a wide result. A sum,
-minimum or maximum over an array is made wide as a whole and rounded once.
+minimum or maximum over an array is made wide as a whole and rounded once. So are sums and products
+over arrays of f16 and bf16, which no longer grow once they are 2^11 or 2^8 times their addends.
 
 Invariant: after both passes, only conversions and data movement see these types. What f32 rounds
 and what XLA's f16 rounds is the same for everything but some transcendental functions, where f32
@@ -21,7 +22,7 @@ from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import DTYPES, F32, PRED, S8, U8, DType, dtype
+from ingot.hlo.dtype import BF16, DTYPES, F16, F32, PRED, S8, U8, DType, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
@@ -30,9 +31,12 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 # Elementwise ops that look at no number: they work on the bits, or are the conversion itself.
 _MOVES = frozenset({"select", "copy", "convert", "bitcast-convert", "stochastic-convert"})
 _CONTRACTIONS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
-_REDUCTIONS = frozenset({"reduce", "reduce-window", "all-reduce", "reduce-scatter"})
+_FOLDS = frozenset({"reduce", "reduce-window"})
+_REDUCTIONS = _FOLDS | {"all-reduce", "reduce-scatter"}
 # Folds whose wide result, rounded once, is as good as one rounded at every step, or the same.
 _WIDE_FOLDS = frozenset({"add", "maximum", "minimum", "and", "or", "xor"})
+# Folds that lose what 16 bits cannot hold, if every step is rounded to them.
+_LOSSY_FOLDS = frozenset({"add", "multiply"})
 # Bits of a number narrower than a byte that depend on how the rest of the byte is filled.
 _ZERO_FILLED = frozenset({"shift-right-logical", "popcnt", "count-leading-zeros"})
 _SIGN_FILLED = frozenset({"shift-right-arithmetic"})
@@ -41,6 +45,7 @@ Wide = Mapping[DType, DType]
 """Narrow types, and what computes for each."""
 
 WIDE_FLOATS: Wide = {e: F32 for e in DTYPES.values() if e.is_float and e.bits <= 8}
+WIDE_SUMS: Wide = {F16: F32, BF16: F32}
 WIDE_INTEGERS: Wide = {
     e: S8 if e.is_signed else U8 for e in DTYPES.values() if e.is_integer and e.bits < 8
 }
@@ -48,13 +53,14 @@ WIDE_INTEGERS: Wide = {
 
 @dataclass(frozen=True, slots=True)
 class FloatNormalization(Pass):
-    """Computes floats of 8 bits and fewer in f32."""
+    """Computes floats of 8 bits and fewer in f32, and sums of those of 16."""
 
     name: ClassVar[str] = "float-normalization"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
-        return _normalize(module, WIDE_FLOATS)
+        changed = _normalize(module, WIDE_FLOATS)
+        return _widen_sums(module) or changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,21 @@ def _normalize(module: Module, wide: Wide) -> bool:
     return changed
 
 
+def _widen_sums(module: Module) -> bool:
+    """Sum and multiply elements of 16 bits in f32, and round once."""
+    changed = False
+    for computation in module.post_order():
+        for instruction in computation.post_order():
+            if instruction.opcode not in _FOLDS or instruction.shape.dtype not in WIDE_SUMS:
+                continue
+            build = Builder(computation, instruction.metadata)
+            made = _reduction(instruction, build, module, WIDE_SUMS, _LOSSY_FOLDS)
+            if made is not None:
+                _put(made, instruction, build)
+                changed = True
+    return changed
+
+
 def _concerns(instruction: Instruction, wide: Wide) -> bool:
     """Whether the instruction has a number of a narrow type to compute with."""
     if instruction.opcode in _MOVES:
@@ -95,14 +116,19 @@ def _rewrite(
     elif instruction.opcode in _CONTRACTIONS:
         made = _contraction(instruction, build, wide)
     elif instruction.opcode in _REDUCTIONS:
-        made = _reduction(instruction, build, module, wide)
+        made = _reduction(instruction, build, module, wide, _WIDE_FOLDS)
     else:
         made = None
     if made is None:
         return False
-    made.extra = dict(instruction.extra)
-    computation.replace(instruction, build.convert_to(made, instruction.shape.dtype))
+    _put(made, instruction, build)
     return True
+
+
+def _put(made: Instruction, instruction: Instruction, build: Builder) -> None:
+    """Replace an instruction by what was made in a wide type, converted back."""
+    made.extra = dict(instruction.extra)
+    build.computation.replace(instruction, build.convert_to(made, instruction.shape.dtype))
 
 
 def _again(
@@ -170,12 +196,12 @@ def _contraction(instruction: Instruction, build: Builder, wide: Wide) -> Instru
 
 
 def _reduction(
-    instruction: Instruction, build: Builder, module: Module, wide: Wide
+    instruction: Instruction, build: Builder, module: Module, wide: Wide, folds: frozenset[str]
 ) -> Instruction | None:
-    """Return the reduction in the wide type, or None where the computation has to stay."""
+    """Return the reduction in the wide type, or None where the computation is none of `folds`."""
     element = wide.get(instruction.shape.dtype)
     opcode = _fold_of(instruction.attributes.to_apply)
-    if element is None or opcode not in _WIDE_FOLDS:
+    if element is None or opcode not in folds:
         return None
     operands = [build.convert_to(operand, element) for operand in instruction.operands]
     reducer = module.take(scalar_computation(opcode, element))
