@@ -8,9 +8,12 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
+from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
+from ingot.kernel import expr as ex
 from ingot.kernel.ir import Axis
-from ingot.kernel.pieces import Cut, Range
+from ingot.kernel.pieces import Cut, Range, _places
+from ingot.kernel.place import compare
 
 PROGRAMS = {
     "beside": """
@@ -110,6 +113,21 @@ ENTRY main {{
     x = np.arange(1, 101, dtype=np.float32)
     for found, expected in zip(ingot.compile(module)(x), evaluate(module, [x]), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
+@pytest.mark.parametrize("factor", [1, -1, 2, -2, 3, -3])
+def test_places_are_where_comparisons_change(direction: str, factor: int) -> None:
+    axis = Axis("@0", 20)
+    holds = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}[direction]
+    for rest in range(-13, 14):
+        value = ex.index(factor * Dim.symbol("@0") + rest)
+        found = _places([compare(direction, value, ex.index(0))], axis)
+        truth = [eval(f"{factor * x + rest} {holds} 0") for x in range(20)]
+        changes = tuple(x for x in range(1, 20) if truth[x] != truth[x - 1])
+        if direction in ("EQ", "NE") and rest % factor:
+            changes = ()
+        assert set(changes) <= set(found)
 
 
 def test_ranges_cover_the_axis() -> None:

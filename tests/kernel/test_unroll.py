@@ -1,4 +1,4 @@
-"""Short rows written out: same results, no loops, every element loaded once."""
+"""Short rows and windows written out: same results, no loops, every element loaded once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from tests.kernel.programs import REDUCERS, SOFTMAX
 import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
+from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
 from ingot.kernel.collapse import collapse
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.unroll import unroll_short_rows
+from ingot.kernel.unroll import unroll_short_rows, unroll_windows
 
 
 def _softmax(rows: str, classes: int, element: str = "f32") -> Module:
@@ -52,3 +55,49 @@ def test_against_the_evaluator(element: str, classes: int) -> None:
         expected = np.asarray(evaluate(module, [given]), np.float64)
         tolerance = 2e-2 if element == "bf16" else 1e-6
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=1e-9)
+
+
+def _pool(element: str, width: int, row: WindowDimension, op: str) -> Module:
+    build = Builder("pool")
+    x = build.parameter(0, Shape.array(element, (6, 9, width)))
+    column = WindowDimension(3, stride=2, low=0, high=1)
+    start = build.constant(0 if op == "add" else 1, element)
+    reducer = scalar_computation(op, element)
+    window = (WindowDimension(1), column, row)
+    return Module.of(
+        "pool", build.build(build.reduce_window(x, start, window=window, to_apply=reducer))
+    )
+
+
+WINDOWS = (
+    WindowDimension(3, stride=2, low=0, high=1),
+    WindowDimension(3, low=1, high=1),
+    WindowDimension(5, stride=3, low=2, high=2),
+    WindowDimension(3, low=2, high=2, window_dilation=2),
+    WindowDimension(2, low=1, base_dilation=2),
+)
+
+
+@pytest.mark.parametrize("element", ["f32", "s32", "u8", "bf16"])
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize("row", WINDOWS)
+def test_windows_along_rows(element: str, op: str, row: WindowDimension) -> None:
+    for width in (7, 56, 131):
+        module = _pool(element, width, row, op)
+        kernel = collapse(build_loop_kernel(module.entry))
+        is_unrolled = [len(item.axes) for item in unroll_windows(kernel).passes] == [0]
+        assert is_unrolled == (row.base_dilation == 1)
+        x = (
+            np.random.default_rng(width)
+            .integers(0, 100, (6, 9, width))
+            .astype(module.entry.parameters[0].shape.dtype.numpy)
+        )
+        assert np.array_equal(ingot.compile(module)(x), evaluate(module, [x]))
+
+
+def test_large_windows_and_windows_of_other_axes_stay_loops() -> None:
+    wide = _pool("f32", 64, WindowDimension(16, low=15), "add")
+    across = _pool("f32", 64, WindowDimension(1), "add")
+    for module in (wide, across):
+        kernel = collapse(build_loop_kernel(module.entry))
+        assert unroll_windows(kernel) is kernel

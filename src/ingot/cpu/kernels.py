@@ -50,7 +50,7 @@ from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import grid_vector_axis, schedule_loops
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.topk import build_topk_kernel
-from ingot.kernel.unroll import unroll_short_rows
+from ingot.kernel.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
@@ -148,7 +148,9 @@ def lower_fusion(fused: Computation) -> Kernel:
     prefixes = prefixes_of(fused.root)
     if prefixes is not None:
         return collapse(build_scan_kernel(fused, prefixes))
-    kernel = merge_choices(unroll_short_rows(collapse(build_loop_kernel(fused))))
+    kernel = collapse(build_loop_kernel(fused))
+    kernel = unroll_windows(kernel) if convolution is None else kernel
+    kernel = merge_choices(unroll_short_rows(kernel))
     kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
     plain = None if convolution is None else plain_root(fused)
     return kernel if plain is None else replace(kernel, convolution=plain)

@@ -103,17 +103,18 @@ def _changes(node: Expr, name: str) -> set[int]:
     if difference is None or symbols_of((difference,)) != frozenset((name,)):
         return set()
     factor = coefficient(difference, name)
-    if factor not in (1, -1):
+    if not isinstance(factor, int):
         return set()
     rest = difference - factor * Dim.symbol(name)
     if not isinstance(rest, int):
         return set()
-    # The difference is 0 at `zero`: it changes its sign there or behind, as it falls or rises.
-    zero = -rest if factor == 1 else rest
     given: CompareAttributes = node.payload
+    # Where factor * x + rest is 0, rounded down, and whether it is exactly.
+    zero, over = divmod(-rest, factor)
     if given.direction in ("EQ", "NE"):
-        return {zero, zero + 1}
-    is_behind = (given.direction in ("LE", "GT")) == (factor == 1)
+        return set() if over else {zero, zero + 1}
+    # It changes its sign there or behind, as it falls or rises.
+    is_behind = bool(over) or (given.direction in ("LE", "GT")) == (factor > 0)
     return {zero + 1 if is_behind else zero}
 
 

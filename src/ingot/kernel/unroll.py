@@ -1,16 +1,24 @@
-"""Short rows written out: a softmax over ten classes has no loops, so each element is read once.
+"""Short loops written out: rows of few elements, and windows that move along rows.
 
 Where rows lie side by side in lanes (`kernel.schedule`), a load of one column gathers. Passes over
-the same row would gather it again each; written out they share every load and every result.
+the same row would gather it again each; written out they share every load and every result: a
+softmax over ten classes has no loops.
+
+A window that moves along the innermost axis reads each place of it several times, with masks at
+the edges. Written out it is a sum of loads, and the grid is cut where the masks change
+(`kernel.pieces`). The fold keeps its order.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
+from ingot.hlo import dim
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel.collapse import Renamer
 from ingot.kernel.expr import LEAVES, Expr, make, substitute, walk
+from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule import has_short_rows
 
@@ -20,6 +28,35 @@ MAX_NODES = 500
 MAX_EXPENSIVE = 32
 """Expensive ops at most, written out: the code of each is a few dozen instructions."""
 
+MAX_TAPS = 25
+"""Places of a window at most, written out."""
+
+MAX_STEP = 4
+"""Elements at most from one window, and from one place of it, to the next: lanes that are further
+apart would be gathered."""
+
+
+def unroll_windows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel without the loop over a small window along its innermost axis."""
+    inner = [item for item in kernel.passes if item.axes]
+    if kernel.serial or not kernel.grid or len(inner) != 1 or inner[0].is_running:
+        return kernel
+    taps = dim.product(axis.extent for axis in inner[0].axes)
+    if not isinstance(taps, int) or taps > MAX_TAPS or not _moves(inner[0], kernel.grid[-1].name):
+        return kernel
+    return kernel if _size(inner) is None else _without_loops(kernel)
+
+
+def _moves(item: Pass, name: str) -> bool:
+    """Whether a pass reads by small steps along axis `name` and along an axis of its own."""
+    near = range(1, MAX_STEP + 1)
+    places = [load.payload.index for load in walk(item.exprs) if load.op == "load"]
+    return any(
+        coefficient(place, name) in near
+        and any(coefficient(place, axis.name) in near for axis in item.axes)
+        for place in places
+    )
+
 
 def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel without loops over rows, if they are short and read more than once."""
@@ -28,6 +65,10 @@ def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:
         return kernel
     if any(len(item.axes) != 1 or item.is_running for item in inner) or _size(inner) is None:
         return kernel
+    return _without_loops(kernel)
+
+
+def _without_loops(kernel: LoopKernel) -> LoopKernel:
     stores: list[Store] = []
     finished: dict[Expr, Expr] = {}
     for item in kernel.passes:
@@ -39,8 +80,8 @@ def _size(inner: list[Pass]) -> int | None:
     """Return how many nodes there will be, None if too many."""
     nodes = expensive = 0
     for item in inner:
-        extent = item.axes[0].extent
-        assert isinstance(extent, int), "short rows have known lengths"
+        extent = dim.product(axis.extent for axis in item.axes)
+        assert isinstance(extent, int), "short loops have known lengths"
         own = list(walk(item.exprs))
         nodes += extent * len(own)
         costly = (n for n in own if n.op not in LEAVES and find(n.op).has(Trait.EXPENSIVE))
@@ -64,10 +105,15 @@ def _written_out(item: Pass, kernel: LoopKernel, finished: dict[Expr, Expr]) -> 
 
 
 def _points(item: Pass) -> list[Pass]:
-    """Return the pass as it is at each position of its axis."""
-    (axis,) = item.axes
-    assert isinstance(axis.extent, int), "short rows have known lengths"
-    return [Renamer({axis.name: place}, {}).sweep(item) for place in range(axis.extent)]
+    """Return the pass as it is at each position of its axes, the last axis fastest."""
+    ranges: list[range] = []
+    for axis in item.axes:
+        assert isinstance(axis.extent, int), "short loops have known lengths"
+        ranges.append(range(axis.extent))
+    names = [axis.name for axis in item.axes]
+    return [
+        Renamer(dict(zip(names, place, strict=True)), {}).sweep(item) for place in product(*ranges)
+    ]
 
 
 def _step(
