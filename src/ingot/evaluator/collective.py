@@ -199,8 +199,9 @@ def send_done(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 @evaluates("recv")
 def recv(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Zeros: the value comes with recv-done."""
-    zero = _zeros(op.shape.elements[0], context)
-    return zero, np.zeros((), np.uint32), ()
+    receives = current_device().receives
+    receives.append(op)
+    return _zeros(op.shape.elements[0], context), np.array(len(receives) - 1, np.uint32), ()
 
 
 def _zeros(shape: Any, context: Context) -> Value:
@@ -212,9 +213,11 @@ def _zeros(shape: Any, context: Context) -> Value:
 @evaluates("recv-done")
 def recv_done(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The value that this device's source left, zeros when it has none."""
-    device, (start,) = current_device(), op.operands
+    device = current_device()
+    value, number, _ = operands[0]
+    start = device.receives[int(number)]
     for source, target in _partners(start):
         if target == device.number:
             channel = start.attributes.channel_id
             return device.board.receive(channel, source, target), ()
-    return operands[0][0], ()
+    return value, ()

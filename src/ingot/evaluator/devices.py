@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingot.hlo.device_groups import Grid
+from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import COLLECTIVE_TIMEOUT
 
@@ -91,6 +92,8 @@ class Device:
         board: where it meets the others; a device that is alone waits for nobody.
         infeed: what `infeed` gives, in order.
         outfeed: what `outfeed` has given.
+        receives: each `recv` so far, which its results name by their place here: `recv-done` may
+            stand elsewhere, say in the next step of a loop.
     """
 
     number: int = 0
@@ -98,6 +101,7 @@ class Device:
     board: Board = field(default_factory=lambda: Board(patience=0.0))
     infeed: deque[Any] = field(default_factory=deque[Any])
     outfeed: list[Any] = field(default_factory=list[Any])
+    receives: list[Instruction] = field(default_factory=list[Instruction])
 
 
 _device: ContextVar[Device | None] = ContextVar("ingot_evaluator_device", default=None)

@@ -53,13 +53,22 @@ def combiner_exprs(
                 instruction.opcode, instruction.shape.dtype, args, instruction.attributes
             )
         else:
-            raise UnsupportedError(
-                f"{instruction.opcode} in a reducer",
-                code="INGOT0343",
-                instruction=repr(instruction),
-            )
+            raise _not_elementwise(instruction)
         memo[instruction] = found
         return found
 
     roots = computation_root.operands if computation_root.opcode == "tuple" else (computation_root,)
     return tuple(visit(root) for root in roots)
+
+
+def _not_elementwise(instruction: Instruction) -> UnsupportedError:
+    while instruction.opcode == "get-tuple-element":
+        (instruction,) = instruction.operands
+    return UnsupportedError(
+        f"{instruction.opcode} in a computation that is applied to elements",
+        code="INGOT0343",
+        instruction=repr(instruction),
+        location=instruction.metadata.location,
+        hint="write a while over the elements that does this in its body, or compute it by a map "
+        "before",
+    )

@@ -19,7 +19,9 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.inline import inline
 
-_CONTROL = frozenset({"call", "conditional", "custom-call", "fusion", "while", "async-start"})
+_CONTROL = frozenset(
+    {"call", "conditional", "custom-call", "fusion", "while", "async-start", "scan"}
+)
 
 
 @dataclass(frozen=True, slots=True)

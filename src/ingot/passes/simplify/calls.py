@@ -72,7 +72,7 @@ def _widened(mapping: Instruction) -> Instruction | None:
     """Return the mapped computation applied to whole arrays, or None if it is not elementwise."""
     mapped: Computation = mapping.attributes.to_apply
     body = mapped.post_order()
-    known = ("parameter", "constant")
+    known = ("parameter", "constant", "tuple", "get-tuple-element")
     if not all(i.opcode in known or i.has(Trait.ELEMENTWISE) for i in body):
         return None
     build = RuleBuilder(mapping.computation, mapping.metadata)
@@ -82,8 +82,14 @@ def _widened(mapping: Instruction) -> Instruction | None:
         if instruction.opcode == "constant":
             literal = build.constant(instruction.attributes.literal)
             wide[instruction] = build.broadcast_to(literal, dims)
-        elif instruction not in wide:
-            operands = [wide[operand] for operand in instruction.operands]
+        if instruction in wide:
+            continue
+        operands = [wide[operand] for operand in instruction.operands]
+        if instruction.opcode == "tuple":
+            wide[instruction] = build.tuple(*operands)
+        elif instruction.opcode == "get-tuple-element":
+            wide[instruction] = build.element_of(operands[0], instruction.attributes.index)
+        else:
             shape = Shape.array(instruction.shape.dtype, dims)
             wide[instruction] = build.like(instruction, *operands, shape=shape)
     return wide[mapped.root]

@@ -97,6 +97,9 @@ ORDER = (
     Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),
     Order("dynamic-boundary", "dynamic_padder", "nothing of dynamic size enters or leaves then"),
     Order("batchnorm_expander", "dynamic_padder", "it counts elements by get-dimension-size"),
+    Order("call-inliner", "map-to-scan", "what a call holds then stands in the map"),
+    Order("map-to-scan", "conditional-to-select", "branches with loops stay branches"),
+    Order("map-to-scan", "scan_expander", "its scans are loops then"),
     Order("conditional-to-select", "map-inliner", "it takes no branches"),
     Order("defuser", "sharding-remover", "passes look for ops, not inside of fusions"),
     Order(

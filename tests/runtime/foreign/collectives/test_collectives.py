@@ -164,6 +164,42 @@ def test_send_and_recv_are_a_permutation() -> None:
     check(program(body, replicas=3), [[values("f32", (3,), n)] for n in range(3)])
 
 
+def test_what_a_step_receives_is_taken_in_the_next() -> None:
+    pairs = '{_xla_send_recv_source_target_pairs="{{0,1},{1,2},{2,3},{3,0}}"}'
+    started = "(f32[2], u32[], token[])"
+    state = f"(s32[], f32[2], {started}, {started})"
+    transfer = f"""t = token[] after-all()
+      r = {started} recv(t), channel_id=1, frontend_attributes={pairs}
+      h = {started} send(v, t), channel_id=1, frontend_attributes={pairs}"""
+    text = f"""HloModule m, num_partitions=4
+    test {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(3) ROOT c = pred[] compare(i, n), direction=LT }}
+    body {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0
+      total = f32[2] get-tuple-element(s), index=1
+      old = {started} get-tuple-element(s), index=2
+      sent = {started} get-tuple-element(s), index=3
+      d = (f32[2], token[]) recv-done(old), channel_id=1
+      e = token[] send-done(sent), channel_id=1
+      v = f32[2] get-tuple-element(d), index=0
+      sum = f32[2] add(total, v) one = s32[] constant(1) j = s32[] add(i, one)
+      {transfer}
+      ROOT o = {state} tuple(j, sum, r, h) }}
+    ENTRY e {{ v = f32[2] parameter(0) z = s32[] constant(0)
+      {transfer}
+      s = {state} tuple(z, v, r, h) w = {state} while(s), condition=test, body=body
+      old = {started} get-tuple-element(w), index=2
+      sent = {started} get-tuple-element(w), index=3
+      d = (f32[2], token[]) recv-done(old), channel_id=1
+      e = token[] send-done(sent), channel_id=1
+      last = f32[2] get-tuple-element(d), index=0 sum = f32[2] get-tuple-element(w), index=1
+      ROOT o = (f32[2], f32[2]) tuple(sum, last) }}"""
+    inputs = [[np.float32([n, 10 * n])] for n in range(4)]
+    wanted = [([6, 60], [n, 10 * n]) for n in range(4)]
+    found = evaluate_replicated(ingot.parse_hlo(text), inputs)
+    assert [tuple(np.asarray(leaf).tolist() for leaf in flat(one)) for one in found] == wanted
+    check(text, inputs)
+
+
 def test_collectives_in_a_loop() -> None:
     text = """HloModule loop, replica_count=2
     add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
