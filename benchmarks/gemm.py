@@ -114,7 +114,8 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     from ingot.kernel.contraction_schedule import schedule_contraction
     from ingot.kernel.schedule import Vectors
     from ingot.llvm.builder import ModuleBuilder
-    from ingot.llvm.jit import compile_object, link_object
+    from ingot.llvm.jit import compile_object
+    from ingot.llvm.linking import link_object
     from ingot.llvm.target import TargetSpec
     from ingot.runtime.native import native_runtime
     from ingot.runtime.records import RUNTIME

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
 from ingot.llvm.math import MATH
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, I64, PTR, VOID, Type, vector

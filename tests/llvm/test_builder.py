@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder, Subroutine, Value
-from ingot.llvm.jit import assembly, compile_object, link_object
+from ingot.llvm.jit import assembly, compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, I1, I8, I16, I32, I64, PTR, VOID, Type, vector
 from ingot.support.diagnostics import InternalError

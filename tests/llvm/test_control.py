@@ -5,7 +5,8 @@ import ctypes
 import pytest
 
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I1, I32, I64, PTR, VOID
 from ingot.support.diagnostics import InternalError

@@ -7,7 +7,8 @@ import pytest
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.cache import ObjectCache
-from ingot.llvm.jit import assembly, compile_object, compile_objects, link_object, optimized_ir
+from ingot.llvm.jit import assembly, compile_object, compile_objects, optimized_ir
+from ingot.llvm.linking import link_object
 from ingot.llvm.symbols import read_symbols
 from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import F32, F64, I32, I64, PTR, VOID, vector

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, I1, I8, I16, I32, I64, PTR, VOID, Type, struct, vector
 from ingot.support.diagnostics import InternalError

@@ -10,7 +10,8 @@ import pytest
 
 from ingot.hlo.dtype import dtype
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.math.minifloat import EXPONENT_ONLY, MINIFLOATS, narrow, widen
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, F64, I8, I64, PTR, VOID, vector

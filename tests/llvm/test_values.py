@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ingot.llvm.builder import ModuleBuilder, const, undef, zero
-from ingot.llvm.jit import compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import (
     BF16,

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder, Value
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I8, I32, I64, PTR, VOID
 from ingot.runtime.program import Program
 from ingot.runtime.sync import discard

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.symbols import read_symbols
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.module import (
     LIBRARY_FUNCTIONS,
     NATIVE_FUNCTIONS,

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from ingot.llvm.builder import ModuleBuilder, Value
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I64, PTR, VOID
 from ingot.runtime.native import default_num_threads, native_runtime, num_threads, set_num_threads
 from ingot.runtime.pool import MAX_TICKETS

@@ -16,7 +16,8 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.llvm.jit import assembly, link_object, optimized_ir
+from ingot.llvm.jit import assembly, optimized_ir
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program

@@ -53,7 +53,8 @@ from ingot.kernel.topk import build_topk_kernel
 from ingot.kernel.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_later, link_object, usable_cpus
+from ingot.llvm.jit import compile_later, usable_cpus
+from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 

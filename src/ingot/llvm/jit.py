@@ -1,32 +1,26 @@
-"""From IR text to machine code: `compile_object`, `link_object`, `assembly`.
+"""From IR text to machine code: `compile_object`, `assembly`.
 
 The end of every CPU compilation. The IR is parsed in its own context, verified, run through a
 short list of passes (explicit vector IR gains nothing from O3, which costs ten times as much) and
-emitted as an ELF object; the object is cached; LLJIT with JITLink maps it into the process.
+emitted as an ELF object, which is cached; `linking` maps it into the process.
 
-Invariant: what can be wrong is found before a call: IR that does not parse or verify, and symbols
-that nobody defines, are `InternalError`s with the line or the name. All functions are thread-safe.
+Invariant: IR that does not parse or verify is an `InternalError` with the line. All functions are
+thread-safe.
 """
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 import os
-import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from ingot.llvm.binding import emit, llvm, run_passes
 from ingot.llvm.cache import ObjectCache, default_cache
-from ingot.llvm.symbols import read_symbols
+from ingot.llvm.machines import OPTIONS, borrowed_machine
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
 from ingot.support.sources import sources_stamp
-
-__all__ = ["Library", "TargetSpec", "assembly", "compile_object", "compile_objects", "link_object"]
 
 PASSES: dict[str, str] = {
     "inline": "add_always_inliner_pass",
@@ -48,73 +42,7 @@ PASSES: dict[str, str] = {
 SHORT_PASSES = ("inline", "sroa", "instcombine", "simplifycfg")
 """Enough for code that is written with helper functions: 0.25 ms where O3 takes 1.9."""
 
-OPTIONS = ("-disable-lsr", "-post-RA-scheduler=false")
-"""LLVM's own options, for the whole process. Loops here carry few addresses and processors order
-instructions themselves: both passes took a fifth of code generation and made nothing faster."""
-
-LIBRARY_SYMBOLS = (
-    *("memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "aligned_alloc"),
-    *("fma", "fmaf", "fmod", "fmodf", "sched_yield", "syscall", "clock_gettime"),
-    *("floor", "floorf", "ceil", "ceilf", "trunc", "truncf", "rint", "rintf"),
-    *("nearbyint", "nearbyintf", "roundeven", "roundevenf", "lgamma", "lgammaf"),
-)
-"""C and libm functions that LLVM may call on its own or that programs may import by name."""
-
-_machines: dict[tuple[TargetSpec, int], list[Any]] = {}
-_machines_lock = threading.Lock()
 _layouts: dict[TargetSpec, str] = {}
-_names = itertools.count()
-_link_lock = threading.Lock()
-_initialize_lock = threading.Lock()
-_initialized = False
-
-
-def _initialize() -> None:
-    global _initialized
-    with _initialize_lock:
-        if not _initialized:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            llvm.initialize_native_asmparser()
-            for option in OPTIONS:
-                llvm.set_option("ingot", option)
-            _initialized = True
-
-
-@contextmanager
-def _borrowed_machine(target: TargetSpec, opt_level: int) -> Generator[Any]:
-    """Lend a target machine to one compilation: making one is slow, sharing one is not safe."""
-    with _machines_lock:
-        idle = _machines.setdefault((target, opt_level), [])
-        machine = idle.pop() if idle else None
-    if machine is None:
-        machine = _make_machine(target, opt_level)
-    yield machine
-    with _machines_lock:
-        idle.append(machine)
-
-
-def _target_of(triple: str) -> Any:
-    """Return LLVM's target; those that are not this machine's make every compilation slower."""
-    _initialize()
-    try:
-        return llvm.Target.from_triple(triple)
-    except RuntimeError:
-        with _initialize_lock:
-            llvm.initialize_all_targets()
-            llvm.initialize_all_asmprinters()
-        return llvm.Target.from_triple(triple)
-
-
-def _make_machine(target: TargetSpec, opt_level: int) -> Any:
-    return _target_of(target.triple).create_target_machine(
-        cpu=target.cpu,
-        features=target.features,
-        opt=opt_level,
-        reloc="pic",
-        codemodel="small" if target.architecture == "x86" else "default",
-        jit=target.architecture == "x86",
-    )
 
 
 def _parse(ir_text: str, target: TargetSpec, machine: Any) -> Any:
@@ -167,7 +95,7 @@ def _emit(
     ir_text: str, target: TargetSpec, opt_level: int, passes: Sequence[str], as_object: bool
 ) -> bytes:
     """Parse, verify, run the passes, and return the object file or the assembly."""
-    with _borrowed_machine(target, opt_level) as machine:
+    with borrowed_machine(target, opt_level) as machine:
         module = _parse(ir_text, target, machine)
         _run_passes(module, machine, passes)
         return emit(machine, module, as_object)
@@ -276,132 +204,7 @@ def assembly(
 
 def optimized_ir(ir_text: str, target: TargetSpec, passes: Sequence[str] = SHORT_PASSES) -> str:
     """Return the IR after `passes`, for people to read."""
-    with _borrowed_machine(target, 2) as machine:
+    with borrowed_machine(target, 2) as machine:
         module = _parse(ir_text, target, machine)
         _run_passes(module, machine, passes)
         return str(module)
-
-
-class Library:
-    """Code mapped into the process; it stays mapped as long as this object lives."""
-
-    __slots__ = ("_addresses", "_owners", "_tracker", "name")
-
-    def __init__(
-        self, name: str, addresses: Mapping[str, int], tracker: Any, owners: tuple[object, ...]
-    ) -> None:
-        """Hold the linked code and `owners`; `link_object` is the caller."""
-        self.name = name
-        self._addresses = dict(addresses)
-        self._tracker = tracker
-        self._owners = owners
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The symbols that the library defines."""
-        return tuple(self._addresses)
-
-    def address(self, symbol: str) -> int:
-        """Return the address of a symbol that one of the objects defines."""
-        found = self._addresses.get(symbol)
-        if found is None:
-            raise InternalError(
-                f"library '{self.name}' has no symbol '{symbol}'",
-                notes=(f"it defines {', '.join(self._addresses) or 'nothing'}",),
-            )
-        return found
-
-    def function(self, symbol: str, result: Any, *params: Any) -> Callable[..., Any]:
-        """Return a ctypes function for a symbol; it keeps the library alive."""
-        function: Any = ctypes.CFUNCTYPE(result, *params)(self.address(symbol))
-        function.library = self
-        return function
-
-
-def link_object(
-    objects: Sequence[bytes],
-    imports: Mapping[str, int] | None = None,
-    owners: tuple[object, ...] = (),
-) -> Library:
-    """Map ELF objects into the process; `imports` gives addresses of symbols they need.
-
-    `owners` are what must live as long as the library: what lies at those addresses.
-    The C and libm functions of `LIBRARY_SYMBOLS` are found without being given. Raises
-    InternalError (INGOT0931) naming the symbols that nobody defines.
-    """
-    given = dict(imports or {})
-    defined: list[str] = []
-    needed: dict[str, None] = {}
-    for data in objects:
-        symbols = read_symbols(data)
-        defined.extend(symbols.defined)
-        needed.update(dict.fromkeys(symbols.undefined))
-    bound = _bind([name for name in needed if name not in set(defined)], given)
-    with _link_lock:
-        name = f"ingot{next(_names)}"
-        builder = llvm.JITLibraryBuilder()
-        for data in objects:
-            builder.add_object_img(data)
-        for symbol, address in bound.items():
-            builder.import_symbol(symbol, address)
-        for symbol in defined:
-            builder.export_symbol(symbol)
-        try:
-            tracker = builder.link(_jit(), name)
-        except RuntimeError as error:
-            raise InternalError(f"cannot link '{name}': {error}", code="INGOT0931") from None
-    return Library(name, {symbol: tracker[symbol] for symbol in defined}, tracker, owners)
-
-
-def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
-    """Return an address for each of `names`."""
-    bound: dict[str, int] = {}
-    missing: list[str] = []
-    for name in names:
-        if name == "_GLOBAL_OFFSET_TABLE_":
-            continue
-        address = given.get(name) or _library_address(name)
-        if address:
-            bound[name] = address
-        else:
-            missing.append(name)
-    if missing:
-        raise InternalError(
-            f"unresolved symbols: {', '.join(missing)}",
-            code="INGOT0931",
-            hint="give their addresses to link_object, or emit code that does not need them",
-        )
-    return bound
-
-
-def _library_address(name: str) -> int:
-    """Return the address of a C or libm function that programs may use, or 0."""
-    if name not in LIBRARY_SYMBOLS:
-        return 0
-    for library in _system_libraries():
-        function = getattr(library, name, None)
-        if function is not None:
-            return ctypes.cast(function, ctypes.c_void_p).value or 0
-    return 0
-
-
-_libraries: list[ctypes.CDLL] = []
-
-
-def _system_libraries() -> list[ctypes.CDLL]:
-    with _initialize_lock:
-        if not _libraries:
-            _libraries.extend([ctypes.CDLL(None), ctypes.CDLL("libm.so.6")])
-    return _libraries
-
-
-_lljit: Any = None
-
-
-def _jit() -> Any:
-    """Return the process's one LLJIT; it is never destroyed, because code may run until exit."""
-    global _lljit
-    if _lljit is None:
-        machine = _make_machine(TargetSpec.host(), 2)
-        _lljit = llvm.create_lljit_compiler(machine, use_jit_link=True)
-    return _lljit

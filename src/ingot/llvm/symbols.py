@@ -1,7 +1,9 @@
 """The symbol table of an ELF64 object: what it defines for others and what it still needs.
 
-Used by `jit.link_object` to check every import before linking, because an unresolved symbol shows
-itself in LLVM only as a crash or a late, nameless error. Source: the ELF-64 object file format.
+Used by `linking.link_object` to check every import before linking, because an unresolved symbol
+shows itself in LLVM only as a crash or a late, nameless error.
+
+Source: the ELF-64 object file format.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
 from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS

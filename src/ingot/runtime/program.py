@@ -38,7 +38,7 @@ _lock = threading.Lock()
 
 
 class CodeLibrary(Protocol):
-    """What gives the addresses of functions: `ingot.llvm.jit.Library`, a loaded AOT library."""
+    """What gives the addresses of functions: `ingot.llvm.linking.Library`, a loaded AOT library."""
 
     def address(self, symbol: str) -> int:
         """Return the address of a symbol."""

@@ -10,7 +10,9 @@ import pytest
 
 from ingot.client.pjrt.trampolines import emit_trampolines, fill_targets, python_addresses
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
+from ingot.llvm.target import TargetSpec
 
 AFTER_THE_END = """
 import ctypes

@@ -17,7 +17,8 @@ from ingot.kernel.contraction_schedule import ContractionSchedule, schedule_cont
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import NativeRuntime
 from ingot.runtime.records import RUNTIME

@@ -13,7 +13,9 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo import custom_calls
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I32, I64, PTR
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.ffi.api import API, tables

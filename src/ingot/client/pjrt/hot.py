@@ -19,7 +19,9 @@ from ingot.client.pjrt.hot_transfer import emit_transfer
 from ingot.client.pjrt.hot_worker import emit_worker
 from ingot.client.pjrt.trampolines import emit_trampolines, python_addresses
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import PTR, VOID
 from ingot.runtime.native import library_imports, native_runtime
 

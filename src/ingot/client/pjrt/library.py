@@ -19,8 +19,9 @@ from pathlib import Path
 import ingot
 from ingot.client.pjrt.emit import is_null
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import TargetSpec, compile_object
+from ingot.llvm.jit import compile_object
 from ingot.llvm.shared_library import link_shared
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import Value, zero
 from ingot.runtime.sync import discard

@@ -19,7 +19,7 @@ from ingot.client.pjrt.hot_events import NO_MEMORY_TEXT
 from ingot.client.pjrt.hot_launch import LAUNCH_PARAMETERS
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
-from ingot.llvm.jit import Library
+from ingot.llvm.linking import Library
 from ingot.llvm.types import I32, I64
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ingot.client.pjrt.emit import is_null
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import Library
+from ingot.llvm.linking import Library
 from ingot.llvm.types import I32, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_named, link_object
+from ingot.llvm.jit import compile_named
+from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 
 SOURCES = ("support", "llvm", "hlo", "kernel", "cpu")

@@ -101,7 +101,7 @@ def data_address(name: str) -> int:
 
 
 def imports(names: Iterable[str]) -> dict[str, int]:
-    """Return the addresses of `names`, as `llvm.jit.link_object` wants them."""
+    """Return the addresses of `names`, as `llvm.linking.link_object` wants them."""
     return {name: address(name) for name in names}
 
 

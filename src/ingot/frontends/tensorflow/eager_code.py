@@ -17,7 +17,9 @@ from functools import cache
 
 from ingot.frontends.tensorflow import capi
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.execute import emit_stack_array

@@ -23,7 +23,9 @@ from ingot.frontends.tensorflow.launch_records import (
 )
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS
-from ingot.llvm.jit import Library, TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime
 
 LAUNCH_OP = "IngotLaunch"

@@ -25,7 +25,9 @@ from ingot.frontends.tensorflow.modules import (
 )
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
+from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I32, I64, PTR
 from ingot.runtime.program import Program
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_named, compile_object, link_object
+from ingot.llvm.jit import compile_named, compile_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, PTR, VOID
 from ingot.llvm.values import Value

@@ -15,7 +15,8 @@ from typing import Any
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Library, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR
 from ingot.runtime.foreign.collectives.exchange import SITE, STATUS, exchange_module

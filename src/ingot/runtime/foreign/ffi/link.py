@@ -18,7 +18,9 @@ from itertools import count
 from typing import Any
 
 from ingot.hlo.custom_calls import CallSite, LinkedCall, Target
-from ingot.llvm.jit import TargetSpec, compile_object, link_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.linking import link_object
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.foreign.attributes import parse_attributes
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.foreign.evaluate import evaluator_of
