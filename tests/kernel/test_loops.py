@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 
+from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim
 from ingot.kernel.collapse import collapse
 from ingot.kernel.fingerprint import kernel_text
@@ -73,6 +74,20 @@ def test_an_op_without_a_rule_is_named() -> None:
     text = text.replace("rng-bit-generator-like(p)", 'custom-call(p), custom_call_target="f"')
     with pytest.raises(UnsupportedError, match="custom-call cannot be part of a loop kernel"):
         build_loop_kernel(fused(text))
+
+
+def test_a_loop_in_a_reducer_is_named() -> None:
+    text = """HloModule m
+    below { a = f32[] parameter(0) k = f32[] constant(9)
+      ROOT p = pred[] compare(a, k), direction=LT }
+    twice { a = f32[] parameter(0) ROOT r = f32[] add(a, a) }
+    grown { a = f32[] parameter(0) b = f32[] parameter(1) c = f32[] add(a, b)
+      ROOT w = f32[] while(c), condition=below, body=twice }
+    ENTRY e { x = f32[4] parameter(0) z = f32[] constant(1)
+      ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=grown }"""
+    with pytest.raises(UnsupportedError, match="while in a computation that is applied") as caught:
+        build_loop_kernel(parse(text).entry)
+    assert caught.value.diagnostic.code == "INGOT0343"
 
 
 def test_long_chains_are_pulled_without_deep_recursion() -> None:

@@ -276,10 +276,13 @@ def test_a_program_for_several_devices_does_not_run_alone() -> None:
 
 def test_groups_that_do_not_fit() -> None:
     with pytest.raises(VerifyError, match="replica_count"):
-        run("ROOT r = f32[3] all-reduce(x), replica_groups={{0,1}}, to_apply=add",
-            "f32", (3,), (1, 1))  # fmt: skip
-    text, _ = one_each("ROOT r = f32[6] all-gather(x), replica_groups={{0,1},{2}}, dimensions={0}",
-                       "f32", (3,), (3, 1))  # fmt: skip
+        run("ROOT r = f32[3] all-reduce(x), replica_groups={{0,1,2}}, to_apply=add",
+            "f32", (3,), (2, 1))  # fmt: skip
+    groups = "replica_groups={{0,1},{2}}, dimensions={0}"
+    text, _ = one_each(f"ROOT r = f32[6] all-gather(x), {groups}", "f32", (3,), (3, 1))
+    with pytest.raises(VerifyError, match="one device does not make"):
+        ingot.compile(ingot.parse_hlo(text))
+    text, _ = one_each(f"ROOT r = f32[4] all-to-all(x), {groups}", "f32", (4,), (3, 1))
     with pytest.raises(UnsupportedError, match="different sizes"):
         ingot.compile(ingot.parse_hlo(text))
 
