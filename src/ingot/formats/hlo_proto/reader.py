@@ -21,6 +21,7 @@ from ingot.formats.hlo_proto.extras import (
 from ingot.formats.hlo_proto.fields import plan
 from ingot.formats.hlo_proto.shapes import read_literal, read_shape
 from ingot.formats.hlo_proto.wire import Message, decode
+from ingot.formats.hlo_text.entry_layout import keep_layout, signature_text
 from ingot.formats.hlo_text.opcodes import XLA_OPCODES
 from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
 from ingot.hlo.computation import Computation, unique_name
@@ -213,6 +214,8 @@ class _ModuleReader:
             module.extra["frontend_attributes"] = attributes
         if message.get("is_dynamic"):
             module.extra["is_dynamic"] = "true"
+        if "host_program_shape" in message:
+            keep_layout(module, _signature_text(message["host_program_shape"]))
         self._schedule(message.get("schedule", {}))
 
     def _schedule(self, message: Message) -> None:
@@ -223,6 +226,11 @@ class _ModuleReader:
             known = self.instructions[computation]
             order = row.get("value", {}).get("instruction_ids", ())
             self.module.schedule[computation] = [_known(known, number) for number in order]
+
+
+def _signature_text(message: Message) -> str:
+    parameters = [read_shape(row) for row in message.get("parameters", ())]
+    return signature_text(parameters, read_shape(message.get("result", {})))
 
 
 def _known(known: dict[int, Instruction], number: int) -> Instruction:

@@ -17,6 +17,7 @@ from ingot.formats.hlo_proto.fields import plan
 from ingot.formats.hlo_proto.reader import ALIAS_KINDS, CALLED_ORDER, Snapshot
 from ingot.formats.hlo_proto.shapes import program_shape, write_literal, write_shape
 from ingot.formats.hlo_proto.wire import Message, encode
+from ingot.formats.hlo_text.entry_layout import LAYOUT, signature
 from ingot.hlo.computation import Computation
 from ingot.hlo.donors import read_donors
 from ingot.hlo.instruction import NO_METADATA, Instruction
@@ -63,7 +64,7 @@ def write_module(module: Module) -> Message:
         "name": module.name,
         "entry_computation_name": module.entry.name,
         "entry_computation_id": numbers[module.entry],
-        "host_program_shape": _program_shape(module.entry),
+        "host_program_shape": _host_program_shape(module),
         "computations": [
             _write_computation(one, numbers, ids) | {"is_fusion_computation": one in fusions}
             for one in order
@@ -101,6 +102,15 @@ def _append(computation: Computation, order: dict[Computation, None]) -> None:
     for callee in computation.callees():
         _append(callee, order)
     order[computation] = None
+
+
+def _host_program_shape(module: Module) -> Message:
+    """Return the entry's signature with the layouts that a header or proto gave it."""
+    if LAYOUT not in module.extra:
+        return _program_shape(module.entry)
+    shapes, result = signature(module)
+    names = [parameter.name for parameter in module.entry.parameters]
+    return program_shape(list(zip(names, shapes, strict=True)), result)
 
 
 def _program_shape(computation: Computation) -> Message:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ingot.formats.hlo_text.entry_layout import LAYOUT
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
 from ingot.hlo.instruction import NO_METADATA, Metadata
 from ingot.hlo.module import Alias, Module
@@ -18,8 +19,6 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
 from ingot.support.text import did_you_mean
 
-# The entry's signature in the header.
-LAYOUT = "entry_computation_layout"
 # Header attributes that Ingot keeps as text and prints back.
 KEPT = (
     "alias_passthrough_params",
@@ -52,8 +51,6 @@ _TABLE = re.compile(SKIP + r"(FileNames|FunctionNames|FileLocations|StackFrames)
 _NUMBERED_STRING = re.compile(SKIP + r'(\d++)\s++"((?>[^"\\]|\\.)*+)"', re.DOTALL)
 _NUMBERED_RECORD = re.compile(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
 _INDEX = re.compile(SKIP + r"\{([\d,\s]*+)\}")
-_NO_MEANING = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/|\s+")
-_LAYOUT_OF_SHAPE = re.compile(r"(?<=\])\{[^{}]*+\}")
 
 
 @dataclass(slots=True)
@@ -256,30 +253,3 @@ def write_aliases(aliases: tuple[Alias, ...]) -> str:
 
 def _index_text(path: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, path)) + "}"
-
-
-def keep_layout(module: Module, text: str) -> None:
-    """Keep the signature that the header gives where its layouts are not the entry's own."""
-    own = _signature(module)
-    if _bare(text) != _bare(own) and _fits(text, own):
-        module.extra[LAYOUT] = text
-
-
-def write_layout(module: Module, own: str) -> str:
-    """Return the entry's signature: the one that was read while it fits `own`, but for layouts."""
-    text = module.extra.get(LAYOUT, own)
-    return text if _fits(text, own) else own
-
-
-def _fits(text: str, own: str) -> bool:
-    """Whether two signatures are the same but for layouts."""
-    return _LAYOUT_OF_SHAPE.sub("", _bare(text)) == _LAYOUT_OF_SHAPE.sub("", _bare(own))
-
-
-def _signature(module: Module) -> str:
-    inner = ",".join(str(parameter.shape) for parameter in module.entry.parameters)
-    return f"{{({inner})->{module.result_shape}}}"
-
-
-def _bare(text: str) -> str:
-    return _NO_MEANING.sub("", text)

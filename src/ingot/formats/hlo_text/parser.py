@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 
 from ingot.formats.hlo_text.attribute_text import Place
+from ingot.formats.hlo_text.entry_layout import keep_layout
 from ingot.formats.hlo_text.header_text import (
     Header,
     MetadataReader,
     check_aliases,
-    keep_layout,
     read_frames,
     read_header,
 )

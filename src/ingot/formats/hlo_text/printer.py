@@ -22,12 +22,8 @@ import re
 from collections.abc import Callable
 
 from ingot.formats.hlo_text.attribute_text import KEPT_AFTER_METADATA, AttributeText, plan
-from ingot.formats.hlo_text.header_text import (
-    LAYOUT,
-    write_aliases,
-    write_layout,
-    write_metadata,
-)
+from ingot.formats.hlo_text.entry_layout import LAYOUT, write_layout
+from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
 from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import DTYPES, PRED

@@ -191,7 +191,7 @@ class Conversion:
                     return operands
                 raise self._unknown(Site(scope, op, name, operands))
             site = Site(scope, op, name, operands)
-            if name in PROMOTED and not self.may_be_quantized:
+            if name in PROMOTED:
                 site.operands = promoted(site)
             results = converted(site, converter) if self.may_be_quantized else converter(site)
             if len(op.attributes):

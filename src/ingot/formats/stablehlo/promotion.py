@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.formats.stablehlo.scope import Site
+from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 
 # Which argument of the region takes elements of which operand, by the number of operands.
@@ -24,14 +25,20 @@ PROMOTED = frozenset(_PLACES)
 
 
 def promoted(site: Site) -> list[Instruction]:
-    """Return the operands in the types that the region accumulates in."""
+    """Return the operands in the types that the region accumulates in; quantized ones stay."""
     arguments: Any = site.op.regions[0].blocks[0].arguments
     found: list[Instruction] = []
     for operand, place in zip(site.operands, _PLACES[site.name](len(site.operands)), strict=True):
-        given = operand.shape.dtype
-        shape = None if place is None else site.conversion.types.shape(arguments[place].type)
-        if shape is None or shape.dtype.kind is not given.kind or shape.dtype.bits <= given.bits:
-            found.append(operand)
-        else:
-            found.append(site.builder.convert_to(operand, shape.dtype))
+        wide = None if place is None else _wider(site, arguments[place].type, operand.shape.dtype)
+        found.append(operand if wide is None else site.builder.convert_to(operand, wide))
     return found
+
+
+def _wider(site: Site, argument: Any, given: DType) -> DType | None:
+    """Return the type of a region's argument, if it is a wider one of the same kind."""
+    types = site.conversion.types
+    shape = types.shape(argument)
+    if shape is None or types.quantization(argument) is not None:
+        return None
+    element = shape.dtype
+    return element if element.kind is given.kind and element.bits > given.bits else None
