@@ -25,9 +25,7 @@ PLATFORMS = ("ingot", "cpu")
 TITLES = ["action", "Ingot", "XLA", "best Ingot", "best XLA", "XLA / Ingot"]
 EXPLANATION = """\
 What calls cost beside the work. Each action is timed on things made beforehand, outside of the
-clock; arrays that are read are results that nobody has read, since JAX keeps what it read. A read
-of its own asks the plugin for the array's layout as text, through jaxlib's client of the C API:
-about half a microsecond that JAX's built-in backend does not have."""
+clock; arrays that are read are results that nobody has read, since JAX keeps what it read."""
 SIZES = (4, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 26)
 _MOST_BYTES = 1 << 28
 """So much the arrays of one sample hold together."""

@@ -34,13 +34,20 @@ class Host:
     """Calls slots by name; arguments and results are fields of the argument structs."""
 
     def __init__(self, api: int = 0) -> None:
-        table = api or api_address()
-        self._slots = _functions(API, table + HEADER_BYTES)
-        _, extension = _words(table, 2)
+        self._table = api or api_address()
+        self._slots = _functions(API, self._table + HEADER_BYTES)
+        self.extensions()
+
+    def extensions(self) -> list[int]:
+        """Take over the functions of the extensions that there are now; return their types."""
+        found: list[int] = []
+        _, extension = _words(self._table, 2)
         while extension:
             _, kind, following = _words(extension, 3)
-            self._slots |= _functions(EXTENSIONS.get(kind & 0xFFFFFFFF, []), extension + 24)
+            found.append(kind & 0xFFFFFFFF)
+            self._slots |= _functions(EXTENSIONS.get(found[-1], []), extension + 24)
             extension = following
+        return found
 
     def raw(self, name: str, **fields: int) -> tuple[Any, int]:
         """Call a slot; return its arguments and the error's address."""
@@ -93,7 +100,9 @@ class Host:
         program.code, program.code_size = ctypes.addressof(code), len(text)
         program.format, program.format_size = ctypes.addressof(form), 4
         at = ctypes.addressof(program)
-        return self.call(slot, program=at, **place).executable
+        executable = self.call(slot, program=at, **place).executable
+        self.extensions()
+        return executable
 
     def put(self, client: int, array: Array, semantics: int = 0) -> tuple[int, int]:
         """Return a buffer with the array's data, and when the host may reuse its memory."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,7 +111,7 @@ def test_devices_say_their_attributes(host: Host, client: int):
 
 @pytest.mark.parametrize(("shape", "text"), [((), "{}"), ((2, 3), "{1,0}"), ((1,) * 12, None)])
 def test_buffers_have_row_major_layouts(
-    host: Host, client: int, shape: tuple[int, ...], text: str | None, balance: None
+    host: Host, client: int, add: int, shape: tuple[int, ...], text: str | None, balance: None
 ):
     buffer = put(host, client, np.ones(shape, np.float32))
     layout = host.call("Layouts_PJRT_Buffer_MemoryLayout", buffer=buffer).layout
@@ -119,7 +122,25 @@ def test_buffers_have_row_major_layouts(
     destroy(host, buffer)
 
 
-def test_a_layout_has_at_most_64_axes(host: Host, client: int):
+def test_layouts_are_published_with_the_first_program():
+    script = f"""
+from tests.client.pjrt.host import Host
+from ingot.client.pjrt.c_api import LAYOUTS
+host = Host()
+client = host.client()
+before = host.extensions()
+host.compile(client, {ADD!r})
+first = host.extensions()
+host.compile(client, {ADD!r})
+assert LAYOUTS not in before, before
+assert first == [LAYOUTS, *before] == host.extensions()
+"""
+    command, root = [sys.executable, "-c", script], Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_layout_has_at_most_64_axes(host: Host, client: int, add: int):
     name, f32 = "Layouts_PJRT_Client_GetDefaultLayout", TYPE_CODES["f32"]
     assert host.call(name, client=client, type=f32, num_dims=64).layout
     with pytest.raises(PjrtError, match="at most 64 dimensions"):

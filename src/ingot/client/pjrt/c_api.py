@@ -305,8 +305,11 @@ PJRT_Event_Set PJRT_Device_GetAttributes
 """)
 """The functions in the order of struct PJRT_Api."""
 
+LAYOUTS = 4
+"""The layouts extension's PJRT_Extension_Type."""
+
 EXTENSIONS = {
-    4: _words("""
+    LAYOUTS: _words("""
         PJRT_Layouts_MemoryLayout_Destroy PJRT_Layouts_MemoryLayout_Serialize
         PJRT_Layouts_PJRT_Client_GetDefaultLayout PJRT_Layouts_PJRT_Buffer_MemoryLayout
         PJRT_Layouts_PJRT_Topology_GetDefaultLayout PJRT_Layouts_PJRT_Executable_GetOutputLayouts

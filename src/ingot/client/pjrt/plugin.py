@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -23,6 +24,7 @@ from ingot.client.pjrt.c_api import (
     API_MINOR,
     EXTENSIONS,
     HEADER_BYTES,
+    LAYOUTS,
     PROFILER,
     PROFILER_API,
 )
@@ -45,6 +47,11 @@ _VERSION_BYTES = 24
 _EXTENSION_BYTES = 24
 _PROFILER_HEADER_BYTES = 16
 _POLL_SECONDS = 0.001
+_PROGRAM_SLOTS = (
+    "PJRT_Client_Compile",
+    "PJRT_Compile",
+    "PJRT_Executable_DeserializeAndLoad",
+)
 
 
 def version() -> str:
@@ -87,6 +94,7 @@ class Plugin:
             *(extensions, ProfilerSlots()),
         )
         slots = {name: slot for table in tables for name, slot in table.table().items()}
+        slots |= {name: self._with_layouts(slots[name]) for name in _PROGRAM_SLOTS}
         targets = {name: self._errors.target(name, slots[name]) for name in python}
         helpers = {
             "execution_failed": executables.execution_failed,
@@ -119,12 +127,33 @@ class Plugin:
         parts = [_Table(_EXTENSION_BYTES, [profiler.address, 0], PROFILER)]
         for kind, names in EXTENSIONS.items():
             parts.append(_Table(_EXTENSION_BYTES, self._addresses(names), kind))
-        for before, after in pairwise(parts):
+        self._layouts = next(part for part in parts if part.words[1] == LAYOUTS)
+        early = [part for part in parts if part is not self._layouts]
+        for before, after in pairwise(early):
             before.words[2] = after.address
-        api.words[1] = parts[0].address
+        api.words[1] = early[0].address
         api.words[2], api.words[4] = _VERSION_BYTES, API_MAJOR | API_MINOR << 32
         api.kept.extend((profiler, *parts))
         return api
+
+    def _with_layouts(self, slot: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a slot that makes programs, before which the layouts extension is published.
+
+        jaxlib's client looks for extensions once, when it is made; if layouts are among them it
+        asks for every array's as text, half a microsecond of each read. Without, arrays are
+        row-major to it, which they are. For programs it looks each time; without, it decodes the
+        whole program.
+        """
+
+        def make(args: Any) -> None:
+            table, layouts = self._table.words, self._layouts
+            with _lock:
+                if not layouts.words[2]:
+                    layouts.words[2] = table[1]
+                    table[1] = layouts.address
+            slot(args)
+
+        return make
 
     def _addresses(self, names: list[str]) -> list[int]:
         return [self._library.address(name) for name in names]
