@@ -22,8 +22,8 @@ help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the whole test suite"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
-	@echo "make bench   Ingot beside XLA, on this machine"
-	@echo "make bench-jax   whole JAX programs, Ingot beside XLA"
+	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
+	@echo "make bench-jax   its whole JAX programs alone"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
@@ -55,6 +55,7 @@ check: $(DEV)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.jax_whole --write
 
 bench-jax: $(BENCH)
 	$(BIN)/python -m benchmarks.jax_whole --write
