@@ -16,7 +16,7 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check bench bench-jax bench-ops scaling conformance docs format clean
+.PHONY: help demo test check types fast-tests bench bench-jax bench-ops scaling conformance docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -48,9 +48,15 @@ test: $(DEV)
 check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/file_size.py
+	$(MAKE) --jobs 2 --output-sync=target types fast-tests
+
+# Side by side: pyright is one thread, and most of the time of `make check`.
+types: $(DEV)
+	$(BIN)/pyright
+
+fast-tests: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) -q -m "not slow" $(PYTEST_FLAGS)
 
 bench: $(BENCH)

@@ -98,6 +98,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["f32", "u8", "s16", "f64", "c64", "c128", "pred", "bf16"])
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("width", [7, 64, 131])

@@ -78,6 +78,7 @@ WINDOWS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["f32", "s32", "u8", "bf16"])
 @pytest.mark.parametrize("op", ["add", "maximum"])
 @pytest.mark.parametrize("row", WINDOWS)

@@ -62,23 +62,33 @@ def test_file_size_rule_can_fail():
     assert complaint.startswith("long.py: 601 lines")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_module_says_what_it_is(path):
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert docstring, f"{relative(path)} has no module docstring"
-    assert len(docstring.split()) >= 5
+FOLDERS = sorted({path.parent for path in SOURCES})
+"""One test for each: one for each file would cost more in starting tests than in reading files."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_nothing_is_left_unfinished(path):
-    assert list(unfinished(path.read_text(encoding="utf-8"))) == []
+def texts_of(folder):
+    return {relative(path): path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_switches_are_read_through_the_registry_only(path):
-    text = path.read_text(encoding="utf-8")
-    reads = re.findall(r"""(?:environ|getenv)\W+(?:get\W+)?INGOT_\w+""", text)
-    assert reads == [], "declare a Flag in ingot/support/flags.py"
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
+def test_modules_say_what_they_are(folder):
+    docstrings = {name: ast.get_docstring(ast.parse(t)) for name, t in texts_of(folder).items()}
+    silent = [name for name, text in docstrings.items() if len((text or "").split()) < 5]
+    assert silent == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
+def test_nothing_is_left_unfinished(folder):
+    found = {name: list(unfinished(text)) for name, text in texts_of(folder).items()}
+    assert {name: places for name, places in found.items() if places} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
+def test_switches_are_read_through_the_registry_only(folder):
+    reads = re.compile(r"""(?:environ|getenv)\W+(?:get\W+)?INGOT_\w+""")
+    found = {name: reads.findall(text) for name, text in texts_of(folder).items()}
+    wrong = {name: places for name, places in found.items() if places}
+    assert wrong == {}, "declare a Flag in ingot/support/flags.py"
 
 
 def test_unfinished_places_are_found():

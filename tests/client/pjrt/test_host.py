@@ -122,6 +122,7 @@ def test_buffers_have_row_major_layouts(
     destroy(host, buffer)
 
 
+@pytest.mark.slow
 def test_layouts_are_published_with_the_first_program():
     script = f"""
 from tests.client.pjrt.host import Host
