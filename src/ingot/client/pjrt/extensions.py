@@ -47,10 +47,7 @@ class ExtensionSlots(Slots):
         executable = lookup(args.executable, LoadedExecutable)
         outputs = executable.executable.artifact.info.outputs
         args.num_outputs = len(outputs)
-        args.layouts = executable.once(
-            "layouts",
-            lambda: executable.keep_words([self._layout(len(row.dims)) for row in outputs]),
-        )
+        args.layouts = self._layouts(executable, "layouts", [len(row.dims) for row in outputs])
 
     @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
     def parameter_layouts(self, args: Any) -> None:
@@ -58,9 +55,13 @@ class ExtensionSlots(Slots):
         executable = lookup(args.executable, LoadedExecutable)
         params = executable.executable.artifact.info.params
         args.num_parameters = len(params)
-        args.layouts = executable.once(
-            "parameter layouts",
-            lambda: executable.keep_words([self._layout(len(row.dims)) for row in params]),
+        ranks = [len(row.dims) for row in params]
+        args.layouts = self._layouts(executable, "parameter layouts", ranks)
+
+    def _layouts(self, executable: LoadedExecutable, name: str, ranks: list[int]) -> int:
+        """Return the layouts of arrays of these ranks, kept with the executable as `name`."""
+        return executable.once(
+            name, lambda: executable.keep_words([self._layout(rank) for rank in ranks])
         )
 
     @slot("PJRT_Shardings_PJRT_Executable_ParameterShardings")

@@ -85,14 +85,17 @@ class AccessEmitter(IndexEmitter):
         pointer = self._pointer(base, where, values, memory, combined)
         parts: list[Value] = []
         for start, length in _pieces(lanes, count):
-            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
-            wide = vector(memory, length)
-            if combined is None:
-                parts.append(f.load(wide, at))
-            else:
-                part = f.slice_lanes(combined, start, length)
-                parts.append(f.masked_load(wide, at, part, align=memory.alignment))
+            part = None if combined is None else f.slice_lanes(combined, start, length)
+            parts.append(self._neighbours(pointer, offsets[start], vector(memory, length), part))
         return f.concat_lanes(parts)
+
+    def _neighbours(self, pointer: Value, start: int, wide: lt.Type, mask: Value | None) -> Value:
+        """Load the elements from `start` elements behind `pointer` on; masked ones are zero."""
+        f, memory = self.f, wide.element
+        at = f.gep(pointer, start, memory, inbounds=mask is None)
+        if mask is None:
+            return f.load(wide, at)
+        return f.masked_load(wide, at, mask, align=memory.alignment)
 
     def _offsets(
         self, where: int | Dim, values: tuple[Value, ...], mask: Value | None, lanes: int
@@ -152,12 +155,9 @@ class AccessEmitter(IndexEmitter):
         f, wide = self.f, vector(memory, whole.length)
         parts: list[Value] = []
         for number, start in enumerate(whole.starts):
-            at = f.gep(pointer, start, memory, inbounds=mask is None)
-            if mask is None:
-                parts.append(f.load(wide, at))
-            else:
-                held = f.shuffle(mask, f.zero(mask.type), whole.readers(number))
-                parts.append(f.masked_load(wide, at, held, align=memory.alignment))
+            readers = whole.readers(number)
+            held = None if mask is None else f.shuffle(mask, f.zero(mask.type), readers)
+            parts.append(self._neighbours(pointer, start, wide, held))
         if len(parts) == 1:
             return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
         first = [at + part * whole.length if part < 2 else -1 for part, at in whole.places]
