@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ingot.client.pjrt.c_api import API, EXTENSIONS, HEADER_BYTES, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
+from ingot.client.pjrt.records import DEVICE
+from ingot.runtime.native import allocator_statistics
 
 Array = np.ndarray[Any, Any]
 
@@ -19,6 +24,17 @@ class PjrtError(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+@contextmanager
+def balanced(device: int = 0) -> Iterator[None]:
+    """Every block that is taken inside is given back, once `device` has nothing left to do."""
+    before = allocator_statistics()
+    yield
+    while device and DEVICE.read(device, "unfinished"):
+        time.sleep(0.001)
+    after = allocator_statistics()
+    assert after.allocations - after.frees == before.allocations - before.frees
 
 
 def _words(address: int, count: int) -> list[int]:

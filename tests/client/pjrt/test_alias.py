@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Host, PjrtError
+from tests.client.pjrt.host import Host, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
 from ingot.client.pjrt.records import DEVICE
-from ingot.runtime.native import allocator_statistics
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -89,12 +87,8 @@ class World:
 @pytest.fixture
 def world() -> Iterator[World]:
     made = World()
-    before = allocator_statistics()
-    yield made
-    while DEVICE.read(made.device, "unfinished"):
-        time.sleep(0.001)
-    after = allocator_statistics()
-    assert after.allocations - after.frees == before.allocations - before.frees
+    with balanced(made.device):
+        yield made
 
 
 def test_an_alias_gets_the_memory_of_a_buffer(world: World) -> None:

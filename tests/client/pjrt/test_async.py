@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Array, Host, PjrtError
+from tests.client.pjrt.host import Array, Host, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
 from ingot.client.pjrt.records import DEVICE, EVENT
-from ingot.runtime.native import allocator_statistics
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 TWICE = """
@@ -89,12 +88,8 @@ class World:
 @pytest.fixture
 def world() -> Iterator[World]:
     made = World()
-    before = allocator_statistics()
-    yield made
-    while DEVICE.read(made.device, "unfinished"):
-        time.sleep(0.001)
-    after = allocator_statistics()
-    assert after.allocations - after.frees == before.allocations - before.frees
+    with balanced(made.device):
+        yield made
 
 
 def test_data_in_parts(world: World) -> None:

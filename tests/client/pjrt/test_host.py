@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Host, PjrtError
+from tests.client.pjrt.host import Host, PjrtError, balanced
 
 from ingot.client.pjrt import handles
 from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
 from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
-from ingot.runtime.native import allocator_statistics
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -80,10 +79,8 @@ def update(host: Host, client: int) -> int:
 @pytest.fixture
 def balance() -> Iterator[None]:
     """Every block that a test takes is given back."""
-    before = allocator_statistics()
-    yield
-    after = allocator_statistics()
-    assert after.allocations - after.frees == before.allocations - before.frees
+    with balanced():
+        yield
 
 
 def destroy(host: Host, *buffers: int) -> None:
