@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
-import ingot
 from ingot.analysis.convolution_phases import runs_whole
 from ingot.cpu.kernels import lower_fusion
-from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -19,7 +18,6 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.direct_convolution import Direct, direct_convolution
 from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.schedule import Vectors
-from ingot.llvm.target import TargetSpec
 
 W = WindowDimension
 
@@ -69,17 +67,6 @@ def _plan(module: Module, bits: int = 512) -> Direct | None:
     return direct_convolution(kernel, Vectors(bits, 32 if bits == 512 else 16))
 
 
-def _check(module: Module, tolerance: float, level: str = "") -> None:
-    generator = np.random.default_rng(0)
-    inputs = [
-        generator.standard_normal(item.shape.dims).astype(item.shape.dtype.numpy)
-        for item in module.entry.parameters
-    ]
-    wanted: Any = evaluate(module, inputs)
-    found = ingot.compile(module, target=TargetSpec.host(level or None))(*inputs)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
-
-
 CASES = (
     Case((2, 15, 13, 24), (W(3, 2, 1, 1), W(3, 2, 1, 1)), 52),
     Case((1, 30, 30, 3), (W(7, 2, 3, 3), W(7, 2, 3, 3)), 64),
@@ -111,19 +98,19 @@ def test_windows(case: Case, epilogue: bool) -> None:
     # What follows narrow groups is computed in code of their own.
     has_own_code = epilogue and case.groups > 1 and case.features < 24 * case.groups
     assert (_plan(module) is None) == has_own_code
-    _check(module, 3e-6)
+    agrees(module, 3e-6)
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[-2]])
 def test_some_windows(case: Case) -> None:
-    _check(case.module(), 3e-6)
+    agrees(case.module(), 3e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("features", "groups"), [(52, 1), (24, 24)])
 def test_f64(features: int, groups: int) -> None:
     window = (W(3, 2, 1, 1), W(3, 2, 1, 1))
-    _check(Case((2, 15, 13, 24), window, features, groups, "f64").module(), 1e-14)
+    agrees(Case((2, 15, 13, 24), window, features, groups, "f64").module(), 1e-14)
 
 
 @pytest.mark.slow
@@ -137,7 +124,7 @@ def test_f64(features: int, groups: int) -> None:
     ],
 )
 def test_narrower_vectors(level: str, case: Case) -> None:
-    _check(case.module(), 3e-6, level)
+    agrees(case.module(), 3e-6, level)
 
 
 SPREAD = (
@@ -164,12 +151,12 @@ def test_spread_inputs(case: Case, element: str, epilogue: bool, level: str) -> 
         plan = _plan(module)
         assert plan is not None
         assert len(plan.parts) > 1
-    _check(module, 3e-6 if element == "f32" else 1e-14, level)
+    agrees(module, 3e-6 if element == "f32" else 1e-14, level)
 
 
 @pytest.mark.parametrize("case", SPREAD[:2])
 def test_some_spread_inputs(case: Case) -> None:
-    _check(case.module(epilogue=True), 3e-6)
+    agrees(case.module(epilogue=True), 3e-6)
 
 
 @pytest.mark.slow

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.cpu.kernels import lower_fusion
-from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -18,7 +17,6 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.filter_gradient import FilterGradient, filter_gradient
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.schedule import Vectors
-from ingot.llvm.target import TargetSpec
 
 W = WindowDimension
 
@@ -54,17 +52,6 @@ def _plan(module: Module) -> FilterGradient | None:
     return filter_gradient(kernel, Vectors(512, 32))
 
 
-def _check(module: Module, tolerance: float, level: str = "") -> None:
-    generator = np.random.default_rng(0)
-    inputs = [
-        generator.standard_normal(item.shape.dims).astype(item.shape.dtype.numpy)
-        for item in module.entry.parameters
-    ]
-    wanted: Any = evaluate(module, inputs)
-    found = ingot.compile(module, target=TargetSpec.host(level or None))(*inputs)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
-
-
 CASES = (
     # several images in a group, the last group with fewer
     Case((7, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 32),
@@ -90,7 +77,7 @@ CASES = (
 def test_windows(case: Case, epilogue: bool, level: str) -> None:
     module = case.module(epilogue=epilogue)
     assert _plan(module) is not None
-    _check(module, 4e-6, level)
+    agrees(module, 4e-6, level)
 
 
 @pytest.mark.slow
@@ -98,12 +85,12 @@ def test_windows(case: Case, epilogue: bool, level: str) -> None:
 def test_f64(case: Case) -> None:
     module = Case(case.image, case.window, case.features, "f64").module()
     assert _plan(module) is not None
-    _check(module, 1e-14)
+    agrees(module, 1e-14)
 
 
 def test_some_windows() -> None:
-    _check(CASES[0].module(), 4e-6)
-    _check(CASES[1].module(epilogue=True), 4e-6)
+    agrees(CASES[0].module(), 4e-6)
+    agrees(CASES[1].module(epilogue=True), 4e-6)
 
 
 @pytest.mark.slow
