@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
+from ingot.cpu.emit.folds import Folding
 from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.scan import scan_lanes
 from ingot.cpu.emit.squares import SquareTranspose
-from ingot.cpu.emit.types import register_type
-from ingot.cpu.emit.values import ValueEmitter, combine
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.identities import identity_of
 from ingot.kernel.expr import make
-from ingot.kernel.extreme_places import place_fold
-from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Reduction
-from ingot.kernel.lane_folds import starts_from_identity
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -191,18 +188,9 @@ class LoopEmitter:
         self.finish(item, values, own_lanes)
 
     def _initial(self, item: Pass, lanes: int) -> list[Value]:
-        """Return the accumulators: identities where lanes are folded, else the initial values."""
-        found: list[Value] = []
-        for reduction in item.reductions:
-            for init, value in zip(reduction.inits, reduction.inputs, strict=True):
-                if starts_from_identity(reduction) and not item.is_running:
-                    element = value.dtype
-                    identity = identity_of(reduction.combiner.opcode or "", element)
-                    scalar = self.f.const(register_type(element), identity)
-                else:
-                    scalar = self.emitter.value(init)
-                found.append(self.f.splat(scalar, lanes) if lanes > 1 else scalar)
-        return found
+        """Return the accumulators of a pass before its first element."""
+        foldings = [Folding(self.emitter, item, reduction) for reduction in item.reductions]
+        return [value for folding in foldings for value in folding.start(lanes)]
 
     def _axes_loop(
         self, item: Pass, axes: tuple[Axis, ...], lanes: int, values: list[Value]
@@ -265,20 +253,13 @@ class LoopEmitter:
                 self._bind_running(reduction, [found], item)
                 results.append(new)
                 continue
-            new = self._masked(self._combined(item, reduction, (*old, *inputs)), old)
+            folding = Folding(emitter, item, reduction)
+            new = self._masked(folding.step(tuple(old), tuple(inputs)), old)
             results.extend(new)
             if item.is_running:
                 self._bind_running(reduction, new, item)
         emitter.store_all(item.stores)
         return results
-
-    def _combined(
-        self, item: Pass, reduction: Reduction, args: tuple[Value, ...]
-    ) -> tuple[Value, ...]:
-        place = place_fold(item, reduction)
-        if place is None:
-            return combine(self.emitter, reduction.combiner, args)
-        return by_register(self.emitter, place.step, args)
 
     def _bind_running(self, reduction: Reduction, values: list[Value], item: Pass) -> None:
         """Make what a scan has folded so far known to the stores of this point."""
@@ -301,27 +282,13 @@ class LoopEmitter:
             count = len(reduction.inputs)
             parts = tuple(values[offset : offset + count])
             offset += count
-            if lanes > 1:
-                place = place_fold(item, reduction)
-                parts = self._fold(reduction.combiner if place is None else place.join, parts)
-            self.bind(reduction, parts)
+            folding = Folding(self.emitter, item, reduction)
+            parts = folding.joined(parts) if lanes > 1 else parts
+            self._bind(reduction, folding.finished(parts))
 
-    def _fold(self, combiner: Combiner, parts: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine the lanes pairwise, in an order that depends on the lane count alone."""
-        f = self.f
-        while parts[0].type.lanes > 1:
-            half = parts[0].type.lanes // 2
-            low = tuple(f.slice_lanes(part, 0, half) for part in parts)
-            high = tuple(f.slice_lanes(part, half, half) for part in parts)
-            parts = combine(self.emitter, combiner, (*low, *high))
-        return parts
-
-    def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
+    def _bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
         """Make the finished values of a reduction known to the emitter."""
         emitter = self.emitter
-        if starts_from_identity(reduction):
-            inits = tuple(emitter.value(init) for init in reduction.inits)
-            parts = combine(emitter, reduction.combiner, (*inits, *parts))
         names = frozenset(axis.name for axis in self.kernel.grid)
         for number, (value, part) in enumerate(zip(reduction.inputs, parts, strict=True)):
             expr = make("reduced", value.dtype, (), (reduction.number, number, names))
@@ -332,19 +299,3 @@ class LoopEmitter:
 def divides(lanes: int, *sizes: int | Dim) -> bool:
     """Whether every one of `sizes` is known to be a multiple of `lanes`."""
     return all(dim.known_multiple_of(size, lanes) for size in sizes)
-
-
-def by_register(
-    emitter: ValueEmitter, combiner: Combiner, args: tuple[Value, ...]
-) -> tuple[Value, ...]:
-    """Emit a combiner that compares register by register: masks of more lanes cost LLVM moves."""
-    f, lanes = emitter.f, args[0].type.lanes
-    bits = f.module.vector_bits
-    step = max(1, bits // max(arg.type.element.bits for arg in args)) if bits else lanes
-    parts = [
-        combine(
-            emitter, combiner, tuple(f.slice_lanes(arg, start, min(step, lanes)) for arg in args)
-        )
-        for start in range(0, lanes, step)
-    ]
-    return tuple(f.concat_lanes(list(same)) for same in zip(*parts, strict=True))

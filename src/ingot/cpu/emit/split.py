@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ingot.cpu.emit.folds import Folding, held_types
 from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.loop_body import LoopEmitter
-from ingot.cpu.emit.types import register_type
-from ingot.cpu.emit.values import ValueEmitter, combine
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
 from ingot.kernel.fingerprint import fingerprint
@@ -35,7 +35,7 @@ def emit_split_kernel(
 ) -> EmittedKernel:
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
     count = len(kernel.buffers)
-    layout = PartialLayout.of(kernel, schedule, kernel.passes[0])
+    layout = PartialLayout.of(schedule, kernel.passes[0], module.vector_bits)
     _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma)
     scratch_bytes = split.count * schedule.units * layout.bytes
     parts = Phase(f"{symbol}_part", split.count)
@@ -117,7 +117,7 @@ def _emit_rest(
 ) -> None:
     """Emit the function that combines the parts and runs what comes after the reduction."""
     count, first = len(kernel.buffers), kernel.passes[0]
-    layout = PartialLayout.of(kernel, schedule, first)
+    layout = PartialLayout.of(schedule, first, module.vector_bits)
     f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_cold=is_cold)
     scratch = scratch_of(f, count)
     body = LoopEmitter(f, emitter, kernel, schedule)
@@ -150,8 +150,8 @@ def _combine_all(
     results: list[Value] = []
     for reduction in item.reductions:
         start, count = len(results), len(reduction.inputs)
-        pair = (*old[start : start + count], *more[start : start + count])
-        results.extend(combine(emitter, reduction.combiner, pair))
+        parts = (tuple(values[start : start + count]) for values in (old, more))
+        results.extend(Folding(emitter, item, reduction).merged(*parts))
     return results
 
 
@@ -166,15 +166,14 @@ class PartialLayout:
     units: int | Dim
 
     @staticmethod
-    def of(kernel: LoopKernel, schedule: LoopSchedule, item: Pass) -> PartialLayout:
+    def of(schedule: LoopSchedule, item: Pass, vector_bits: int) -> PartialLayout:
         """Return the layout of the partial results of a pass."""
         lanes = schedule.lanes[0]
         types: list[lt.Type] = []
         offsets: list[int] = []
         total = 0
         for reduction in item.reductions:
-            for value in reduction.inputs:
-                element = register_type(value.dtype)
+            for element in held_types(item, reduction, vector_bits):
                 types.append(element)
                 offsets.append(total)
                 total += -(-lanes * _stored(element).bytes // 64) * 64
