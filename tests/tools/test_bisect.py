@@ -28,10 +28,10 @@ ENTRY main {
 
 @dataclass(frozen=True, slots=True)
 class Wrong(Pass):
-    """Makes every sum a difference, or breaks the module."""
+    """Makes every sum a difference, or spoils the module."""
 
     name: ClassVar[str] = "wrong"
-    breaks: bool = False
+    spoils: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry."""
@@ -39,7 +39,7 @@ class Wrong(Pass):
             build = Builder(module.entry)
             made = build.subtract(*op.operands)
             module.entry.replace(op, made)
-            if self.breaks:
+            if self.spoils:
                 module.entry.set_shape(made, made.shape.with_dtype("s32"))
             return True
         return False
@@ -71,7 +71,7 @@ def test_the_pass_to_blame_is_named(
 def test_a_pass_that_fails_is_named(
     module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bisect, "PIPELINE", Pipeline("some", (Wrong(breaks=True),)))
+    monkeypatch.setattr(bisect, "PIPELINE", Pipeline("some", (Wrong(spoils=True),)))
     assert main(["bisect", module]) == 1
     printed = capsys.readouterr().out
     assert "a pass fails" in printed

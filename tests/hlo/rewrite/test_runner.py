@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
 
-from ingot.hlo.builder import Builder
+from ingot.hlo.builder import Builder, shape_of
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.census import BOUNDED, EMPTY, census
 from ingot.hlo.rewrite.fingerprint import fingerprint
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, PassContext, Pipeline, Stage
@@ -159,7 +160,7 @@ class PeelAdds(PeelOne):
     """Says that it concerns additions, and removes negations."""
 
     name: ClassVar[str] = "peel-adds"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"add"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"add"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class PeelTwo(Pass):
     """Removes negations inside of the outermost one."""
 
     name: ClassVar[str] = "peel-two"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"negate"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"negate"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         root = module.entry.root
@@ -177,11 +178,41 @@ class PeelTwo(Pass):
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyNegations(PeelOne):
+    """Concerns what has no elements."""
+
+    name: ClassVar[str] = "empty-negations"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY})
+    ensures: ClassVar[frozenset[str]] = frozenset({"no-empty-negations"})
+
+
 def test_a_pass_without_its_opcodes_does_not_run() -> None:
     context, module = PassContext(), negations(1)
     assert not run_passes(PeelAdds(), module, context)
     assert len(module.entry) == 2
     assert not context.timings
+
+
+def test_a_group_is_left_out_when_nothing_concerns_its_passes() -> None:
+    context = PassContext()
+    group = Pipeline("p", (PeelAdds(), FixedPoint("q", (EmptyNegations(),))))
+    assert group.concerns == frozenset({"add", EMPTY})
+    assert not run_passes(group, negations(1), context)
+    assert not context.timings
+    assert "no-empty-negations" in context.properties
+    assert Pipeline("r", (group, PeelOne())).concerns is None
+
+
+def test_a_census_holds_opcodes_element_types_and_marks_of_shapes() -> None:
+    b = Builder("main")
+    empty = b.parameter(0, "f32[0,2]")
+    dynamic = b.parameter(1, replace(shape_of("bf16[4]"), bounded=(True,)))
+    root = b.tuple(empty, b.convert_to(dynamic, "s4"))
+    found = census(Module.of("m", b.build(root)))
+    assert found >= {"parameter", "convert", "tuple", "f32[]", "bf16[]", "s4[]", EMPTY, BOUNDED}
+    assert "add" not in found
+    assert "f64[]" not in found
 
 
 def test_a_pass_runs_without_its_opcodes_in_debug_mode_and_must_keep_its_word() -> None:

@@ -141,7 +141,8 @@ class Pass(ABC):
 
     Attributes:
         name: XLA's name where XLA has the pass.
-        opcodes: it leaves a module without any of these as it is; None: it may change any.
+        concerns: words of a census (`hlo.rewrite.census`): where none of them is in a module, there
+            is nothing to do and `ensures` holds; None: it may change any module.
         requires: properties of the module without which the pass does not work.
         ensures: properties that hold afterwards.
         breaks: properties that may no longer hold afterwards.
@@ -149,7 +150,7 @@ class Pass(ABC):
     """
 
     name: ClassVar[str]
-    opcodes: ClassVar[frozenset[str] | None] = None
+    concerns: ClassVar[frozenset[str] | None] = None
     requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset()
     breaks: ClassVar[frozenset[str]] = frozenset()
@@ -161,22 +162,35 @@ class Pass(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
-    """Passes and groups that run once each, in order."""
+class Group:
+    """Base of groups of passes; what they concern and ensure follows from their passes."""
 
     name: str
     passes: tuple[Step, ...]
+    concerns: frozenset[str] | None = field(init=False, compare=False, repr=False)
+    ensures: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        words = [inner.concerns for inner in self.passes]
+        known = [concerns for concerns in words if concerns is not None]
+        concerns = frozenset[str]().union(*known) if len(known) == len(words) else None
+        ensures = frozenset[str]().union(*(inner.ensures for inner in self.passes))
+        object.__setattr__(self, "concerns", concerns)
+        object.__setattr__(self, "ensures", ensures)
 
 
 @dataclass(frozen=True, slots=True)
-class FixedPoint:
+class Pipeline(Group):
+    """Passes and groups that run once each, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint(Group):
     """Passes and groups that run in order, again and again, until none changes anything.
 
     `limit` bounds the rounds; meeting it means that two passes undo each other.
     """
 
-    name: str
-    passes: tuple[Step, ...]
     limit: int = 25
 
 

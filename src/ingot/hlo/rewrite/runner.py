@@ -22,6 +22,7 @@ import time
 from dataclasses import replace
 
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.census import census
 from ingot.hlo.rewrite.fingerprint import fingerprint
 from ingot.hlo.rewrite.pass_base import (
     FixedPoint,
@@ -60,15 +61,27 @@ class _Runner:
         self._context = context
         self._number = 0
         self._logs = enabled(Level.PASS)
-        self._opcodes: set[str] | None = None
+        self._held: set[str] | None = None
         self._settled: dict[type, Pass] = {}
 
     def step(self, step: Step, pipeline: str) -> bool:
+        if self._has_nothing_for(step):
+            if step.ensures:
+                self._context.properties |= step.ensures
+            return False
         if isinstance(step, Pipeline):
             return self._pipeline(step)
         if isinstance(step, FixedPoint):
             return self._fixed_point(step)
         return self._pass(step, pipeline)
+
+    def _has_nothing_for(self, step: Step) -> bool:
+        """Whether a step leaves the module as it is, by what it says that it concerns."""
+        if step.concerns is None or self._context.debug:
+            return False
+        if self._held is None:
+            self._held = census(self._module)
+        return self._held.isdisjoint(step.concerns)
 
     def _pipeline(self, group: Pipeline) -> bool:
         changed = False
@@ -94,53 +107,47 @@ class _Runner:
 
     def _pass(self, step: Pass, pipeline: str) -> bool:
         context = self._context
-        if not context.may_run(step):
+        if self._settled.get(type(step)) == step or not context.may_run(step):
             return False
         missing = step.requires - context.properties
         if missing:
             raise self._error("INGOT0913", f"pass needs {sorted(missing)}", step.name)
         if context.dump is not None and self._number == 0:
             self._dump(pipeline, "", step.name)
-        idle = self._has_nothing_for(step)
-        changed = False
-        if context.debug or not idle:
-            changed = self._timed(step, pipeline)
-        if step.breaks:
-            context.properties -= step.breaks
-        if step.ensures:
-            context.properties |= step.ensures
-        if idle and changed:
-            raise self._error("INGOT0911", "pass changed what it says it leaves alone", step.name)
-        if changed and context.dump is not None:
-            self._dump(pipeline, step.name, "")
-        return changed
-
-    def _has_nothing_for(self, step: Pass) -> bool:
-        """Whether the pass leaves the module as it is, by what it says or did before."""
-        if self._settled.get(type(step)) == step:
-            return True
-        if step.opcodes is None:
-            return False
-        if self._opcodes is None:
-            computations = self._module.computations.values()
-            self._opcodes = {i.opcode for one in computations for i in one.instructions}
-        return self._opcodes.isdisjoint(step.opcodes)
-
-    def _timed(self, step: Pass, pipeline: str) -> bool:
-        context = self._context
-        before = fingerprint(self._module) if context.debug else ""
+        run = self._run_checked if context.debug else self._run
         start = time.perf_counter_ns()
-        changed = self._run(step)
+        changed = run(step)
         spent = time.perf_counter_ns() - start
         context.timings.append(PassTiming(pipeline, step.name, spent, changed))
         if self._logs:
             log(Level.PASS, "pass.run", name=step.name, changed=changed, us=spent // 1000)
+        if step.breaks:
+            context.properties -= step.breaks
+        if step.ensures:
+            context.properties |= step.ensures
         if changed:
-            self._opcodes = None
-            self._settled.clear()
-        else:
+            self._after_change(step, pipeline)
+        elif not context.debug:
             self._settled[type(step)] = step
-        self._check(step, changed, before)
+        return changed
+
+    def _after_change(self, step: Pass, pipeline: str) -> None:
+        self._held = None
+        self._settled.clear()
+        if self._context.verify_each:
+            self.verify(step.name)
+        if self._context.dump is not None:
+            self._dump(pipeline, step.name, "")
+
+    def _run_checked(self, step: Pass) -> bool:
+        """Run the pass and check what it says: that it has nothing to do, or changed nothing."""
+        before, held = fingerprint(self._module), census(self._module)
+        changed = self._run(step)
+        if not changed and fingerprint(self._module) != before:
+            raise self._error("INGOT0911", "pass changed the module and denied it", step.name)
+        if changed and step.concerns is not None and held.isdisjoint(step.concerns):
+            raise self._error("INGOT0911", "pass changed what it says it leaves alone", step.name)
+        self.verify(step.name)
         return changed
 
     def _run(self, step: Pass) -> bool:
@@ -152,13 +159,6 @@ class _Runner:
             if found.pass_name:
                 raise
             raise type(error)(replace(found, pass_name=step.name)) from error
-
-    def _check(self, step: Pass, changed: bool, before: str) -> None:
-        context = self._context
-        if before and not changed and fingerprint(self._module) != before:
-            raise self._error("INGOT0911", "pass changed the module and denied it", step.name)
-        if context.debug or (changed and context.verify_each):
-            self.verify(step.name)
 
     def verify(self, pass_name: str) -> None:
         """Verify the module; blame `pass_name` (if empty, one of those that ran)."""

@@ -25,6 +25,7 @@ class FlattenCallGraph(Pass):
     """Clones computations that several whiles or conditionals call."""
 
     name: ClassVar[str] = "flatten-call-graph"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"while", "conditional"})
     ensures: ClassVar[frozenset[str]] = frozenset({FLAT})
 
     def run(self, module: Module, context: PassContext) -> bool:

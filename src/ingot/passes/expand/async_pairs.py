@@ -36,7 +36,7 @@ class AsyncToSync(Expander):
     """Rewrites start, update and done of every kind of asynchronous op."""
 
     name: ClassVar[str] = "async-to-sync"
-    opcodes: ClassVar[frozenset[str]] = frozenset(
+    concerns: ClassVar[frozenset[str] | None] = frozenset(
         {"async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT, *_FORWARD}
     )
 

@@ -26,7 +26,7 @@ class BatchNormExpander(Expander):
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
 
     name: ClassVar[str] = "batchnorm_expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset(
+    concerns: ClassVar[frozenset[str] | None] = frozenset(
         {"batch-norm-training", "batch-norm-inference", "batch-norm-grad"}
     )
 

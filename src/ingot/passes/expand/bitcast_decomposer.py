@@ -28,7 +28,7 @@ class BitcastDecomposer(Pass):
     """Replaces every `bitcast` by ops whose meaning does not depend on layouts."""
 
     name: ClassVar[str] = "bitcast-decomposer"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"bitcast"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"bitcast"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the bitcasts of every reachable computation."""

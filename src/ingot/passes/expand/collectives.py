@@ -37,7 +37,7 @@ class CollectiveExpander(Expander):
     """Rewrites every collective op, `partition-id` and `replica-id`."""
 
     name: ClassVar[str] = "collective-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset(
+    concerns: ClassVar[frozenset[str] | None] = frozenset(
         {
             "all-gather", "all-reduce", "all-to-all", "collective-broadcast",
             "collective-permute", "partition-id", "ragged-all-to-all", "reduce-scatter",

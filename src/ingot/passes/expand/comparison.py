@@ -24,6 +24,7 @@ class ComparisonExpander(Pass):
     """Rewrites `compare` with type=TOTALORDER on floats."""
 
     name: ClassVar[str] = "comparison-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"compare"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

@@ -29,7 +29,7 @@ class ConditionalToSelect(Pass):
     """Replaces conditionals in computations that are applied to elements."""
 
     name: ClassVar[str] = "conditional-to-select"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite what every reachable op applies to elements."""

@@ -31,7 +31,7 @@ class CustomCallExpander(Expander):
     """Rewrites the custom calls of XLA's client library."""
 
     name: ClassVar[str] = "custom-call-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return what the target computes; the call itself if it is another's."""
@@ -105,6 +105,12 @@ def _topk(call: Instruction, build: Builder) -> list[Instruction]:
     return [build.element_of(found, number) for number in (0, 1)]
 
 
+def _pad_to_static(call: Instruction, build: Builder) -> list[Instruction]:
+    """An array of no dynamic size, and its sizes (`dynamic_padder` takes the others)."""
+    (operand,) = call.operands
+    return [operand, *(build.constant(size, S32) for size in operand.shape.static_dims)]
+
+
 def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
     """Exact results are approximate ones too: what stands first when all is sorted.
 
@@ -126,6 +132,7 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
     "ApproxTopK": _approximate_topk,
     "Eigh": _eigh,
     "LuDecomposition": _lu,
+    "PadToStatic": _pad_to_static,
     "ProductOfElementaryHouseholderReflectors": _householder_product,
     "Qr": _qr,
     "TopK": _topk,

@@ -19,7 +19,7 @@ class DomainRemover(Expander):
     """Replaces `domain` by its operand."""
 
     name: ClassVar[str] = "domain_remover"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"domain"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"domain"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the operand."""

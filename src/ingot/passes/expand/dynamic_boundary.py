@@ -20,6 +20,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic_rewriter import without_bounds
@@ -45,6 +46,7 @@ class DynamicBoundary(Pass):
     """Gives sizes of their own to the entry's parameters and results."""
 
     name: ClassVar[str] = "dynamic-boundary"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""

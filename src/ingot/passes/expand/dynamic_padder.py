@@ -23,11 +23,12 @@ from ingot.hlo.dtype import S32
 from ingot.hlo.dynamic_sizes import Sizes, reshape_groups
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand import dynamic_moves as moves
 from ingot.passes.expand.dynamic_control import rewrite_conditional, rewrite_while
-from ingot.passes.expand.dynamic_rewriter import Rewriter, is_dynamic
+from ingot.passes.expand.dynamic_rewriter import RESIZING, Rewriter, is_dynamic
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class DynamicPadder(Pass):
     """Replaces dynamic dimensions by their bounds, sizes and masks."""
 
     name: ClassVar[str] = "dynamic_padder"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED, *RESIZING})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every computation that has a dynamic dimension."""
@@ -87,6 +89,31 @@ def _dynamic_reshape(rewriter: Rewriter, op: Instruction) -> None:
             low, high = build.constant(0, S32), rewriter.number(bound)
             found[place] = rewriter.size(build.clamp(low, build.convert_to(size, S32), high))
     _reshape_to(rewriter, op, found)
+
+
+def _custom_call(rewriter: Rewriter, op: Instruction) -> None:
+    """XLA's own casts between an array of dynamic size and one at its bound beside its sizes."""
+    target: str = op.attributes.custom_call_target
+    build = rewriter.builder(op)
+    operand, *sizes = op.operands
+    if target == "SliceToDynamic":
+        low, dims = build.constant(0, S32), op.shape.dims
+        found: Sizes = {
+            place: rewriter.size(build.clamp(low, sizes[place], rewriter.number(dims[place])))
+            for place, is_dynamic in enumerate(op.shape.bounded)
+            if is_dynamic
+        }
+        rewriter.replace(op, build.copy(operand), found)
+    elif target == "PadToStatic":
+        known = rewriter.of(operand)
+        numbers = (
+            rewriter.number(known.get(place, size)) for place, size in enumerate(operand.shape.dims)
+        )
+        zero = build.constant(0, operand.shape.dtype)
+        whole = rewriter.masked(op, operand, known, zero)
+        rewriter.replace_leaves(op, build.tuple(whole, *numbers), {})
+    else:
+        rewriter.general(op)
 
 
 # ---- ops that move elements across the border of a size
@@ -196,6 +223,7 @@ RULES: dict[str, Callable[[Rewriter, Instruction], None]] = {
     "concatenate": _concatenate,
     "conditional": rewrite_conditional,
     "copy": _same,
+    "custom-call": _custom_call,
     "domain": _same,
     "dynamic-reshape": _dynamic_reshape,
     "dynamic-update-slice": _dynamic_update_slice,

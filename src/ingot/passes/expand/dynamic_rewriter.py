@@ -39,10 +39,14 @@ Leaves = dict[tuple[int, ...], Sizes]
 _FUNCTIONS = {"floordiv": "divide", "mod": "remainder", "max": "maximum", "min": "minimum"}
 
 
+RESIZING = ("set-dimension-size", "dynamic-reshape")
+"""Ops that make something of dynamic size of what is not."""
+
+
 def is_dynamic(op: Instruction) -> bool:
     """Whether an op makes something of dynamic size."""
     bounded = any(leaf.bounded for _, leaf in op.shape.leaves())
-    return bounded or op.opcode in ("set-dimension-size", "dynamic-reshape")
+    return bounded or op.opcode in RESIZING
 
 
 def without_bounds(shape: Shape) -> Shape:

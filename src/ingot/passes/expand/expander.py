@@ -1,4 +1,4 @@
-"""Base of the passes that rewrite ops one by one: which opcodes, and what each becomes."""
+"""Base of the passes that rewrite ops one by one: ops of which opcodes, and what each becomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 @dataclass(frozen=True, slots=True)
 class Expander(Pass):
-    """Replaces every instruction of `opcodes` by what `expand` makes of it.
+    """Replaces every instruction whose opcode is among `concerns` by what `expand` makes of it.
 
     Invariant: `expand` adds instructions to the computation of `op` and returns a value of the
     same shape; it does not remove `op`. What `op` had to come after comes before all of them, and
@@ -22,7 +22,7 @@ class Expander(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
-        changed, opcodes = False, self.opcodes
+        changed, opcodes = False, self.concerns
         assert opcodes is not None, "an expander says what it replaces"
         for computation in module.post_order():
             for op in [i for i in computation.post_order() if i.opcode in opcodes]:

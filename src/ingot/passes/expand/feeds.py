@@ -17,7 +17,7 @@ class FeedExpander(Expander):
     """Rewrites `infeed` and `outfeed`."""
 
     name: ClassVar[str] = "feed-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"infeed", "outfeed"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"infeed", "outfeed"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call."""

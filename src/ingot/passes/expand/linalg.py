@@ -25,11 +25,11 @@ from ingot.passes.expand.lapack_calls import Dims, lapack_call, lapack_element, 
 
 @dataclass(frozen=True, slots=True)
 class LinalgExpander(Expander):
-    """Rewrites the opcodes of linear algebra to custom calls of LAPACK targets."""
+    """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
 
     name: ClassVar[str] = "linalg-expander"
 
-    opcodes: ClassVar[frozenset[str]] = frozenset({"cholesky", "triangular-solve"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"cholesky", "triangular-solve"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call and what is done to its result."""

@@ -29,7 +29,7 @@ class MapToScan(Expander):
     """Rewrites `map` over computations with loops, reductions, sorts or custom calls."""
 
     name: ClassVar[str] = "map-to-scan"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"map"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"map"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the elements' results; `op` itself where there is no loop or no element."""

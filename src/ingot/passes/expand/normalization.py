@@ -26,6 +26,7 @@ from ingot.hlo.dtype import BF16, DTYPES, F16, F32, PRED, S8, U8, DType, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 # Elementwise ops that look at no number: they work on the bits, or are the conversion itself.
@@ -56,6 +57,7 @@ class FloatNormalization(Pass):
     """Computes floats of 8 bits and fewer in f32, and sums of those of 16."""
 
     name: ClassVar[str] = "float-normalization"
+    concerns: ClassVar[frozenset[str] | None] = types({*WIDE_FLOATS, *WIDE_SUMS})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
@@ -68,6 +70,7 @@ class SubByteNormalization(Pass):
     """Computes integers narrower than a byte in s8 and u8."""
 
     name: ClassVar[str] = "sub-byte-normalization"
+    concerns: ClassVar[frozenset[str] | None] = types(WIDE_INTEGERS)
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

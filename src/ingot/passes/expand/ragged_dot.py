@@ -28,7 +28,7 @@ class RaggedDotRewriter(Expander):
     """Rewrites `ragged-dot`."""
 
     name: ClassVar[str] = "ragged-dot-rewriter"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"ragged-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of masked operands."""

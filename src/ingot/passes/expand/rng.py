@@ -38,7 +38,7 @@ class RngExpander(Expander):
     """Rewrites `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
 
     name: ClassVar[str] = "rng-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"rng"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the numbers."""
@@ -123,7 +123,7 @@ class RngStateExpander(Expander):
     """Rewrites `rng-get-and-update-state` into a call that keeps the op's counter."""
 
     name: ClassVar[str] = "rng-state-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"rng-get-and-update-state"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng-get-and-update-state"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call; the program that it ends up in numbers it (`CallSite.number`)."""

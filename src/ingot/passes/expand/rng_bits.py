@@ -30,6 +30,7 @@ class RngBitGeneratorExpander(Pass):
     """Rewrites `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
 
     name: ClassVar[str] = "rng-bit-generator-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng-bit-generator"})
     ensures: ClassVar[frozenset[str]] = frozenset({"no-rng-bits"})
 
     def run(self, module: Module, context: PassContext) -> bool:

@@ -25,7 +25,7 @@ class ScaledDotRewriter(Expander):
     """Rewrites `scaled-dot`."""
 
     name: ClassVar[str] = "scaled-dot-rewriter"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"scaled-dot"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"scaled-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of the products."""

@@ -24,17 +24,17 @@ class ScanToWhile(Expander):
     """Rewrites `scan`."""
 
     name: ClassVar[str] = "scan_expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"scan"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"scan"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return outputs and carries of the loop."""
         given: ScanAttributes = op.attributes
         count = given.num_carries
-        inputs, carries = op.operands[: len(op.operands) - count], op.operands[-count:]
+        taken = len(op.operands) - count
+        inputs, carries = op.operands[:taken], op.operands[taken:]
         (place,) = given.dimensions
-        outputs = [
-            build.full(0, shape) for shape in op.shape.elements[: len(op.shape.elements) - count]
-        ]
+        shapes = (op.shape,) if op.shape.is_array else op.shape.elements
+        outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
         size = (inputs or outputs)[0].shape.dims[place]
         steps = build.convert_to(size_value(build, size), S32)
         state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)

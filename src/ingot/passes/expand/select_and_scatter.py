@@ -40,6 +40,7 @@ class SelectAndScatterExpander(Pass):
     """Rewrites `select-and-scatter` into windowed reductions and elementwise ops."""
 
     name: ClassVar[str] = "select-and-scatter-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"select-and-scatter"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

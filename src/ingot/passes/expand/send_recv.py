@@ -32,6 +32,7 @@ class SendRecvToPermute(Pass):
     """Rewrites `send`, `recv` and their done."""
 
     name: ClassVar[str] = "send-recv-to-permute"
+    concerns: ClassVar[frozenset[str] | None] = _OPCODES
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

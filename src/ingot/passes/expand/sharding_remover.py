@@ -20,7 +20,7 @@ class ShardingRemover(Pass):
     """Replaces annotations of unchanged shape by what they annotate."""
 
     name: ClassVar[str] = "sharding-remover"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

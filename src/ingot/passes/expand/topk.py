@@ -25,7 +25,7 @@ class TopKExpander(Expander):
     """Rewrites `topk` into `sort` and slices, where no kernel selects."""
 
     name: ClassVar[str] = "topk-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"topk"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"topk"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the first of the sorted; the op itself if a kernel selects."""

@@ -26,7 +26,7 @@ class MulhiExpander(Expander):
     """Rewrites `mulhi`."""
 
     name: ClassVar[str] = "mulhi-expander"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"mulhi"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"mulhi"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the high half of the product."""
@@ -67,7 +67,7 @@ class StochasticConvertDecomposer(Expander):
     """Rewrites `stochastic-convert` to signed integers."""
 
     name: ClassVar[str] = "stochastic_convert_decomposer"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"stochastic-convert"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"stochastic-convert"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the truncated number, one further from zero with the odds of the fraction."""

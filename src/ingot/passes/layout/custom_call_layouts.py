@@ -36,6 +36,7 @@ class CustomCallLayouts(Pass):
     """Makes the layouts of custom calls explicit."""
 
     name: ClassVar[str] = "custom-call-layouts"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

@@ -36,7 +36,7 @@ class CallInliner(Pass):
     """Replaces every `call` by the body of what it calls."""
 
     name: ClassVar[str] = "call-inliner"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"call"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"call"})
     ensures: ClassVar[frozenset[str]] = frozenset({"flat-calls"})
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -54,7 +54,7 @@ class MapInliner(Pass):
     """Replaces `map` of elementwise computations by their ops on whole arrays."""
 
     name: ClassVar[str] = "map-inliner"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"map"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"map"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
@@ -100,7 +100,7 @@ class ConditionalSimplifier(Pass):
     """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
 
     name: ClassVar[str] = "simplify-conditional"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify in every reachable computation."""

@@ -29,7 +29,7 @@ class ConvolutionPhases(Pass):
     """Cuts convolutions of spread-out inputs into dense ones."""
 
     name: ClassVar[str] = "convolution-phases"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""

@@ -26,7 +26,7 @@ class ConvolutionCanonicalizer(Pass):
     """Transposes the operands and results of convolutions into the form that kernels take."""
 
     name: ClassVar[str] = "convolution-canonicalizer"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
     ensures: ClassVar[frozenset[str]] = frozenset({"native-convolutions"})
 
     def run(self, module: Module, context: PassContext) -> bool:

@@ -23,7 +23,7 @@ class Defuser(Pass):
     """Replaces every fusion by the body of its computation."""
 
     name: ClassVar[str] = "defuser"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"fusion"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"fusion"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation, callees first, so that nothing nests."""

@@ -95,7 +95,7 @@ class DotCanonicalizer(Pass):
     """Folds transposes into dots and makes every dot native."""
 
     name: ClassVar[str] = "dot-canonicalizer"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"dot"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
     ensures: ClassVar[frozenset[str]] = frozenset({"native-dots"})
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -210,7 +210,7 @@ class DotStrengthReduction(Pass):
     """Replaces products of vectors, and products without a sum, by multiply and reduce."""
 
     name: ClassVar[str] = "dot-strength-reduction"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"dot"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the dots of every reachable computation."""

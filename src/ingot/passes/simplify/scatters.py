@@ -29,7 +29,7 @@ class ScatterSimplifier(Expander):
     """Rewrites scatters of one window and one operand into dynamic-update-slices."""
 
     name: ClassVar[str] = "scatter-simplifier"
-    opcodes: ClassVar[frozenset[str]] = frozenset({"scatter"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"scatter"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the update; the scatter itself if it has more windows."""

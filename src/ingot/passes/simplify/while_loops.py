@@ -29,7 +29,7 @@ class WhileLoopSimplifier(Pass):
     """Removes loops of zero or one trip and shrinks the state of the others."""
 
     name: ClassVar[str] = "simplify-while-loops"
-    opcodes: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify the loops of every reachable computation."""

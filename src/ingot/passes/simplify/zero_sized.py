@@ -12,6 +12,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 
@@ -20,6 +21,7 @@ class ZeroSizedElimination(Pass):
     """Replaces arrays without elements by empty constants."""
 
     name: ClassVar[str] = "zero-sized-hlo-elimination"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every reachable computation."""

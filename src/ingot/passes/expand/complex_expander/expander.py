@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import C64, C128
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
 from ingot.passes.expand.complex_expander.forms import Forms, has_complex
@@ -31,6 +33,7 @@ class ComplexExpander(Pass):
     """Writes complex arithmetic as arithmetic on parts."""
 
     name: ClassVar[str] = "complex-expander"
+    concerns: ClassVar[frozenset[str] | None] = types((C64, C128))
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation that is not called from a border."""
