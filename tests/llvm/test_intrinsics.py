@@ -94,6 +94,16 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
         for bits in (128, 256, 512)
     },
     **{
+        f"x86.{name}": [
+            (vector(I32, bits // 32), [vector(I16, bits // 16), vector(I16, bits // 16)])
+        ]
+        for bits, name in (
+            (128, "sse2.pmadd.wd"),
+            (256, "avx2.pmadd.wd"),
+            (512, "avx512.pmaddw.d.512"),
+        )
+    },
+    **{
         f"x86.avx512.vpdpbusd.{bits}": [
             (vector(I32, bits // 32), [vector(I32, bits // 32), *[vector(I8, bits // 8)] * 2])
         ]

@@ -8,4 +8,8 @@ from ingot.llvm.target import TargetSpec
 
 def vectors_of(target: TargetSpec) -> Vectors:
     """Return what schedules must know of a target."""
-    return Vectors(target.vector_bits, target.num_vector_registers)
+    return Vectors(
+        target.vector_bits,
+        target.num_vector_registers,
+        has_bf16_pairs=target.has_avx512 and "avx512bf16" in target.feature_set,
+    )

@@ -114,7 +114,7 @@ def schedule_contraction(
     kernel = oriented(kernel) if swapped else kernel
     bits = cell_bits(kernel.accumulate)
     m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
-    lanes = _lanes(kernel, vectors, bits)
+    lanes = column_lanes(kernel, vectors)
     rows, columns = block or register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
     rhs: RhsPlacement = "packed dots"
@@ -163,8 +163,9 @@ def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
     return k_block is not None and (not isinstance(extent, int) or extent > k_block)
 
 
-def _lanes(kernel: ContractionKernel, vectors: Vectors, bits: int) -> int:
-    lanes, extent = vectors.lanes(bits, 1), kernel.n.extent
+def column_lanes(kernel: ContractionKernel, vectors: Vectors) -> int:
+    """Return the lanes along n: no more than twice what there is to fill."""
+    lanes, extent = vectors.lanes(cell_bits(kernel.accumulate), 1), kernel.n.extent
     while isinstance(extent, int) and lanes > 1 and lanes // 2 >= extent:
         lanes //= 2
     return lanes

@@ -12,6 +12,7 @@ left over that would use few registers.
 A large product whose lhs has *crowded* rows, which lie a multiple of 4096 bytes apart and so share
 one set of the L1 cache, runs with both operands packed: the whole rhs once, by a phase before the
 products (`Form.ahead`), and the rows of each unit beside each other where they are multiplied.
+Operands that are not of the sums' type are both packed too, by each unit.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
@@ -21,19 +22,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, DType
 from ingot.kernel.contraction_schedule import (
     DOTS,
+    MAX_PACKED_VECTORS,
     ContractionSchedule,
     cell_bits,
-    has_plain_lhs,
-    is_plain,
+    column_lanes,
     schedule_contraction,
     stores_sums,
-    stride,
 )
-from ingot.kernel.ir import Axis, ContractionKernel
+from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.product_blocks import (
     MIN_ROWS_AHEAD,
@@ -42,15 +41,18 @@ from ingot.kernel.product_blocks import (
     round_up,
     scheduled_blocks,
 )
-from ingot.kernel.register_block import VECTORS, block_cycles, least_cycles, most_rows
+from ingot.kernel.product_operands import Operand, PlainOperands, plain_operands, result_steps
+from ingot.kernel.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
 from ingot.kernel.schedule import Vectors
 
 ELEMENTS = (F32, F64)
+"""Element types of the convolutions that have drivers."""
+
 MIN_VECTOR_BITS = 256
 """From here on rows end in masked vectors."""
 
-MAX_LOSS = 1.05
-"""A register block made for the extents is taken instead where it saves more than that."""
+MIN_PAIR_LANES = 4
+"""Lanes of the narrowest vectors of pairs."""
 
 CROWDED_ROW, CROWDED_ROWS_LESS = 4096, 2
 """Rows of the lhs that lie a multiple of so many bytes apart share one set of the L1 cache, which
@@ -60,8 +62,8 @@ PARAMETERS = (
     *("lhs_batch", "rhs_batch", "out_batch"),
     *("lhs_row", "lhs_step", "rhs_step", "out_row", "block_row"),
     *("n", "k", "n_block", "k_block", "panel_depth"),
-    *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "units", "grain"),
-    *("packed_columns", "packed_lhs_row"),
+    *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "row_units", "column_units"),
+    *("units", "grain", "packed_columns", "packed_lhs_row"),
 )
 """Numbers of a product, in the order of its env.
 
@@ -69,11 +71,11 @@ PARAMETERS = (
 sums in a row block, `block_row` from row block to row block, for each row (0 where an epilogue
 takes each row block's sums before the next). A unit has `unit_row_blocks` row
 blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
-rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels, and rows of the
-packed lhs are `packed_lhs_row` elements apart.
+rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels. Rows of a packed
+lhs are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
 """
 
-Placement = Literal["direct", "packed", "transposed"]
+Placement = Literal["direct", "packed", "transposed", "dots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +83,38 @@ class Form:
     """What products must have in common to share a driver.
 
     Attributes:
-        element: type of operands and sums.
+        element: type of the sums, integers signed.
         lanes: lanes of one vector.
         rhs: how the rhs is read; see `ContractionSchedule`.
         is_dense: whether the lhs has step 1 along k.
+        vectors: vectors of a row of register blocks; columns of dot products.
         ahead: whether the rhs is packed by a phase of its own, and the lhs too.
+        operands: types of lhs and rhs where each unit packs both.
+        pairs: whether what is packed is pairs of 16-bit factors.
     """
 
     element: DType
     lanes: int
     rhs: Placement
     is_dense: bool
+    vectors: int = VECTORS
     ahead: bool = False
+    operands: tuple[DType, DType] | None = None
+    pairs: bool = False
 
     @property
     def name(self) -> str:
         """A name that says all of it."""
-        lhs = "dense" if self.is_dense else "across"
-        when = "_ahead" if self.ahead else ""
-        return f"{self.element.name}x{self.lanes}_{lhs}_{self.rhs}{when}"
+        words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
+        words += ["dense" if self.is_dense else "across", self.rhs]
+        words += ["ahead"] * self.ahead
+        words += [] if self.operands is None else [item.name for item in self.operands]
+        return "_".join([*words, *["pairs"] * self.pairs])
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole register block."""
+        return self.vectors if self.rhs == "dots" else self.vectors * self.lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +126,7 @@ class Product(Numbered):
         operands: buffer numbers of lhs and rhs.
         result: buffer number of the result, None where an epilogue takes the sums.
         blocks: how it is cut.
-        has_rest: whether columns are left over behind the whole register blocks.
+        rest: columns that are left over behind the whole register blocks.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
@@ -120,164 +135,142 @@ class Product(Numbered):
     operands: tuple[int, int]
     result: int | None
     blocks: Blocks
-    has_rest: bool
+    rest: int
 
 
 def heights_of(vectors: Vectors) -> range:
-    """Return the heights that blocks of a target's products have."""
+    """Return the heights that blocks of a target's large products have."""
     most = most_rows(VECTORS, vectors)
     return range((most - CROWDED_ROWS_LESS) // 2, most + 1)
 
 
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
-    """Return how the shared driver runs a contraction, None if that cannot or would be slow."""
-    steps = _operand_steps(kernel, vectors)
-    if steps is None:
+    """Return how the shared driver runs a contraction, None if that cannot."""
+    given = plain_operands(kernel, vectors) if vectors.bits >= MIN_VECTOR_BITS else None
+    if given is None:
         return None
-    sums = _result_steps(kernel)
-    lanes = vectors.lanes(cell_bits(kernel.accumulate), 1)
-    columns = VECTORS * lanes
-    rows = most_rows(VECTORS, vectors)
-    schedule = schedule_contraction(kernel, vectors, (rows, columns))
-    is_crowded = steps["lhs_row"] * cell_bits(kernel.accumulate) // 8 % CROWDED_ROW == 0
-    m, n, k = _sizes(kernel)
-    ahead = (
-        is_crowded
-        and m >= MIN_ROWS_AHEAD
-        and steps["lhs_step"] == 1
-        and kernel.batch.extent == 1
-        and schedule.rhs in ("packed", "transposed")
-    )
-    if is_crowded and not ahead:
-        rows -= CROWDED_ROWS_LESS
-        schedule = schedule_contraction(kernel, vectors, (rows, columns))
-    rhs_row, rhs_column = _strides(kernel.rhs.payload.index, kernel.k, kernel.n)
-    step = _rhs_step(schedule, rhs_row, rhs_column)
-    if schedule.swapped or step is None:
+    is_crowded = given.are_cells and _is_crowded(given)
+    even, schedule = _scheduled(given, vectors, is_crowded=is_crowded)
+    if is_crowded and not _is_ahead(given, schedule):
+        even, schedule = _scheduled(given, vectors, is_crowded=False)
+    form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given.rhs)
+    if form is None or step is None:
         return None
-    row_blocks = -(-m // rows)
-    low, tall = divmod(m, row_blocks)
-    if _cycles((low, tall, row_blocks), n, lanes) > MAX_LOSS * least_cycles(m, n, lanes, vectors):
-        return None
+    _, n, k = given.sizes
     depth = schedule.k_block or k
-    blocks = scheduled_blocks(schedule, rows)
-    if ahead:
-        cell_bytes = cell_bits(kernel.accumulate) // 8
-        blocks = blocks_ahead(
-            (m, n, k), row_blocks, lanes, depth, cell_bytes, has_epilogue=sums is None
-        )
+    blocks = scheduled_blocks(schedule, given, even)
+    sums = _sums(given.kernel)
+    if form.ahead:
+        cell_bytes = cell_bits(given.cell) // 8
+        blocks = blocks_ahead(given.sizes, even, depth, cell_bytes, has_epilogue=sums is None)
     if sums is None:
-        is_kept = ahead or depth < k
-        sums = {"out_batch": 0, "out_row": blocks.n_block}
-        sums["block_row"] = blocks.n_block if is_kept else 0
+        is_kept = form.ahead or depth < k
+        out = (0, blocks.n_block, blocks.n_block if is_kept else 0)
         result = None
     else:
-        result = kernel.stores[0].buffer
+        out, result = sums, kernel.stores[0].buffer
+    words = -(-depth // 2) if form.pairs else depth
+    panel_depth = round_up(words, even.lanes)
     values = {
-        **steps,
-        **sums,
+        "lhs_batch": given.lhs.batch,
+        "rhs_batch": given.rhs.batch,
+        "lhs_row": given.lhs.free,
+        "lhs_step": given.lhs.inner,
         "rhs_step": step,
+        **dict(zip(("out_batch", "out_row", "block_row"), out, strict=True)),
         "n": n,
         "k": k,
         "n_block": blocks.n_block,
         "k_block": depth,
-        "panel_depth": round_up(depth, lanes),
-        "low_rows": low,
-        "tall_blocks": tall,
-        "row_blocks": row_blocks,
+        "panel_depth": panel_depth,
+        "low_rows": even.low,
+        "tall_blocks": even.tall,
+        "row_blocks": even.row_blocks,
         "unit_row_blocks": blocks.unit_row_blocks,
+        "row_units": blocks.row_units,
+        "column_units": blocks.column_units,
         "units": blocks.units,
         "grain": blocks.grain,
         "packed_columns": blocks.packed_columns,
-        "packed_lhs_row": blocks.packed_lhs_row,
+        "packed_lhs_row": blocks.packed_lhs_row or _packed_lhs_row(form, even, panel_depth),
     }
-    assert schedule.rhs != "dots", "dot products have no step"
-    assert schedule.rhs != "packed dots", "patches are not plain"
     return Product(
         tuple(values[name] for name in PARAMETERS),
-        Form(kernel.accumulate, lanes, schedule.rhs, steps["lhs_step"] == 1, ahead),
-        (kernel.lhs.payload.buffer, kernel.rhs.payload.buffer),
+        form,
+        (given.lhs.buffer, given.rhs.buffer),
         result,
         blocks,
-        n % columns > 0,
+        n % form.columns,
     )
 
 
-def _operand_steps(kernel: ContractionKernel, vectors: Vectors) -> dict[str, int] | None:
-    """Return the operands' steps that no schedule changes, None if the product is not plain."""
-    if not _is_candidate(kernel, vectors):
-        return None
-    lhs, rhs = kernel.lhs.payload.index, kernel.rhs.payload.index
-    lhs_batch, lhs_row, lhs_step = _strides(lhs, kernel.batch, kernel.m, kernel.k)
-    rhs_batch, rhs_row, rhs_column = _strides(rhs, kernel.batch, kernel.k, kernel.n)
-    is_whole = lhs == _index(kernel, (lhs_batch, lhs_row, 0, lhs_step)) and rhs == _index(
-        kernel, (rhs_batch, 0, rhs_column, rhs_row)
-    )
-    if not is_whole:
-        return None
-    steps = {"lhs_batch": lhs_batch, "rhs_batch": rhs_batch}
-    return {**steps, "lhs_row": lhs_row, "lhs_step": lhs_step}
+def _is_crowded(given: PlainOperands) -> bool:
+    return given.lhs.free * cell_bits(given.cell) // 8 % CROWDED_ROW == 0 and given.sizes[0] > 1
 
 
-def _result_steps(kernel: ContractionKernel) -> dict[str, int] | None:
-    """Return the steps of the result, None where the sums are not it or lie otherwise."""
-    if not stores_sums(kernel):
-        return None
-    index = kernel.stores[0].index
-    batch, row, column = _strides(index, kernel.batch, kernel.m, kernel.n)
-    if index != _index(kernel, (batch, row, column, 0)) or column != 1:
-        return None
-    return {"out_batch": batch, "out_row": row, "block_row": row}
-
-
-def _is_candidate(kernel: ContractionKernel, vectors: Vectors) -> bool:
-    if kernel.accumulate not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
-        return False
-    extents = [axis.extent for axis in (kernel.batch, kernel.m, kernel.n, kernel.k)]
-    if not all(isinstance(extent, int) and extent > 0 for extent in extents):
-        return False
-    m, n, _ = _sizes(kernel)
-    if m < heights_of(vectors)[0] or n < 2:
-        return False
-    names = (kernel.n.name, kernel.k.name)
+def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
+    """Whether both operands of a product with crowded rows are packed."""
     return (
-        not kernel.symbols
-        and has_plain_lhs(kernel)
-        and is_plain(kernel.rhs, names, kernel.accumulate)
+        given.are_cells
+        and _is_crowded(given)
+        and given.sizes[0] >= MIN_ROWS_AHEAD
+        and given.lhs.inner == 1
+        and given.kernel.batch.extent == 1
+        and schedule.rhs in ("packed", "transposed")
     )
 
 
-def _sizes(kernel: ContractionKernel) -> tuple[int, int, int]:
-    m, n, k = (
-        axis.extent for axis in (kernel.m, kernel.n, kernel.k) if isinstance(axis.extent, int)
-    )
-    return m, n, k
+def _scheduled(
+    given: PlainOperands, vectors: Vectors, *, is_crowded: bool
+) -> tuple[EvenBlocks, ContractionSchedule]:
+    """Return the register blocks, and the schedule of a contraction kernel that has them."""
+    m, n, _ = given.sizes
+    lanes = column_lanes(given.kernel, vectors)
+    if not given.are_cells and given.are_pairs(vectors):
+        lanes = max(lanes, MIN_PAIR_LANES)
+    less = CROWDED_ROWS_LESS if is_crowded else 0
+    even = even_blocks(m, n, lanes, vectors, fewer_rows=less)
+    schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
+    if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:
+        even = even_blocks(m, n, lanes, vectors, fewer_rows=less, most=MAX_PACKED_VECTORS)
+        schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
+    if schedule.rhs == "dots":
+        even = EvenBlocks(1, schedule.columns, 1, m, 0)
+    return even, schedule
 
 
-def _strides(index: int | Dim, *axes: Axis) -> tuple[int, ...]:
-    """Return the steps along axes; -1, which no operand has, where a step is not constant."""
-    steps = [stride(index, axis.name) for axis in axes]
-    return tuple(step if isinstance(step, int) else -1 for step in steps)
+def _form(
+    given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
+) -> Form | None:
+    is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
+    rhs = schedule.rhs
+    assert rhs != "packed dots", "patches are not plain"
+    if given.are_cells:
+        ahead = rhs != "dots" and _is_ahead(given, schedule)
+        return Form(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
+    if not is_dense and given.lhs.free != 1:
+        return None
+    types = (given.lhs.dtype, given.rhs.dtype)
+    pairs = given.are_pairs(vectors)
+    return Form(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
 
 
-def _index(kernel: ContractionKernel, steps: tuple[int, int, int, int]) -> int | Dim:
-    total: int | Dim = 0
-    for axis, step in zip((kernel.batch, kernel.m, kernel.n, kernel.k), steps, strict=True):
-        if axis.extent != 1 and step:
-            total = total + Dim.symbol(axis.name) * step
-    return total
-
-
-def _rhs_step(schedule: ContractionSchedule, row: int, column: int) -> int | None:
+def _rhs_step(schedule: ContractionSchedule, rhs: Operand) -> int | None:
     """Return the step of the rhs that is not 1, None where neither is."""
-    if schedule.rhs == "transposed":
-        return column if row == 1 else None
-    return row if schedule.rhs not in DOTS and column == 1 else None
+    if schedule.rhs in ("transposed", "dots"):
+        return rhs.free if rhs.inner == 1 else None
+    return rhs.inner if rhs.free in (0, 1) else None
 
 
-def _cycles(blocks: tuple[int, int, int], n: int, lanes: int) -> float:
-    """Return the cycles of one k over all register blocks."""
-    low, tall, count = blocks
-    panels = -(-n // (VECTORS * lanes))
-    of_low, of_tall = block_cycles(low, VECTORS), block_cycles(low + 1, VECTORS)
-    return panels * (tall * of_tall + (count - tall) * of_low)
+def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
+    """Return the steps of the result, None where the sums are not it or lie otherwise."""
+    steps = result_steps(kernel) if stores_sums(kernel) else None
+    return None if steps is None else (*steps, steps[1])
+
+
+def _packed_lhs_row(form: Form, even: EvenBlocks, panel_depth: int) -> int:
+    """Return how far rows of an lhs that each unit packs lie apart, or its elements of each k."""
+    if form.operands is None:
+        return 0
+    # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
+    return panel_depth + form.lanes if form.is_dense else round_up(even.rows, form.lanes)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.kernel.contraction_schedule import ContractionSchedule
-from ingot.kernel.register_block import VECTORS
+from ingot.kernel.product_operands import PlainOperands
+from ingot.kernel.register_block import EvenBlocks
 
 MIN_ROWS_AHEAD = 512
 """From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
@@ -35,8 +36,8 @@ class Blocks:
     """How a product is cut into units.
 
     Attributes:
-        unit_row_blocks, n_block, units, grain: see `kernel.product.PARAMETERS`.
-        chunks: number of chunks.
+        unit_row_blocks, n_block, row_units, column_units, units, grain: see
+            `kernel.product.PARAMETERS`.
         packed_columns, packed_lhs_row: see there; 0 where nothing is packed ahead.
         pack_chunks: number of chunks of the phase that packs the rhs ahead.
         scratch_bytes: bytes of the rhs that is packed ahead.
@@ -44,55 +45,65 @@ class Blocks:
 
     unit_row_blocks: int
     n_block: int
+    row_units: int
+    column_units: int
     units: int
     grain: int
-    chunks: int
     packed_columns: int = 0
     packed_lhs_row: int = 0
     pack_chunks: int = 0
     scratch_bytes: int = 0
 
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return -(-self.units // self.grain)
 
-def scheduled_blocks(schedule: ContractionSchedule, rows: int) -> Blocks:
+
+def scheduled_blocks(
+    schedule: ContractionSchedule, given: PlainOperands, even: EvenBlocks
+) -> Blocks:
     """Return the blocks of a product as contraction kernels have them."""
-    assert isinstance(schedule.units, int), "the extents are known"
-    assert isinstance(schedule.chunks, int), "the extents are known"
-    return Blocks(
-        schedule.m_block // rows, schedule.n_block, schedule.units, schedule.grain, schedule.chunks
-    )
+    batch = given.kernel.batch.extent
+    assert isinstance(batch, int), "the extents are known"
+    unit_row_blocks = schedule.m_block // even.rows
+    row_units = -(-even.row_blocks // unit_row_blocks)
+    column_units = -(-given.sizes[1] // schedule.n_block)
+    units = batch * row_units * column_units
+    return Blocks(unit_row_blocks, schedule.n_block, row_units, column_units, units, schedule.grain)
 
 
 def blocks_ahead(
     sizes: tuple[int, int, int],
-    row_blocks: int,
-    lanes: int,
+    even: EvenBlocks,
     depth: int,
     cell_bytes: int,
     *,
     has_epilogue: bool,
 ) -> Blocks:
     """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time."""
-    m, n, k = sizes
+    _, n, k = sizes
+    lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
     # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
     lhs_row = round_up(depth, lanes) + lanes
-    block_rows = -(-m // row_blocks)
-    fitting = max(1, LHS_BYTES // (lhs_row * cell_bytes * block_rows))
+    fitting = max(1, LHS_BYTES // (lhs_row * cell_bytes * even.rows))
     unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
     row_units = -(-row_blocks // unit_row_blocks)
-    panels = -(-n // (VECTORS * lanes))
+    panels = -(-n // columns)
     column_units = min(panels, -(-UNITS_AHEAD // row_units))
     if has_epilogue:
-        row_bytes = VECTORS * lanes * cell_bytes * unit_row_blocks * block_rows
+        row_bytes = columns * cell_bytes * unit_row_blocks * even.rows
         column_units = max(column_units, -(-panels // max(1, UNIT_TILE_BYTES // row_bytes)))
-    n_block = -(-panels // column_units) * VECTORS * lanes
-    units = row_units * -(-n // n_block)
-    pieces, packed_columns = -(-k // depth), panels * VECTORS * lanes
+    n_block = -(-panels // column_units) * columns
+    column_units = -(-n // n_block)
+    pieces, packed_columns = -(-k // depth), panels * columns
     return Blocks(
         unit_row_blocks,
         n_block,
-        units,
+        row_units,
+        column_units,
+        row_units * column_units,
         1,
-        units,
         packed_columns,
         lhs_row,
         pieces * -(-n // PACK_COLUMNS),

@@ -7,11 +7,84 @@ a block that spills runs at 80 % of the speed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ingot.kernel.schedule import Vectors
 
 VECTORS = 2
-"""Vectors per row of the register blocks of plain products."""
+"""Vectors per row of the register blocks of most plain products."""
+
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Vectors per row that a register block may have."""
+
+MAX_LOSS = 1.05
+"""The common number of vectors is kept where another would not save more than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvenBlocks:
+    """Register blocks whose heights differ by one at most.
+
+    Attributes:
+        lanes: lanes of one vector.
+        vectors: vectors per row.
+        row_blocks: blocks that the rows are cut into.
+        low: rows of the lower ones.
+        tall: how many have one row more; they come first.
+    """
+
+    lanes: int
+    vectors: int
+    row_blocks: int
+    low: int
+    tall: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole block."""
+        return self.vectors * self.lanes
+
+    @property
+    def rows(self) -> int:
+        """Rows of the highest block."""
+        return self.low + (self.tall > 0)
+
+    def rest_vectors(self, n: int) -> int:
+        """Return the vectors of the columns that are left over behind whole blocks, if any."""
+        return -(-(n % self.columns) // self.lanes)
+
+    def cycles(self, n: int) -> float:
+        """Return the cycles of one k over all blocks."""
+        whole, rest = n // self.columns, self.rest_vectors(n)
+        return sum(
+            count
+            * (whole * block_cycles(rows, self.vectors) + (block_cycles(rows, rest) if rest else 0))
+            for count, rows in ((self.tall, self.low + 1), (self.row_blocks - self.tall, self.low))
+        )
+
+
+def even_blocks(
+    m: int, n: int, lanes: int, vectors: Vectors, *, fewer_rows: int = 0, most: int = COUNTS[-1]
+) -> EvenBlocks:
+    """Return the blocks that take the fewest cycles, of the common width if that is as good.
+
+    `fewer_rows`: rows less than registers would hold; `most`: vectors per row at most.
+    """
+    found = [
+        _even(m, lanes, count, max(1, most_rows(count, vectors) - fewer_rows))
+        for count in COUNTS
+        if count == 1
+        or (count <= most and (count - 1) * lanes < n and count + 4 <= vectors.registers)
+    ]
+    best = min(found, key=lambda item: (item.cycles(n), -item.columns))
+    common = next((item for item in found if item.vectors == VECTORS), best)
+    return common if common.cycles(n) <= MAX_LOSS * best.cycles(n) else best
+
+
+def _even(m: int, lanes: int, count: int, rows: int) -> EvenBlocks:
+    row_blocks = -(-m // rows)
+    low, tall = divmod(m, row_blocks)
+    return EvenBlocks(lanes, count, row_blocks, low, tall)
 
 
 def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
@@ -23,11 +96,6 @@ def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, i
     return rows, lanes * count
 
 
-def least_cycles(m: int, n: int, lanes: int, vectors: Vectors) -> float:
-    """Return the cycles of one k with the register block that suits the extents best."""
-    return min(_cycles(m, n, lanes, *shape) for shape in _shapes(m, n, lanes, vectors))
-
-
 def most_rows(count: int, vectors: Vectors) -> int:
     """Return the rows of a register block of `count` vectors a row that registers hold."""
     # Without FMA a product needs a register of its own.
@@ -36,7 +104,7 @@ def most_rows(count: int, vectors: Vectors) -> int:
 
 
 def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int, int]]:
-    for count in (1, 2, 3, 4, 6, 8, 12, 16, 24):
+    for count in COUNTS:
         if count > 1 and ((count - 1) * lanes >= n or count + 4 > vectors.registers):
             return
         for rows in range(1, max(1, min(most_rows(count, vectors), m)) + 1):

@@ -48,12 +48,14 @@ MAX_SPLITS = 256
 class Vectors:
     """What a target's vectors hold: bits of a register, registers to work with.
 
-    `most` is how many registers a value may take.
+    `most` is how many registers a value may take; `has_bf16_pairs`: whether an instruction adds
+    two products of bf16 to an f32.
     """
 
     bits: int
     registers: int
     most: int = 64
+    has_bf16_pairs: bool = False
 
     def lanes(self, element_bits: int, registers: int) -> int:
         """Return the lanes of `registers` vector registers (`most` at most) of an element type."""

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 
 from ingot.cpu.emit.contraction_epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
-from ingot.cpu.emit.microkernel import MicroKernel
 from ingot.cpu.vectors import vectors_of
-from ingot.kernel.contraction_schedule import schedule_contraction
+from ingot.kernel.contraction_schedule import oriented, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -122,7 +121,7 @@ class DriverPart:
     """
 
     parameters: tuple[int, ...]
-    micro_kernels: tuple[MicroKernel, ...]
+    micro_kernels: tuple[SharedCode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +162,7 @@ class DriverCall:
         """Emit the epilogue that a kernel's sums go through; return how all of it is called."""
         vectors = vectors_of(target)
         schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
+        kernel = oriented(kernel) if schedule.swapped else kernel
         epilogue = f"{symbol}_epilogue"
         emit_epilogue(module, epilogue, kernel, schedule, target)
         # The driver does not touch a result: the first operand stands in for it.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.cpu.emit.pairs import add_pairs
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
@@ -42,6 +43,7 @@ class MicroKernel:
         is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
             begins, counted in elements from `a`; B goes on from segment to segment.
         is_elementwise: whether A is read in vectors as well: each column has products of its own.
+        is_of_pairs: whether a word of A and B is a pair of 16-bit factors, bf16 if sums are floats.
     """
 
     element: Type
@@ -61,6 +63,7 @@ class MicroKernel:
     is_shared: bool = False
     is_segmented: bool = False
     is_elementwise: bool = False
+    is_of_pairs: bool = False
 
     @property
     def name(self) -> str:
@@ -70,6 +73,7 @@ class MicroKernel:
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
         place = "shared_micro" if self.is_shared else "micro"
         place += "_segments" * self.is_segmented + "_elementwise" * self.is_elementwise
+        place += "_pairs" * self.is_of_pairs
         return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
 
     def _strides(self) -> tuple[int | None, ...]:
@@ -128,6 +132,7 @@ def shared(
     a_row: int | None = None,
     is_segmented: bool = False,
     is_elementwise: bool = False,
+    is_of_pairs: bool = False,
 ) -> MicroKernel:
     """Return a micro-kernel that fits every product with these steps of A; see `MicroKernel`."""
     return MicroKernel(
@@ -148,6 +153,7 @@ def shared(
         is_shared=True,
         is_segmented=is_segmented,
         is_elementwise=is_elementwise,
+        is_of_pairs=is_of_pairs,
     )
 
 
@@ -162,6 +168,8 @@ class _Body:
         self.spec = spec
         self.f = f
         self.wide = vector(spec.element, spec.lanes)
+        self.factor = lt.I32 if spec.is_of_pairs else spec.element
+        self.factors = vector(self.factor, spec.lanes)
         self.a, self.b, self.c, self.depth, self.accumulate, self.columns = f.params[:6]
         known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
         known["c_row"] = spec.c_row
@@ -220,15 +228,17 @@ class _Body:
     def _old_sums(self) -> list[Value]:
         spec = self.spec
         return [
-            self._vector(self._c(row, column), self.masks[column] if spec.mask_stores else None)
+            self._vector(
+                self.wide, self._c(row, column), self.masks[column] if spec.mask_stores else None
+            )
             for row in range(spec.rows)
             for column in range(spec.vectors)
         ]
 
-    def _vector(self, pointer: Value, mask: Value | None) -> Value:
+    def _vector(self, wide: Type, pointer: Value, mask: Value | None) -> Value:
         if mask is None:
-            return self.f.load(self.wide, pointer, self.spec.element.alignment)
-        return self.f.masked_load(self.wide, pointer, mask)
+            return self.f.load(wide, pointer, wide.element.alignment)
+        return self.f.masked_load(wide, pointer, mask)
 
     def _row(self, a: Value, row: int) -> Value:
         """Return where row `row` of A lies, from the address of row 0 on."""
@@ -241,6 +251,7 @@ class _Body:
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
         b = [
             self._vector(
+                self.factors,
                 f.gep(b_row, number * spec.lanes, spec.element),
                 self.masks[number] if spec.mask_loads else None,
             )
@@ -258,9 +269,10 @@ class _Body:
         """Return what each vector of a row of B is multiplied by."""
         f, spec = self.f, self.spec
         if not spec.is_elementwise:
-            return [f.splat(f.load(spec.element, where), spec.lanes)] * spec.vectors
+            return [f.splat(f.load(self.factor, where), spec.lanes)] * spec.vectors
         return [
             self._vector(
+                self.factors,
                 f.gep(where, number * spec.lanes, spec.element),
                 self.masks[number] if spec.mask_loads else None,
             )
@@ -269,6 +281,8 @@ class _Body:
 
     def _product(self, a: Value, b: Value, total: Value) -> Value:
         f, spec = self.f, self.spec
+        if spec.is_of_pairs:
+            return add_pairs(f, a, b, total)
         if spec.logical:
             return f.or_(total, f.and_(a, b))
         if spec.element.is_float and spec.fma:

@@ -73,6 +73,28 @@ class Packer:
 
         f.loop(0, m.count, 1, [], row)
 
+    def across(
+        self, operand: Expr, buffer: Value, m: Span, k: Span, step: IndexValue, lanes: int
+    ) -> None:
+        """Pack rows of the lhs, lanes along m: element (i, k) to `buffer[k * step + i]`."""
+        f, emitter = self.f, self.emitter
+
+        def line(number: Value, _: list[Value]) -> None:
+            emitter.names[k.axis] = f.iadd(k.start, number)
+            start = f.gep(buffer, f.imul(number, step), self.cell)
+
+            def at(position: Value, mask: Value | None) -> None:
+                value = self.evaluate(operand, m, position, lanes, mask)
+                f.store(value, f.gep(start, position, self.cell), self.cell.alignment)
+
+            Packer.vectors(self, m.count, lanes, at)
+
+        f.loop(0, self.depth(k), 1, [], line)
+
+    def depth(self, k: Span) -> IndexValue:
+        """Return how many packed elements there are along k."""
+        return k.count
+
     def panels(
         self,
         operand: Expr,
@@ -130,7 +152,7 @@ class Packer:
             if not is_even:
                 f.if_(f.igt(left, 0), lambda: part(start, whole, masks))
 
-        f.loop(0, k.count, 1, [], line)
+        f.loop(0, self.depth(k), 1, [], line)
 
     def _transposed_panel(
         self, operand: Expr, start: Value, n: Span, k: Span, lanes: int, columns: int

@@ -3,39 +3,31 @@
 What a contraction kernel has as constants are loads from env here (`kernel.product.PARAMETERS`);
 the micro-kernels of the two heights, whole and masked, are addresses in env. One driver for each
 element type and placement of the rhs serves all plain products of the process. Drivers that pack
-both operands are in `product_ahead`. Sums go to the result, or to a tile on the stack, from where
-an epilogue takes the rows of each row block.
+both operands are in `product_ahead` and `product_both`. Sums go to the result, or to a tile on the
+stack, from where an epilogue takes the rows of each row block.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.drivers import open_driver
-from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import Packer, Span, cell_type
+from ingot.cpu.emit.product_parts import MICRO_KERNELS, Piece, micro_kernel
+from ingot.cpu.emit.types import memory_type
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction_schedule import PACK_BYTES, TILE_BYTES
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.product import PARAMETERS, Form
-from ingot.kernel.register_block import VECTORS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 
-MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
-"""Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
-
-
-def micro_kernel(form: Form, rows: int, *, masked: bool) -> MicroKernel:
-    """Return the micro-kernel of a product's row blocks."""
-    a_step = 1 if form.is_dense else None
-    cell = cell_type(form.element)
-    return shared(cell, form.lanes, rows, VECTORS, masked=masked, a_step=a_step)
+MAX_EPILOGUE_LANES = 128
+"""Lanes of sums that an epilogue may read behind the last one."""
 
 
 def emit_product_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:
@@ -48,36 +40,29 @@ def emit_units(driver: ProductDriver) -> None:
     f, given = driver.f, driver.given
     first = f.mul(driver.chunk, given["grain"])
     last = f.imin(f.iadd(first, given["grain"]), given["units"])
-    f.loop(first, last, 1, [], lambda unit, _: driver.unit(unit))
+    others = f.idiv(first, given["row_units"])
+    place = [
+        f.irem(first, given["row_units"]),
+        f.irem(others, given["column_units"]),
+        f.idiv(others, given["column_units"]),
+    ]
+
+    def unit(_: Value, place: list[Value]) -> list[Value]:
+        row, column, batch = place
+        driver.unit(row, column, batch)
+        zero = f.const(lt.I64, 0)
+        following = f.add(row, f.const(lt.I64, 1))
+        is_first = f.icmp("eq", following, given["row_units"])
+        next_column = f.add(column, f.zext(is_first, lt.I64))
+        is_next = f.icmp("eq", next_column, given["column_units"])
+        return [
+            f.select(is_first, zero, following),
+            f.select(is_next, zero, next_column),
+            f.add(batch, f.zext(is_next, lt.I64)),
+        ]
+
+    f.loop(first, last, 1, [f.as_value(item) for item in place], unit)
     f.ret()
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of k of a unit.
-
-    Attributes:
-        lhs, rhs, out: first elements of the operands and the sums; the lhs begins with the matrix's
-            first row, the sums with the unit's, the rhs and the sums with its first column.
-        start, depth: where the piece begins, and how many products it has.
-        batch: number of the matrix.
-        rows: numbers of the first row block, and of the first behind.
-        column, columns: first column, and how many there are.
-        accumulate: whether `out` holds the sums of the pieces before.
-        is_last: whether no piece follows.
-    """
-
-    lhs: Value
-    rhs: Value
-    out: Value
-    start: Value
-    depth: Value
-    batch: Value
-    rows: tuple[Value, Value]
-    column: Value
-    columns: Value
-    accumulate: Value
-    is_last: Value
 
 
 class ProductDriver:
@@ -96,51 +81,51 @@ class ProductDriver:
         self.emitter = ValueEmitter(f, {}, self.given, fma=True)
         self.form = form
         self.cell = cell_type(form.element)
-        self.columns = VECTORS * form.lanes
-        self.signature = [type_ for _, type_ in micro_kernel(form, 1, masked=False).params]
+        types = form.operands or (form.element, form.element)
+        self.lhs_cell, self.rhs_cell = map(memory_type, types)
+        self.columns = form.columns
+        self.signature = [type_ for _, type_ in micro_kernel(form, 1, form.columns).params]
         one = f.const(lt.I64, 1)
         steps = (self.given["rhs_step"], one)
-        self.rhs_column, self.rhs_row = steps if form.rhs == "transposed" else reversed(steps)
+        is_across = form.rhs in ("transposed", "dots")
+        self.rhs_column, self.rhs_row = steps if is_across else reversed(steps)
         self.panels = self.room_for_panels()
 
     def room_for_panels(self) -> Value | None:
         """Emit the room where a unit packs its columns of the rhs, if it does."""
         size = PACK_BYTES // self.cell.bytes
-        return None if self.form.rhs == "direct" else self.f.alloca(self.cell, size, 64)
+        is_packed = self.form.rhs in ("packed", "transposed")
+        return self.f.alloca(self.cell, size, 64) if is_packed else None
 
-    def at(self, base: Value, *terms: tuple[Value, Value]) -> Value:
-        """Return the address of element sum(a * b) of `base`."""
+    def at(self, base: Value, *terms: tuple[Value, Value], cell: Type | None = None) -> Value:
+        """Return the address of element sum(a * b) of `base`; `cell`: type of its elements."""
         offset: Value | int = 0
         for a, b in terms:
             offset = self.f.iadd(offset, self.f.mul(a, b))
-        return self.f.gep(base, offset, self.cell)
+        return self.f.gep(base, offset, cell or self.cell)
 
-    def unit(self, number: Value) -> None:
-        """Emit a unit: rows fastest, then columns, then batch."""
+    def unit(self, row_unit: Value, column_unit: Value, batch: Value) -> None:
+        """Emit a unit; rows go fastest, then columns, then batch."""
         f, given, env = self.f, self.given, self.env
-        row_units = f.as_value(f.iceildiv(given["row_blocks"], given["unit_row_blocks"]))
-        column_units = f.as_value(f.iceildiv(given["n"], given["n_block"]))
-        row_unit = f.as_value(f.irem(number, row_units))
-        others = f.idiv(number, row_units)
-        batch = f.as_value(f.idiv(others, column_units))
-        column = f.mul(f.as_value(f.irem(others, column_units)), given["n_block"])
+        column = f.mul(column_unit, given["n_block"])
         first = f.mul(row_unit, given["unit_row_blocks"])
         last = f.as_value(f.imin(f.iadd(first, given["unit_row_blocks"]), given["row_blocks"]))
         columns = self.up_to(column, given["n_block"], given["n"])
-        lhs = self.at(env.lhs, (batch, given["lhs_batch"]))
-        rhs = self.at(env.rhs, (batch, given["rhs_batch"]), (column, self.rhs_column))
+        lhs = self.at(env.lhs, (batch, given["lhs_batch"]), cell=self.lhs_cell)
+        columns_at = (column, self.rhs_column)
+        rhs = self.at(env.rhs, (batch, given["rhs_batch"]), columns_at, cell=self.rhs_cell)
         place = ((batch, given["out_batch"]), (self.row(first), given["out_row"]))
         result = f.gep(self.at(env.result, *place), column, self.cell)
-        # The epilogue may load lanes behind the last row.
-        tile = f.alloca(self.cell, self.TILE_BYTES // self.cell.bytes + self.columns, 64)
+        size = self.TILE_BYTES // self.cell.bytes + self.columns + MAX_EPILOGUE_LANES
+        tile = f.alloca(self.cell, size, 64)
         out = f.select(env.is_plain(f), result, tile)
 
         def piece(start: Value, _: list[Value]) -> None:
             following = f.add(start, given["k_block"])
             self.piece(
                 Piece(
-                    self.at(lhs, (start, given["lhs_step"])),
-                    self.at(rhs, (start, self.rhs_row)),
+                    self.at(lhs, (start, given["lhs_step"]), cell=self.lhs_cell),
+                    self.at(rhs, (start, self.rhs_row), cell=self.rhs_cell),
                     out,
                     start,
                     self.up_to(start, given["k_block"], given["k"]),
@@ -178,13 +163,13 @@ class ProductDriver:
         def row_block(number: Value, _: list[Value]) -> None:
             is_tall = f.icmp("slt", number, given["tall_blocks"])
             row = self.row(number)
-            lhs = self.at(piece.lhs, (row, given["lhs_row"]))
+            lhs = self.rows(piece, row, f.add(given["low_rows"], f.zext(is_tall, lt.I64)))
             out = self.at(piece.out, (f.sub(row, top), given["block_row"]))
             run = f.select(is_tall, self.micro["tall"], self.micro["low"])
 
             def block(first: Value, run: Value, rest: Value) -> None:
                 place = f.gep(out, first, self.cell)
-                self.run(run, piece, (lhs, self._panel(rhs, first), place), given["lhs_row"], rest)
+                self.run(run, piece, (lhs, self._panel(rhs, first), place), self.lhs_row, rest)
 
             f.loop(0, whole, self.columns, [], lambda at, _: block(at, run, f.const(lt.I64, 0)))
 
@@ -196,6 +181,16 @@ class ProductDriver:
             self.finish(piece, out, number, f.as_value(f.iadd(number, 1)))
 
         f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+
+    @property
+    def lhs_row(self) -> Value:
+        """How far rows of the lhs lie apart where they are multiplied."""
+        return self.given["lhs_row"]
+
+    def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
+        """Return the address of a row block's rows of the lhs."""
+        del rows
+        return self.at(piece.lhs, (row, self.given["lhs_row"]))
 
     def finish(self, piece: Piece, sums: Value, first: Value, last: Value) -> None:
         """Emit the epilogue of some row blocks, if their sums are whole."""
@@ -217,26 +212,42 @@ class ProductDriver:
         step = given["rhs_step"]
         if self.panels is not None:
             step = self.f.const(lt.I64, self.columns)
-        across = () if self.form.is_dense else (given["lhs_step"],)
-        strides = (lhs_row, *across, step, given["out_row"])
-        args = [*addresses, piece.depth, piece.accumulate, rest, *strides]
+        if self.form.rhs == "dots":
+            args = [*addresses, piece.depth, lhs_row, step, given["out_row"]]
+        else:
+            strides = (*self.lhs_steps(lhs_row), step, given["out_row"])
+            args = [*addresses, self.depth(piece), piece.accumulate, rest, *strides]
         self.f.call_indirect(function, lt.VOID, self.signature, args)
+
+    def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
+        """Return the steps of the lhs that its micro-kernels take."""
+        return (lhs_row,) if self.form.is_dense else (lhs_row, self.given["lhs_step"])
+
+    def depth(self, piece: Piece) -> Value:
+        """Return how many products, or pairs of them, a piece has."""
+        return piece.depth
 
     def _panel(self, rhs: Value, first: Value) -> Value:
         """Return the address of the panel whose first column is `first`."""
         if self.panels is None:
-            return self.f.gep(rhs, first, self.cell)
+            return self.at(rhs, (first, self.rhs_column))
         return self.at(rhs, (first, self.given["panel_depth"]))
 
     def pack(self, rhs: Value, panels: Value, columns: Value, depth: Value) -> None:
         """Emit the packing of columns of the rhs."""
         self.emitter.buffers[0] = rhs
-        packer = Packer(self.f, self.emitter, self.form.element)
         n, k = Span("@n", 0, columns), Span("@k", 0, depth)
         shape = (self.form.lanes, self.columns, self.given["panel_depth"])
-        packer.panels(self._operand(), panels, n, k, shape, self.form.rhs == "transposed")
+        is_across = self.form.rhs == "transposed"
+        self.packer(k).panels(self._operand(), panels, n, k, shape, is_across)
+
+    def packer(self, k: Span) -> Packer:
+        """Return what packs operands."""
+        del k
+        return Packer(self.f, self.emitter, self.form.element)
 
     def _operand(self) -> Expr:
         step, n, k = (Dim.symbol(name) for name in ("rhs_step", "@n", "@k"))
         index = n * step + k if self.form.rhs == "transposed" else k * step + n
-        return ex.make("load", self.form.element, (), Access(0, index))
+        element = self.form.element if self.form.operands is None else self.form.operands[1]
+        return ex.make("load", element, (), Access(0, index))

@@ -12,7 +12,8 @@ Invariant: as in `product`; a chunk of packing writes its own columns of panels 
 from __future__ import annotations
 
 from ingot.cpu.emit.packing import Packer, Span
-from ingot.cpu.emit.product import Piece, ProductDriver, emit_units
+from ingot.cpu.emit.product import ProductDriver, emit_units
+from ingot.cpu.emit.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Access

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
-from ingot.cpu.emit.product import emit_product_driver, micro_kernel
+from ingot.cpu.emit.product import emit_product_driver
 from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
+from ingot.cpu.emit.product_both import emit_driver_both
+from ingot.cpu.emit.product_parts import micro_kernel
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.product import Form, plain_product
 from ingot.kernel.schedule import Vectors
@@ -30,8 +32,12 @@ class ProductCode:
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
         """Define the functions in a module of the library."""
-        emit = emit_driver_ahead if self.form.ahead else emit_product_driver
-        emit(module, self.name, self.form)
+        if self.form.operands is not None:
+            emit_driver_both(module, self.name, self.form)
+        elif self.form.ahead:
+            emit_driver_ahead(module, self.name, self.form)
+        else:
+            emit_product_driver(module, self.name, self.form)
 
 
 def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | None:
@@ -42,8 +48,8 @@ def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | No
     code = ProductCode(plan.form)
     packing = Phase(code.name + PACKING, plan.blocks.pack_chunks)
     micro = tuple(
-        micro_kernel(plan.form, rows, masked=masked)
-        for masked in (False, plan.has_rest)
+        micro_kernel(plan.form, rows, columns)
+        for columns in (plan.form.columns, plan.rest or plan.form.columns)
         for rows in plan.heights
     )
     return DriverCall(

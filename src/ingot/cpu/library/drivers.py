@@ -16,8 +16,8 @@ from ingot.cpu.emit.filter_gradient import FilterGradientCode
 from ingot.cpu.emit.kernel_abi import SharedCode
 from ingot.cpu.emit.microkernel import shared
 from ingot.cpu.emit.packing import cell_type
-from ingot.cpu.emit.product import micro_kernel
 from ingot.cpu.emit.product_call import ProductCode
+from ingot.cpu.emit.product_parts import micro_kernel
 from ingot.cpu.emit.winograd import WinogradCode
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.cpu.vectors import vectors_of
@@ -58,9 +58,9 @@ def common_products(target: TargetSpec) -> Iterator[Shared]:
     for placement in AHEAD:
         form = Form(F32, lanes, placement, is_dense=True, ahead=True)
         yield shared_code(target, ProductCode(form))
-    for is_dense, rows, masked in product(DENSE, heights_of(vectors), (False, True)):
+    for is_dense, rows, less in product(DENSE, heights_of(vectors), (0, 1)):
         form = Form(F32, lanes, "direct", is_dense)
-        yield shared_code(target, micro_kernel(form, rows, masked=masked))
+        yield shared_code(target, micro_kernel(form, rows, form.columns - less))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
         across = shared(cell, lanes, rows, VECTORS, masked=masked, a_step=None, a_row=1)

@@ -1,0 +1,70 @@
+"""Drivers of plain products whose operands each unit packs: those not of the sums' type.
+
+Packing converts, and puts the factors of two k side by side where they are multiplied in pairs. A
+unit packs its columns of the rhs for each piece of k, and then the rows of one row block after the
+other, which the micro-kernels read at once.
+
+Invariant: as in `product`.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.packing import Packer, Span
+from ingot.cpu.emit.pair_packing import PairPacker
+from ingot.cpu.emit.product import ProductDriver, emit_units
+from ingot.cpu.emit.product_parts import Piece
+from ingot.hlo.dim import Dim
+from ingot.kernel import expr as ex
+from ingot.kernel.contraction_schedule import PACK_BYTES
+from ingot.kernel.expr import Access
+from ingot.kernel.product import Form
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import Value
+
+
+def emit_driver_both(module: ModuleBuilder, symbol: str, form: Form) -> None:
+    """Emit the driver of a form of products whose operands are both packed by each unit."""
+    emit_units(_Both(module, symbol, form))
+
+
+class _Both(ProductDriver):
+    """Emits the function."""
+
+    def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
+        super().__init__(module, symbol, form)
+        assert form.operands is not None, "operands of the sums' type are not packed by units"
+        self.types = form.operands
+        self.room = self.f.alloca(self.cell, PACK_BYTES // self.cell.bytes, 64)
+
+    @property
+    def lhs_row(self) -> Value:
+        return self.given["packed_lhs_row"]
+
+    def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
+        # Rows packed across have step 1, and what is given goes from k to k.
+        return (lhs_row,)
+
+    def depth(self, piece: Piece) -> Value:
+        f = self.f
+        return f.as_value(f.iceildiv(piece.depth, 2)) if self.form.pairs else piece.depth
+
+    def packer(self, k: Span) -> Packer:
+        if self.form.pairs:
+            return PairPacker(self.f, self.emitter, self.form.element, k)
+        return super().packer(k)
+
+    def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
+        """Emit the packing of a row block's rows; return their address."""
+        form = self.form
+        first = (row, self.given["lhs_row"])
+        self.emitter.buffers[0] = self.at(piece.lhs, first, cell=self.lhs_cell)
+        m, k = Span("@m", 0, rows), Span("@k", 0, piece.depth)
+        i, step = Dim.symbol("@m"), Dim.symbol("@k")
+        if form.is_dense:
+            index = i * Dim.symbol("lhs_row") + step
+        else:
+            index = step * Dim.symbol("lhs_step") + i
+        operand = ex.make("load", self.types[0], (), Access(0, index))
+        pack = self.packer(k).rows if form.is_dense else self.packer(k).across
+        pack(operand, self.room, m, k, self.lhs_row, form.lanes)
+        return self.room
