@@ -21,12 +21,17 @@ TYPES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64}
 
 
 @functools.cache
-def kernel(name: str, element_text: str, lanes: int, level: str | None) -> Library:
-    """Return `k(x, y, result, n)`, n a multiple of `lanes`, for one CPU level."""
+def kernel(
+    name: str, element_text: str, lanes: int, level: str | None, is_called: bool = False
+) -> Library:
+    """Return `k(x, y, result, n)`, n a multiple of `lanes`, for one CPU level.
+
+    `is_called`: the function is a subroutine of the module, not a formula in its place.
+    """
     function = MATH[name]
     element = F32 if element_text == "float" else F64
     target = TargetSpec.host(level)
-    module = ModuleBuilder(name)
+    module = ModuleBuilder(name, vector_bits=target.vector_bits if is_called else 0)
     f = module.function("k", VOID, [("x", PTR), ("y", PTR), ("result", PTR), ("n", I64)])
     x, y, result, n = f.params
     type = vector(element, lanes)
@@ -40,15 +45,21 @@ def kernel(name: str, element_text: str, lanes: int, level: str | None) -> Libra
     return link_object([compile_object(module.text(), target)])
 
 
-def evaluate(name: str, *args: np.ndarray, lanes: int = 16, level: str | None = None) -> np.ndarray:
+def evaluate(
+    name: str,
+    *args: np.ndarray,
+    lanes: int = 16,
+    level: str | None = None,
+    is_called: bool = False,
+) -> np.ndarray:
     """Return the compiled function of arrays of any length."""
     count = args[0].size
-    padded = -(-count // 64) * 64
+    padded = -(-count // 128) * 128
     inputs = [np.ones(padded, args[0].dtype) for _ in range(2)]
     for given, into in zip(args, inputs, strict=False):
         into[:count] = given
     result = np.empty_like(inputs[0])
-    library = kernel(name, TYPES[args[0].dtype].text, lanes, level)
+    library = kernel(name, TYPES[args[0].dtype].text, lanes, level, is_called)
     pointer = ctypes.c_void_p
     function = library.function("k", None, pointer, pointer, pointer, ctypes.c_int64)
     function(inputs[0].ctypes.data, inputs[1].ctypes.data, result.ctypes.data, padded)

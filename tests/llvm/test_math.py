@@ -8,7 +8,7 @@ from tests.llvm.math_harness import evaluate, kernel, reference, ulps
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
-from ingot.llvm.math import MATH
+from ingot.llvm.math import MATH, circle
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, F64, I32, VOID, vector
 from ingot.support.diagnostics import InternalError
@@ -106,6 +106,45 @@ def test_every_width_gives_the_same_bits(name: str, dtype: type, level: str) -> 
         np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
         same = found.view(bits) == wanted.view(bits)
         assert (same | np.isnan(wanted)).all(), f"{lanes} lanes"
+
+
+@pytest.mark.parametrize("level", [LEVELS[0], *NARROW_LEVELS])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MATH)
+def test_a_call_gives_the_bits_of_the_formula_in_place(name: str, dtype: type, level: str) -> None:
+    args = operands(name, dtype, 1, 100)
+    bits = np.uint32 if dtype == np.float32 else np.uint64
+    wanted = evaluate(name, *args, lanes=16, level=level)
+    # One lane, a piece of a register, one call, several calls.
+    for lanes in (1, 4, 16, 128):
+        found = evaluate(name, *args, lanes=lanes, level=level, is_called=True)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+        same = found.view(bits) == wanted.view(bits)
+        assert (same | np.isnan(wanted)).all(), f"{lanes} lanes"
+
+
+def test_kernels_import_what_is_called_and_wide_values_are_cut() -> None:
+    module = ModuleBuilder("m", vector_bits=256, imports=True)
+    f = module.function("f", vector(F32, 64), [("x", vector(F32, 64))])
+    f.ret(MATH["tan"](f, MATH["sqrt"](f, f.params[0])))
+    assert list(module.imported) == ["ingot.math.tan.f32x32"]
+    assert module.text().count("call { <32 x float> } @ingot.math.tan.f32x32") == 2
+
+
+def test_sine_and_cosine_are_called_together() -> None:
+    module = ModuleBuilder("m", vector_bits=512)
+    f = module.function("f", VOID, [("x", vector(F32, 32))])
+    for value in circle(f, f.params[0]):
+        assert value.type is vector(F32, 32)
+    f.ret()
+    assert module.text().count("call { <32 x float>, <32 x float> } @ingot.math.circle") == 1
+
+
+def test_gpu_code_has_the_formula_in_place() -> None:
+    module = ModuleBuilder("m", "nvptx", imports=True)
+    f = module.function("f", F32, [("x", F32)])
+    f.ret(MATH["tanh"](f, f.params[0]))
+    assert module.imported == {}
 
 
 @pytest.mark.parametrize("name", ["sine", "cosine", "tan"])

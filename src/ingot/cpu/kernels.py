@@ -25,6 +25,7 @@ from ingot.cpu.library import (
     library_kernel,
     shared_addresses,
     shared_code,
+    subroutine_part,
 )
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
@@ -205,8 +206,9 @@ class KernelSet:
             module = ModuleBuilder("kernels", vector_bits=bits, imports=True)
             emitted = [self._emitted(module, function) for function in group]
             code = Code(module.text())
+            imported = tuple(subroutine_part(self.target, i) for i in module.imported.values())
             for function, made in zip(group, emitted, strict=True):
-                shared = self._shared((*made.micro_kernels, *module.imported.values()))
+                shared = self._shared(made.micro_kernels) + imported
                 for name, how in function.called(made):
                     kernel = self.pending[name]
                     self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)
@@ -319,6 +321,7 @@ _lock = threading.Lock()
 
 def forget_kernels() -> None:
     """Compile every kernel anew from now on; code in use stays."""
+    driver_call.cache_clear()
     with _lock:
         _known.clear()
 

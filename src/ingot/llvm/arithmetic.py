@@ -264,9 +264,11 @@ class Arithmetic(FunctionWriter):
 
     def extract_value(self, aggregate: Value, index: int) -> Value:
         """Return one field of a struct value."""
-        type = aggregate.type.fields[index]
-        text = f"extractvalue {aggregate.type.text} {aggregate.text}, {index}"
-        return self.define(type, text)
+        return self.define(aggregate.type.fields[index], f"extractvalue {aggregate!r}, {index}")
+
+    def insert_value(self, aggregate: Value, field: Value, index: int) -> Value:
+        """Return a struct value with one field replaced."""
+        return self.define(aggregate.type, f"insertvalue {aggregate!r}, {field!r}, {index}")
 
     def reduce(self, kind: str, a: Value) -> Value:
         """Reduce all lanes to one scalar; the order is fixed: halves are combined, then halved.

@@ -33,9 +33,14 @@ from ingot.llvm.writer import ModuleState, bytes_global
 from ingot.support.diagnostics import InternalError
 
 __all__ = [
-    "FunctionBuilder", "FunctionRef", "ModuleBuilder", "Subroutine", "Value", "const", "undef",
-    "zero",
+    "ALIGNED_STACK", "FunctionBuilder", "FunctionRef", "ModuleBuilder", "Subroutine", "Value",
+    "const", "undef", "zero",
 ]  # fmt: skip
+
+
+ALIGNED_STACK = '"frame-pointer"="all"'
+"""For functions that keep vectors on the stack. LLVM aligns stack slots to vectors only where a
+frame pointer is certain; across two cache lines, what is stored cannot be read at once."""
 
 
 class FunctionBuilder(Control):

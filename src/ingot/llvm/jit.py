@@ -122,7 +122,11 @@ def compile_object(
 
 
 def compile_named(
-    name: str, sources: tuple[str, ...], make_text: Callable[[], str], target: TargetSpec
+    name: str,
+    sources: tuple[str, ...],
+    make_text: Callable[[], str],
+    target: TargetSpec,
+    passes: Sequence[str] = SHORT_PASSES,
 ) -> bytes:
     """Return the ELF object of a module whose text follows from its name and Ingot's own packages.
 
@@ -131,12 +135,12 @@ def compile_named(
     """
     stamp = sources_stamp(sources)
     if not stamp:
-        return compile_object(make_text(), target)
+        return compile_object(make_text(), target, passes=passes)
     store = default_cache()
     key = store.key(_settings(target, 2), stamp, name)
     found = store.get(key)
     if found is None:
-        found = compile_object(make_text(), target)
+        found = compile_object(make_text(), target, passes=passes)
         store.put(key, found)
     return found
 

@@ -16,7 +16,7 @@ import numpy as np
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
 
 SLOT_BYTES = 8
@@ -129,9 +129,8 @@ def open_kernel(
     than quickly made.
     """
     quick = " optnone noinline" if is_cold else ""
-    f = module.function(
-        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs=f"nounwind uwtable{quick}"
-    )
+    attributes = f"nounwind uwtable {ALIGNED_STACK}{quick}"
+    f = module.function(symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs=attributes)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
 

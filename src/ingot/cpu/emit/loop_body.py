@@ -14,10 +14,10 @@ from ingot.cpu.emit.folds import Folding
 from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.scan import scan_lanes
 from ingot.cpu.emit.squares import SquareTranspose
-from ingot.cpu.emit.values import ValueEmitter
+from ingot.cpu.emit.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import make
+from ingot.kernel.expr import make, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
@@ -47,6 +47,7 @@ class LoopEmitter:
         self.bounds: tuple[IndexValue, IndexValue] | None = None
         self.part_length: int | Dim = 0
         self.shared: tuple[SquareTranspose, ...] = ()
+        emitter.angles = angles_of(walk(kernel.exprs))
 
     def passes(self) -> None:
         """Emit all passes of the current grid point (or block of points)."""

@@ -44,9 +44,13 @@ class ValueEmitter(AccessEmitter):
         sizes: Mapping[str, IndexValue],
         fma: bool,
     ) -> None:
-        """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
+        """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes.
+
+        `angles`, which may be set afterwards, are those whose sine and cosine are both wanted.
+        """
         super().__init__(f, buffers, sizes)
         self.fma = fma
+        self.angles: frozenset[Expr] = frozenset()
 
     @property
     def has_f16c(self) -> bool:
@@ -115,12 +119,12 @@ class ValueEmitter(AccessEmitter):
             return self._load(item)
         lanes = max((self.value(arg).type.lanes for arg in item.args), default=1)
         args = tuple(self.spread(self.value(arg), lanes) for arg in item.args)
-        if item.op in CIRCLE:
+        if item.op in CIRCLE and item.args[0] in self.angles:
             return self._on_circle(item, *args)
         return emit_op(self.f, item, args, self.fma)
 
     def _on_circle(self, item: Expr, x: Value) -> Value:
-        """Emit sine and cosine together: where both are wanted, the second is found emitted."""
+        """Emit sine and cosine together: the second is found emitted."""
         for op, value in zip(CIRCLE, circle(self.f, x, fma=self.fma), strict=True):
             rounded = round_to(self.f, value, item.dtype, self.fma)
             self.bind(make(op, item.dtype, item.args, item.payload), rounded)
@@ -177,6 +181,12 @@ class ValueEmitter(AccessEmitter):
             )[0]
         narrowed = narrow(f, value, element, self.has_f16c)
         self.store_element(base, item.index, narrowed, values, mask)
+
+
+def angles_of(exprs: Iterable[Expr]) -> frozenset[Expr]:
+    """Return what both the sine and the cosine are taken of."""
+    found = {op: {e.args[0] for e in exprs if e.op == op} for op in CIRCLE}
+    return frozenset(set.intersection(*found.values()))
 
 
 def combine(

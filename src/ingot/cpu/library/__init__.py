@@ -27,7 +27,7 @@ from ingot.cpu.library.positions import common_positions, positions_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
 from ingot.cpu.library.selections import common_selections, selection_kernel
 from ingot.cpu.library.sorts import common_sorts, sort_kernel
-from ingot.cpu.library.subroutines import common_subroutines
+from ingot.cpu.library.subroutines import common_subroutines, subroutine_part
 from ingot.cpu.library.transforms import common_transforms, transform_kernel
 from ingot.cpu.library.transposes import common_transposes
 from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
@@ -35,6 +35,7 @@ from ingot.llvm.target import TargetSpec
 
 __all__ = [
     "LibraryKernel", "Shared", "library_kernel", "load_library", "shared_addresses", "shared_code",
+    "subroutine_part",
 ]  # fmt: skip
 
 Maker = Callable[[TargetSpec, Any], LibraryKernel | None]

@@ -7,12 +7,12 @@ on, so equal names are equal code.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_named
+from ingot.llvm.jit import SHORT_PASSES, compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 
@@ -60,8 +60,16 @@ _loaded: dict[tuple[TargetSpec, str], Shared] = {}
 _lock = threading.Lock()
 
 
-def shared_part(target: TargetSpec, name: str, define: Callable[[ModuleBuilder], object]) -> Shared:
-    """Return the part of this name; `define` writes its functions where no object of it is kept."""
+def shared_part(
+    target: TargetSpec,
+    name: str,
+    define: Callable[[ModuleBuilder], object],
+    passes: Sequence[str] = SHORT_PASSES,
+) -> Shared:
+    """Return the part of this name; `define` writes its functions where no object of it is kept.
+
+    `passes` are LLVM's; they follow from the name.
+    """
     found = _loaded.get((target, name))
     if found is not None:
         return found
@@ -71,7 +79,7 @@ def shared_part(target: TargetSpec, name: str, define: Callable[[ModuleBuilder],
         define(module)
         return module.text()
 
-    data = compile_named(name, SOURCES, text, target)
+    data = compile_named(name, SOURCES, text, target, passes)
     with _lock:
         if (target, name) not in _loaded:
             _loaded[target, name] = Shared(name, text, data, link_object([data]))

@@ -1,4 +1,4 @@
-"""Subroutines of math functions in library code: what hardly ever runs and is long.
+"""Subroutines of math functions in library code, each a part of its own: `llvm.math.called`.
 
 Kernels import them (`ModuleBuilder.imports`); any other module defines those that it calls.
 """
@@ -7,14 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.library.drivers import shared_code
-from ingot.cpu.library.parts import Shared
-from ingot.llvm.math.trigonometric import large_reduction
+from ingot.cpu.library.parts import Shared, shared_part
+from ingot.llvm.builder import Subroutine
+from ingot.llvm.math import MATH
+from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import F32, F64
+from ingot.llvm.types import F32, vector
+
+COMMON = ("exponential", "log", "tanh", "logistic", "erf", "power", "sine", "cosine")
+"""Functions of f32 that are loaded with the library."""
+
+PASSES = ()
+"""LLVM's passes over formulas: none, as over kernels (`cpu.kernels.KERNEL_PASSES`). Its instruction
+combiner made `asin` a third slower."""
+
+
+def subroutine_part(target: TargetSpec, code: Subroutine) -> Shared:
+    """Return a subroutine's code."""
+    return shared_part(target, code.name, lambda module: code.define(module, linkage=""), PASSES)
 
 
 def common_subroutines(target: TargetSpec) -> Iterator[Shared]:
-    """Load what sines, cosines and tangents of large angles need."""
-    for element in (F32, F64):
-        yield shared_code(target, large_reduction(element))
+    """Load common functions for as many lanes as kernels like best."""
+    lanes = RETURNED_REGISTERS * target.vector_bits // F32.bits
+    for name in COMMON:
+        yield subroutine_part(target, MATH[name].subroutine(vector(F32, lanes), target.has_fma))

@@ -20,17 +20,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.math import exponential, inverse, logarithm, power, rounding, trigonometric
+from ingot.llvm.builder import FunctionBuilder, Subroutine
+from ingot.llvm.math import (
+    called,
+    exponential,
+    inverse,
+    logarithm,
+    power,
+    rounding,
+    trigonometric,
+)
 from ingot.llvm.math.emitter import MathEmitter
 from ingot.llvm.math.remainder import remainder
-from ingot.llvm.types import F32, F64
+from ingot.llvm.types import F32, F64, Type
 from ingot.llvm.values import Value
 from ingot.support.diagnostics import InternalError
 
 __all__ = ["CIRCLE", "MATH", "MathFunction", "circle"]
 
 Formula = Callable[..., Value]
+BOTH, NEITHER = (F32, F64), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,8 @@ class MathFunction:
     """One function: its formula over `MathEmitter`, its arity, its error bounds.
 
     `wide`: f32 operands are computed in f64 and rounded, for functions that are rarely hot.
+    `called`: the element types for which it is a subroutine (`math.called`): where the formula is
+    so long that a call costs nothing beside it, and LLVM much time to compile.
     """
 
     name: str
@@ -46,17 +57,29 @@ class MathFunction:
     ulp_f64: float
     arity: int = 1
     wide: bool = False
+    called: tuple[Type, ...] = BOTH
 
     def __call__(self, f: FunctionBuilder, *args: Value, fma: bool = True) -> Value:
         """Emit the function; `fma` says whether the target has a fused multiply-add."""
         type = args[0].type
         if type.element not in (F32, F64) or len(args) != self.arity:
             raise InternalError(f"{self.name} of {', '.join(arg.type.text for arg in args)}")
+        if type.element in self.called and called.has_calls(f):
+            return called.call(f, lambda type: self.subroutine(type, fma), args)[0]
+        return self.in_place(f, *args, fma=fma)[0]
+
+    def subroutine(self, type: Type, fma: bool) -> Subroutine:
+        """Return the function as a subroutine on values of `type`."""
+        return called.subroutine(self.name, self.in_place, (type,) * self.arity, fma)
+
+    def in_place(self, f: FunctionBuilder, *args: Value, fma: bool) -> tuple[Value]:
+        """Emit the formula."""
+        type = args[0].type
         if not (self.wide and type.element is F32):
-            return self.formula(MathEmitter(f, type, fma), *args)
+            return (self.formula(MathEmitter(f, type, fma), *args),)
         double = type.with_element(F64)
         widened = [f.fpext(arg, double) for arg in args]
-        return f.fptrunc(self.formula(MathEmitter(f, double, fma), *widened), type)
+        return (f.fptrunc(self.formula(MathEmitter(f, double, fma), *widened), type),)
 
 
 _FUNCTIONS = (
@@ -73,13 +96,15 @@ _FUNCTIONS = (
     MathFunction("power", power.power, 0.6, 0.9, arity=2),
     MathFunction("atan2", inverse.atan2, 1.6, 1.7, arity=2),
     MathFunction("cbrt", power.cbrt, 0.51, 0.7, wide=True),
-    MathFunction("sqrt", power.sqrt, 0.5, 0.5),
-    MathFunction("rsqrt", power.rsqrt, 1.5, 1.5),
+    MathFunction("sqrt", power.sqrt, 0.5, 0.5, called=NEITHER),
+    MathFunction("rsqrt", power.rsqrt, 1.5, 1.5, called=NEITHER),
     MathFunction("remainder", remainder, 0.0, 0.0, arity=2),
-    MathFunction("floor", rounding.floor, 0.0, 0.0),
-    MathFunction("ceil", rounding.ceil, 0.0, 0.0),
-    MathFunction("round-nearest-even", rounding.round_nearest_even, 0.0, 0.0),
-    MathFunction("round-nearest-afz", rounding.round_nearest_away_from_zero, 0.0, 0.0),
+    MathFunction("floor", rounding.floor, 0.0, 0.0, called=NEITHER),
+    MathFunction("ceil", rounding.ceil, 0.0, 0.0, called=NEITHER),
+    MathFunction("round-nearest-even", rounding.round_nearest_even, 0.0, 0.0, called=NEITHER),
+    MathFunction(
+        "round-nearest-afz", rounding.round_nearest_away_from_zero, 0.0, 0.0, called=NEITHER
+    ),
     MathFunction("asin", inverse.asin, 0.51, 1.2, wide=True),
     MathFunction("acos", inverse.acos, 0.51, 1.2, wide=True),
     MathFunction("atan", inverse.atan, 1.4, 1.7),
@@ -99,4 +124,12 @@ CIRCLE = ("sine", "cosine")
 
 def circle(f: FunctionBuilder, x: Value, *, fma: bool = True) -> tuple[Value, ...]:
     """Emit the sine and the cosine of the same operand (f32 or f64), the bits of `MATH`'s."""
+    if called.has_calls(f):
+        return called.call(
+            f, lambda type: called.subroutine("circle", _circle, (type,), fma, len(CIRCLE)), (x,)
+        )
+    return _circle(f, x, fma=fma)
+
+
+def _circle(f: FunctionBuilder, x: Value, *, fma: bool) -> tuple[Value, ...]:
     return trigonometric.sine_and_cosine(MathEmitter(f, x.type, fma), x)

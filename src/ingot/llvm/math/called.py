@@ -1,0 +1,73 @@
+"""Math functions as subroutines that take and give vectors in registers.
+
+A function that is long beside a call is compiled once for each vector type, as library code, and
+not into every kernel: kernels import it (`ModuleBuilder.imports`), other modules define what they
+call once. `llvm.math` says which functions these are; what its formulas emit is the body.
+
+A call takes so many registers for each value as the C ABI returns in registers; wider values are
+cut. Modules that do not say how wide registers are (and GPU code, which has no calls to spare) get
+the formula in place.
+
+Invariant: a call gives the bits that the formula gives in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder, Subroutine
+from ingot.llvm.types import Type, struct, vector
+from ingot.llvm.values import FunctionRef, Value
+
+RETURNED_REGISTERS = 4
+"""Vector registers that x86-64 and AArch64 functions return values in, or more."""
+
+Emit = Callable[..., Sequence[Value]]
+"""Emits a function's results: builder, operands, `fma`."""
+
+
+def has_calls(f: FunctionBuilder) -> bool:
+    """Whether functions of this module may be called: its registers' width is known."""
+    return f.module.vector_bits > 0
+
+
+def call(
+    f: FunctionBuilder, code: Callable[[Type], Subroutine], args: Sequence[Value]
+) -> tuple[Value, ...]:
+    """Call a function on values of one type; `code` gives its subroutine on values of a type."""
+    type = args[0].type
+    results = len(code(type).return_type.fields)
+    most = f.module.vector_bits * RETURNED_REGISTERS // (results * type.element.bits)
+    step = min(type.lanes, most)
+    reference = f.owner.subroutine(code(vector(type.element, step)))
+    found = [
+        f.call(reference, [f.slice_lanes(arg, start, step) for arg in args])
+        for start in range(0, type.lanes, step)
+    ]
+    return tuple(
+        f.concat_lanes([f.extract_value(part, number) for part in found])
+        for number in range(results)
+    )
+
+
+@cache
+def subroutine(
+    name: str, emit: Emit, operands: tuple[Type, ...], fma: bool, results: int = 1
+) -> Subroutine:
+    """Return the subroutine of a function: operands of one type, and so many results of it."""
+    type = operands[0]
+    symbol = f"ingot.math.{name}.f{type.element.bits}x{type.lanes}{'' if fma else '.no_fma'}"
+    returned = struct(*[type] * results)
+
+    def body(module: ModuleBuilder, linkage: str) -> FunctionRef:
+        params = [(f"x{number}", type) for number, _ in enumerate(operands)]
+        attributes = f"nounwind {ALIGNED_STACK}"
+        f = module.function(symbol, returned, params, linkage=linkage, attrs=attributes)
+        fields = f.undef(returned)
+        for number, value in enumerate(emit(f, *f.params, fma=fma)):
+            fields = f.insert_value(fields, value, number)
+        f.ret(fields)
+        return f.reference
+
+    return Subroutine(symbol, returned, operands, body)
