@@ -21,7 +21,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ingot.analysis.aliasing import Path
 from ingot.hlo.computation import Computation
@@ -88,25 +88,41 @@ def _roots(root: Instruction) -> list[tuple[Path, Instruction]]:
 def _only_updated(target: Instruction, update: Instruction, number: int) -> bool:
     """Whether nothing reads `target` after its memory may have been written.
 
-    Besides the update itself, a dynamic-slice at the very place of a dynamic-update-slice may read
-    it, if its elements go straight to the same elements of the update.
+    Besides the update itself, what `reads_in_time` may.
     """
     if update.operands.count(target) != 1 or target.is_root:
         return False
-    others = [user for user in target.users if user is not update]
     return all(
-        update.opcode == "dynamic-update-slice"
-        and number == 0
-        and user.opcode == "dynamic-slice"
-        and user.operands[1:] == update.operands[2:]
-        and user.shape.dims == update.operands[1].shape.dims
-        and _feeds_elementwise(user, {update.operands[1]}, {update})
-        for user in others
+        number == 0 and reads_in_time(user, update, target.computation)
+        for user in target.users
+        if user is not update
+    )
+
+
+def reads_in_time(reader: Instruction, update: Instruction, inside: Container[Instruction]) -> bool:
+    """Whether a reader of the updated operand has read in time if both are one kernel, `inside`.
+
+    A single element, the kernel's only result, is written when all is read. A longer one may follow
+    a dynamic-slice at the very same place whose elements go straight to the same elements.
+    """
+    if update.opcode != "dynamic-update-slice":
+        return False
+    written = update.operands[1]
+    if written.shape.size == 1:
+        return True
+    return (
+        reader.opcode == "dynamic-slice"
+        and reader.operands[1:] == update.operands[2:]
+        and reader.shape.dims == written.shape.dims
+        and _feeds_elementwise(reader, {written}, {update}, inside)
     )
 
 
 def _feeds_elementwise(
-    source: Instruction, sinks: set[Instruction], behind: set[Instruction]
+    source: Instruction,
+    sinks: set[Instruction],
+    behind: set[Instruction],
+    inside: Container[Instruction],
 ) -> bool:
     """Whether all that `source` reaches before `sinks` is elementwise of its dimensions."""
     seen: set[Instruction] = set()
@@ -121,10 +137,10 @@ def _feeds_elementwise(
         if item.shape.dims != source.shape.dims:
             return False
         if item in sinks:
-            if not item.users.keys() <= behind:
+            if not behind.issuperset(user for user in item.users if user in inside):
                 return False
             continue
-        stack.extend(item.users)
+        stack.extend(user for user in item.users if user in inside)
     return True
 
 

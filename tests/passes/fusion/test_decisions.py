@@ -17,6 +17,10 @@ NOT_FUSED = {
       i = s32[] parameter(2)
       d = f32[8] dynamic-update-slice(x, u, i)
       ROOT n = f32[8] negate(d)""",
+    "it reads elsewhere what the kernel updates in place": """x = f32[8] parameter(0)
+      i = s32[] parameter(1)
+      s = f32[4] slice(x), slice={[1:5]}
+      ROOT d = f32[8] dynamic-update-slice(x, s, i)""",
     "a gather under a pad or concatenate would read for every element": """t = f32[9] parameter(0)
       i = s32[4] parameter(1)
       g = f32[4] gather(t, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
@@ -206,3 +210,16 @@ def test_reshapes_of_parameters_are_free() -> None:
     text = """x = f32[8,4] parameter(0)
       ROOT r = f32[32] reshape(x)"""
     assert fuse(text).kernels == []
+
+
+def test_one_element_is_updated_when_all_is_read() -> None:
+    """x[i] = x[i - 1] + y: a single element is written last, so x need not be copied."""
+    text = """x = f32[8] parameter(0)
+      i = s32[] parameter(1)
+      one = s32[] constant(1)
+      before = s32[] subtract(i, one)
+      s = f32[1] dynamic-slice(x, before), dynamic_slice_sizes={1}
+      e = f32[1] exponential(s)
+      ROOT d = f32[8] dynamic-update-slice(x, e, i)"""
+    assert len(fuse(text).kernels) == 1
+    assert len(kernels_of(text)) == 1

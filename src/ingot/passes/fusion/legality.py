@@ -10,6 +10,7 @@ Invariant: a group that these rules allow has a kernel.
 from __future__ import annotations
 
 from ingot.analysis.frames import ONE, Frame, grid_of
+from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.prefixes import is_scan
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
@@ -115,8 +116,9 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return f"the kernel already has {MAX_MEMBERS} instructions"
     if producer.opcode in ALONE or is_scan(producer):
         return f"{producer.opcode} is a kernel of its own"
-    if producer.opcode in IN_PLACE:
-        return "it updates its operand in place"
+    in_place = _why_not_in_place(producer, group)
+    if in_place:
+        return in_place
     frame = group.frames.frames.get(producer)
     if producer.opcode in REDUCTIONS:
         return _why_not_reduce(producer, group, frame)
@@ -129,6 +131,20 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
     return _why_not_places(producer, group)
+
+
+def _why_not_in_place(producer: Instruction, group: Group) -> str:
+    """An updated operand lies where the result does: whoever reads it later needs a whole copy."""
+    if producer.opcode in IN_PLACE:
+        return "it updates its operand in place"
+    update = group.main
+    if group.kind is not GroupKind.IN_PLACE or update.opcode not in IN_PLACE:
+        return ""
+    updated = update.operands[: len(update.operands) // 2 if update.opcode == "scatter" else 1]
+    if not any(operand in updated for operand in producer.operands):
+        return ""
+    in_time = reads_in_time(producer, update, {producer, update, *group.members})
+    return "" if in_time else "it reads elsewhere what the kernel updates in place"
 
 
 def _why_not_places(producer: Instruction, group: Group) -> str:
