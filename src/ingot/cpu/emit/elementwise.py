@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ingot.cpu.emit import division
 from ingot.cpu.emit.conversions import bitcast_convert, convert
 from ingot.cpu.emit.types import complex_of, complex_part, round_to
 from ingot.hlo.dtype import F16, PRED, DType
@@ -28,7 +29,7 @@ CONTRACT = "contract"
 class Op:
     """One elementwise op being emitted: builder, operand values, element types, attributes."""
 
-    __slots__ = ("args", "attributes", "dtype", "f", "fma", "source")
+    __slots__ = ("args", "attributes", "dtype", "f", "fma", "quick_divisor", "source")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Op:
         self.attributes: Any = expr.payload
         self.dtype: DType = expr.dtype
         self.source: DType = expr.args[0].dtype if expr.args else expr.dtype
+        self.quick_divisor = bool(expr.args) and _is_quick_divisor(expr.args[-1])
         self.fma = fma
 
     @property
@@ -88,33 +90,23 @@ def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
     return row
 
 
+def _is_quick_divisor(divisor: Expr) -> bool:
+    """Whether LLVM divides lanes by shifts or by products that vectors have."""
+    if divisor.op != "constant" or not divisor.dtype.is_integer:
+        return False
+    return divisor.dtype.bits < 64 or int(divisor.payload.value).bit_count() == 1
+
+
 def _divide(op: Op) -> Value:
-    f = op.f
     if op.dtype.is_float:
-        return f.div(op.x, op.y)
-    zero, minus_one = op.const(0), op.const(-1)
-    by_zero = f.icmp("eq", op.y, zero)
-    if not op.dtype.is_signed:
-        safe = f.select(by_zero, op.const(1), op.y)
-        return f.select(by_zero, minus_one, f.udiv(op.x, safe))
-    # min / -1 overflows: dividing by -1 is negation, which wraps to min.
-    negates = f.icmp("eq", op.y, minus_one)
-    safe = f.select(f.or_(by_zero, negates), op.const(1), op.y)
-    quotient = f.select(negates, f.sub(zero, op.x), f.sdiv(op.x, safe))
-    return f.select(by_zero, minus_one, quotient)
+        return op.f.div(op.x, op.y)
+    return division.divide(op.f, op.x, op.y, op.dtype, op.quick_divisor)
 
 
 def _remainder(op: Op) -> Value:
-    f = op.f
     if op.dtype.is_float:
-        return MATH["remainder"](f, op.x, op.y, fma=op.fma)
-    by_zero = f.icmp("eq", op.y, op.const(0))
-    if not op.dtype.is_signed:
-        safe = f.select(by_zero, op.const(1), op.y)
-        return f.select(by_zero, op.x, f.urem(op.x, safe))
-    negates = f.icmp("eq", op.y, op.const(-1))
-    safe = f.select(f.or_(by_zero, negates), op.const(1), op.y)
-    return f.select(by_zero, op.x, f.select(negates, op.const(0), f.srem(op.x, safe)))
+        return MATH["remainder"](op.f, op.x, op.y, fma=op.fma)
+    return division.remainder(op.f, op.x, op.y, op.dtype, op.quick_divisor)
 
 
 def _power(op: Op) -> Value:
