@@ -41,6 +41,64 @@ def test_operands_of_one_op_have_one_size() -> None:
     assert first == second
 
 
+@pytest.mark.parametrize(
+    ("arguments", "body", "dims"),
+    [
+        (
+            "(%x: tensor<?x4x5xf32>, %y: tensor<?x5x6xf32>) -> tensor<?x4x6xf32>",
+            """%r = stablehlo.dot_general %x, %y, batching_dims = [0] x [0],
+                 contracting_dims = [2] x [1]
+                 : (tensor<?x4x5xf32>, tensor<?x5x6xf32>) -> tensor<?x4x6xf32>
+               return %r : tensor<?x4x6xf32>""",
+            [("d0_0", 4, 5), ("d0_0", 5, 6)],
+        ),
+        (
+            "(%x: tensor<?x2xf32>, %y: tensor<?x3xf32>) -> tensor<?x5xf32>",
+            """%r = stablehlo.concatenate %x, %y, dim = 1
+                 : (tensor<?x2xf32>, tensor<?x3xf32>) -> tensor<?x5xf32>
+               return %r : tensor<?x5xf32>""",
+            [("d0_0", 2), ("d0_0", 3)],
+        ),
+        (
+            "(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<f32>",
+            """%a = stablehlo.concatenate %x, %x, dim = 0
+                 : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+               %b = stablehlo.concatenate %y, %y, dim = 0
+                 : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+               %r = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+                 : (tensor<?xf32>, tensor<?xf32>) -> tensor<f32>
+               return %r : tensor<f32>""",
+            [("d0_0",), ("d0_0",)],
+        ),
+        (
+            "(%x: tensor<?xf32>) -> tensor<5xf32>",
+            """%z = stablehlo.constant dense<0.0> : tensor<2xf32>
+               %r = stablehlo.concatenate %x, %z, dim = 0
+                 : (tensor<?xf32>, tensor<2xf32>) -> tensor<5xf32>
+               return %r : tensor<5xf32>""",
+            [(3,)],
+        ),
+    ],
+)
+def test_sizes_that_an_op_makes_equal_are_one(
+    arguments: str, body: str, dims: list[tuple[int | str, ...]]
+) -> None:
+    found = [shape.dims for shape in function(arguments, body).parameter_shapes]
+    names = {size if isinstance(size, int) else size.text for shape in found for size in shape}
+    assert len({name for name in names if isinstance(name, str)}) <= 1
+    kept = [tuple("d0_0" if isinstance(n, Dim) else n for n in shape) for shape in found]
+    assert kept == dims
+
+
+def test_bitcasts_keep_open_sizes() -> None:
+    module = function(
+        "(%x: tensor<?x2xf32>) -> tensor<?x2x2xbf16>",
+        """%r = stablehlo.bitcast_convert %x : (tensor<?x2xf32>) -> tensor<?x2x2xbf16>
+           return %r : tensor<?x2x2xbf16>""",
+    )
+    assert module.entry.root.shape.dims == (Dim.symbol("d0_0"), 2, 2)
+
+
 def test_dynamic_ops_of_static_types_are_static() -> None:
     module = function(
         """(%x: tensor<2x3xf32>, %i: tensor<1xi32>)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.indexing import first_in_order
+from ingot.evaluator.own_targets import OWN_TARGETS
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo import custom_calls
 from ingot.hlo.assertions import assertion_text, is_assertion
@@ -112,7 +112,7 @@ def _nest(shape: Shape, results: Iterator[Any]) -> Value:
 
 @evaluates("custom-call")
 def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Assertions, annotations that change no value, XLA's own top-k, and registered targets."""
+    """Assertions, annotations that change no value, XLA's own, and registered targets."""
     if is_assertion(op):
         if not operands[0]:
             raise ExecutionError(assertion_text(op), code="INGOT0505")
@@ -121,9 +121,8 @@ def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> V
         found: Array = operands[0]
         return found
     target = op.attributes.custom_call_target
-    if target == "TopK":
-        count = context.dims(op.shape.elements[0])[-1]
-        return first_in_order(operands[0], count, custom_calls.wants_largest(op))
+    if target in OWN_TARGETS:
+        return OWN_TARGETS[target](op, operands, context)
     registered = custom_calls.find(target)
     if registered is not None and registered.evaluate is not None:
         return _evaluate_target(op, registered.evaluate, operands)

@@ -37,17 +37,21 @@ def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Outputs of every step side by side, and the last carries."""
     given = op.attributes
     count, (place,) = given.num_carries, given.dimensions
-    inputs, carries = operands[: len(operands) - count], list(operands[-count:])
-    shapes = op.shape.elements[: len(op.shape.elements) - count]
-    outputs = [np.zeros(context.dims(shape), shape.dtype.numpy) for shape in shapes]
-    first: Array = (inputs or outputs)[0]
-    steps = range(first.shape[place])
+    first = len(operands) - count
+    inputs, carries = operands[:first], list(operands[first:])
+    shapes = (op.shape,) if op.shape.is_array else op.shape.elements
+    outputs = [
+        np.zeros(context.dims(shape), shape.dtype.numpy) for shape in shapes[: len(shapes) - count]
+    ]
+    whole: Array = (inputs or outputs)[0]
+    steps = range(whole.shape[place])
     for step in reversed(steps) if given.is_reverse else steps:
         context.step(op)
         at = (slice(None),) * place + (step,)
         found: Any = context.call(given.to_apply, [*(v[at] for v in inputs), *carries], context)
-        found = (found,) if op.shape.is_array else found
+        found = (found,) if given.to_apply.root.shape.is_array else found
         for output, value in zip(outputs, found, strict=False):
             output[at] = value
         carries = list(found[len(outputs) :])
-    return carries[0] if op.shape.is_array else (*outputs, *carries)
+    results = (*outputs, *carries)
+    return results[0] if op.shape.is_array else results

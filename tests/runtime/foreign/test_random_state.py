@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ingot
+from ingot.evaluator import evaluate
 from ingot.support.flags import RANDOM_SEED, override
 
 PAIR = """HloModule pair
@@ -78,3 +79,14 @@ ENTRY main { a = f32[8] call(), to_apply=draw
   ROOT r = (f32[8], f32[8]) tuple(a, b) }"""
     one, two = ingot.compile(ingot.parse_hlo(text))()
     assert not np.array_equal(one, two)
+
+
+def test_a_program_whose_rng_is_expanded_asks_for_the_seed() -> None:
+    """XLA writes `GetRngSeed` for `rng`; it is never 0, which XLA keeps for "any seed"."""
+    text = """HloModule seed
+    ENTRY e { ROOT s = u64[] custom-call(), custom_call_target="GetRngSeed" }"""
+    module = ingot.parse_hlo(text)
+    before = int(ingot.compile(module)())
+    assert before == int(evaluate(module, [])) != 0
+    with override(RANDOM_SEED, 5):
+        assert int(ingot.compile(ingot.parse_hlo(text))()) == before + 5

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from ingot.formats.stablehlo.attributes import integers
 from ingot.formats.stablehlo.computing import convolution, gather_attributes
+from ingot.formats.stablehlo.equal_sizes import Size, equate
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shaping import broadcast
-from ingot.formats.stablehlo.sizes import Size, Sizes, equate, sizes_of
+from ingot.formats.stablehlo.sizes import Sizes, sizes_of
 from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES, find

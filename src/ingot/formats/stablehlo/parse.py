@@ -17,8 +17,8 @@ from typing import Any
 from ingot.formats.stablehlo.binding import read_mlir
 from ingot.formats.stablehlo.contexts import borrowed_context
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
+from ingot.formats.stablehlo.equal_sizes import Equal, Size
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
-from ingot.formats.stablehlo.sizes import Equal, Size
 from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.memory_kinds import write_memory_kinds
 from ingot.hlo.module import Alias, Module

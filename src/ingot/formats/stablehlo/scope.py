@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ingot.formats.stablehlo.sizes import equate_operands, sizes_of
+from ingot.formats.stablehlo.equal_sizes import equate, equate_operands
+from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -219,7 +220,7 @@ class Site:
     ) -> Shape:
         """Return the shape of an instruction whose MLIR type leaves sizes open."""
         shapes = tuple(operand.shape for operand in operands)
-        equate_operands(definition.traits, shapes)
+        equate_operands(definition, attributes, shapes)
         if definition.has(Trait.ELEMENTWISE) and definition.has(Trait.NEEDS_SHAPE):
             element = self.conversion.types.element(self.op.result.type)
             return shapes[0].with_dtype(element)
@@ -227,6 +228,22 @@ class Site:
             return definition.infer(OpView(definition.name, shapes, attributes))
         except VerifyError as error:
             raise self.unsupported(error.diagnostic.message) from error
+
+    def _refine(
+        self, definition: OpDef, operands: Sequence[Instruction], attributes: Any, shape: Shape
+    ) -> None:
+        """Let open sizes of operands be those that the MLIR type of the result says."""
+        shapes = tuple(operand.shape for operand in operands)
+        if all(operand.is_static for operand in shapes):
+            return
+        equate_operands(definition, attributes, shapes)
+        try:
+            found = definition.infer(OpView(definition.name, shapes, attributes, shape))
+        except VerifyError:
+            return  # the verifier says it with the whole module at hand
+        if found.is_array and shape.is_array and not shape.bounded:
+            for left, right in zip(found.dims, shape.dims, strict=False):
+                equate(left, right)
 
     # ---- instructions
 
@@ -244,6 +261,8 @@ class Site:
         """Add one instruction with the site's metadata; a shape of None is inferred."""
         if shape is None:
             shape = self._inferred(definition, operands, attributes)
+        elif self.conversion.is_dynamic:
+            self._refine(definition, operands, attributes, shape)
         made = self.scope.insert(definition, operands, shape, attributes)
         made.metadata = self.conversion.locations.metadata(self.op.location)
         return made

@@ -10,7 +10,7 @@ from ingot.formats.stablehlo.attributes import integers
 from ingot.formats.stablehlo.constants import literal, splat
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import find
+from ingot.hlo.opdef import NO_ATTRIBUTES, find
 from ingot.hlo.opset.shaping import DimensionsAttributes, PadAttributes, SliceAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.hlo.shape import Shape
@@ -70,9 +70,25 @@ def _pad(site: Site) -> Results:
     return site.add(find("pad"), PadAttributes(tuple(zip(low, high, interior, strict=True))))
 
 
+def _bitcast_convert(site: Site) -> Results:
+    """A dimension of the parts of an element comes or goes; the others are the operand's."""
+    shape, operand = site.declared[0], site.operands[0].shape
+    if shape is None:
+        element = site.conversion.types.element(site.op.result.type)
+        before, after = operand.dtype.bits, element.bits
+        dims = operand.dims
+        if before > after:
+            dims = (*dims, before // after)
+        elif before < after:
+            dims = dims[:-1]
+        shape = Shape.array(element, dims)
+    return site.emit(find("bitcast-convert"), site.operands, NO_ATTRIBUTES, shape)
+
+
 CONVERTERS: dict[str, Converter] = {
     "stablehlo.constant": _constant,
     "chlo.constant": _constant,
+    "stablehlo.bitcast_convert": _bitcast_convert,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.broadcast": _broadcast,
     "stablehlo.slice": _slice,

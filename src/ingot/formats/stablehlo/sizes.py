@@ -3,10 +3,6 @@
 StableHLO says computed sizes as operands (`dynamic_reshape %x, %sizes`); the IR has them in the
 shape. The value of such an operand is followed back through arithmetic to `get-dimension-size` and
 constants, which gives one size per element.
-
-Two sizes that must be equal (operands of an elementwise op, or what a shape assertion compares) but
-are not by their form make one symbol be the other's value: `Equal` carries that to `parse`, which
-converts the module again with it.
 """
 
 from __future__ import annotations
@@ -14,46 +10,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
+from ingot.formats.stablehlo.equal_sizes import Size
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Array
-from ingot.hlo.opdef import Trait
-from ingot.hlo.shape import Shape
 
-Size = int | Dim
 Sizes = tuple[Size, ...]
 # Constants of more elements are not sizes.
 _MOST = 64
-
-
-class Equal(Exception):  # noqa: N818 - no error: it asks for another conversion
-    """Two sizes are equal: `symbol` stands for `size`."""
-
-    def __init__(self, symbol: str, size: Size) -> None:
-        super().__init__(f"{symbol} = {size}")
-        self.symbol = symbol
-        self.size = size
-
-
-def equate(left: Size, right: Size) -> None:
-    """Raise `Equal` when two sizes of different form can be made one by naming a symbol."""
-    if left == right:
-        return
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Dim) and one.is_symbol and one.text not in dim.symbols_of((other,)):
-            raise Equal(one.text, other)
-
-
-def equate_operands(opcode_traits: frozenset[Trait], shapes: tuple[Shape, ...]) -> None:
-    """Let the operands of an elementwise op have one shape."""
-    if Trait.ELEMENTWISE not in opcode_traits:
-        return
-    ranked = [shape for shape in shapes if shape.dims]
-    for shape in ranked[1:]:
-        for left, right in zip(ranked[0].dims, shape.dims, strict=False):
-            equate(left, right)
 
 
 def sizes_of(value: Instruction) -> Sizes | None:

@@ -31,7 +31,7 @@ class FftAttributes:
 class ScanAttributes:
     """Attributes of `scan`: from inputs and initial carries to outputs and carries.
 
-    A computation that gives an array, not a tuple, gives the only carry: so does the scan.
+    Where there is one output or carry, computation and scan may give it as an array, not a tuple.
     """
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
@@ -64,8 +64,9 @@ def _infer_fft(view: OpView) -> Shape:
 def _infer_scan(view: OpView) -> Shape:
     given: ScanAttributes = view.attributes
     count = given.num_carries
-    inputs, carries = view.operands[: len(view.operands) - count], view.operands[-count:]
-    require(0 < count <= len(view.operands), "scan_c1", f"{count} carries")
+    require(0 <= count <= len(view.operands), "scan_c1", f"{count} carries")
+    first = len(view.operands) - count
+    inputs, carries = view.operands[:first], view.operands[first:]
     require(len(given.dimensions) == 1, "scan_c2", "scan goes along one dimension")
     (place,) = given.dimensions
     for value in inputs:
@@ -81,21 +82,23 @@ def _infer_scan(view: OpView) -> Shape:
         "scan_c4",
         f"computation {called.name} does not take one step of the operands",
     )
-    one_carry = called.root.shape.is_array
-    results = (called.root.shape,) if one_carry else called.root.shape.elements
-    require(
-        len(results) >= count, "scan_c5", f"computation {called.name} gives {called.root.shape}"
+    root = called.root.shape
+    results = (root,) if root.is_array else root.elements
+    require(len(results) >= count, "scan_c5", f"computation {called.name} gives {root}")
+    outputs = (
+        _with(step, place, inputs[0].dims[place] if inputs else _given_size(view, place))
+        for step in results[: len(results) - count]
     )
-    if one_carry:
-        return carries[0]
-    size = inputs[0].dims[place] if inputs else _given_size(view, place)
-    outputs = (_with(step, place, size) for step in results[: len(results) - count])
-    return Shape.tuple((*outputs, *carries))
+    found = (*outputs, *carries)
+    declared = view.declared
+    alone = root.is_array if declared is None else declared.is_array
+    return found[0] if alone and len(found) == 1 else Shape.tuple(found)
 
 
 def _given_size(view: OpView, place: int) -> int | dim.Dim:
     """Return the number of steps of a scan without inputs."""
-    return view.given().elements[0].dims[place]
+    given = view.given()
+    return (given if given.is_array else given.elements[0]).dims[place]
 
 
 def _without(shape: Shape, place: int) -> Shape:

@@ -1,14 +1,17 @@
-"""The state of `rng-get-and-update-state`: a 128-bit counter per call site.
+"""The state of `rng-get-and-update-state`, a 128-bit counter per call site, and `GetRngSeed`.
 
 `ingot.rng_state` gives the counter, low word first, and moves it on. A counter begins where the
 seed says, with the number of the call site in its high word, so the sites of a program never draw
 the same numbers, whatever the order in which they run. It lives as long as the executable.
+
+`GetRngSeed`, which programs hold whose `rng` XLA has expanded, gives the seed itself.
 
 Invariant: two executions of a program at once never get the same counter (a spin lock).
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 from functools import cache
 
@@ -18,6 +21,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR
+from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.layout import Field, Record
 from ingot.runtime.native import library_imports
@@ -65,6 +69,26 @@ def _link(call: CallSite) -> LinkedCall:
     return linked_site(_library().address("ingot_rng_state"), site, str)
 
 
+class _Seed(ctypes.Structure):
+    _fields_ = (("value", ctypes.c_uint64),)
+
+
+@cache
+def _seed_library() -> Library:
+    module = ModuleBuilder("ingot_random_seed")
+    f = module.function("ingot_rng_seed", I32, [("frame", PTR), ("site", PTR)])
+    frame, site = f.params
+    f.store(f.load(I64, site), f.load(PTR, CALL_FRAME.load(f, frame, "results")))
+    f.ret(f.const(I32, 0))
+    return link_object([compile_object(module.text(), TargetSpec.host())], {})
+
+
+def _link_seed(call: CallSite) -> LinkedCall:
+    site = _Seed(START + RANDOM_SEED.value())
+    return linked_site(_seed_library().address("ingot_rng_seed"), site, str)
+
+
 def register_random_state() -> None:
     """Let programs be linked that draw random numbers from state of their own."""
     register(Target("ingot.rng_state", link=_link))
+    register(Target("GetRngSeed", evaluator_of(_link_seed), _link_seed))
