@@ -6,20 +6,19 @@ way XLA's `HloCostAnalysis` counts. With symbolic sizes they are expressions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.contraction import DotAttributes
+from ingot.support.records import record
 
 _WINDOWED = frozenset({"dynamic-slice", "gather", "slice"})
 _IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cost:
     """What one execution of a computation takes.
 

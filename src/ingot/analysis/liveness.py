@@ -29,6 +29,7 @@ from ingot.analysis.in_place import in_place_operands, may_share_operand
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.support.records import record
 
 Schedule: TypeAlias = Mapping[Computation, Sequence[Instruction]]
 Segment: TypeAlias = tuple[int, int]  # first and last time, both included
@@ -48,7 +49,7 @@ class EdgeKind(Enum):
     OUTPUT = auto()  # what the entry returns and the program's output
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edge:
     """Two values that want one buffer.
 

@@ -38,6 +38,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from ingot.support.records import record
+
 Dims = tuple[int | None, ...]
 """Dimensions of one array; None is a symbolic size, known when the program is called."""
 
@@ -51,7 +53,7 @@ ARENA_SLOT = 0
 """Index in `sizes` of the temp arena's bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParamInfo:
     """One flattened entry parameter.
 
@@ -66,7 +68,7 @@ class ParamInfo:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputInfo:
     """One flattened result.
 
@@ -83,7 +85,7 @@ class OutputInfo:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizesLayout:
     """Where things lie in the `sizes` array (indices of i64 elements, not bytes).
 

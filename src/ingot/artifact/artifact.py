@@ -6,15 +6,14 @@ the host program calls, but for those of foreign calls, which whoever links look
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.steps import Steps
 from ingot.hlo.custom_calls import CallSite
 from ingot.hlo.dim import Dim
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelInfo:
     """What one kernel of a program is and where it comes from.
 
@@ -40,7 +39,7 @@ class KernelInfo:
     flops: int | Dim
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Artifact:
     """A compiled program.
 

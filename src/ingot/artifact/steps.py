@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ingot.artifact.abi import DATA_ALIGNMENT
+from ingot.support.records import record
 
 NUMBER, TEMP, CONSTANTS, FIRST_INPUT = range(4)
 """Bases: zero, the arena, the constants, the first input. Outputs follow the inputs."""
@@ -48,7 +48,7 @@ WORD_BYTES = 8
 Word = int | str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slot:
     """What a slot of env holds: an offset from a base, or a function's address."""
 
@@ -56,7 +56,7 @@ class Slot:
     offset: Word
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """A kernel call.
 
@@ -71,7 +71,7 @@ class Step:
     site: int = NO_SITE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Steps:
     """A host program as words."""
 

@@ -58,6 +58,7 @@ from ingot.llvm.jit import compile_later, usable_cpus
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import record
 
 UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 CONTRACTION_WEIGHT = 300
@@ -86,7 +87,7 @@ class Code:
     library: Library | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompiledKernel:
     """A kernel and its code.
 

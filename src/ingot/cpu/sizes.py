@@ -8,7 +8,6 @@ ops demand of sizes (`analysis.size_demands`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ingot.analysis.size_demands import Demand, region_demands, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
@@ -26,11 +25,12 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
+from ingot.support.records import record
 
 _PARAMS = [("in_dims", lt.PTR), ("sizes", lt.PTR), ("constants", lt.PTR)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binding:
     """Where a symbolic size comes from: dimension `place` of flattened parameter `parameter`."""
 
@@ -39,7 +39,7 @@ class Binding:
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constraint:
     """Dimension `place` of parameter `parameter` must be `size`."""
 
@@ -49,7 +49,7 @@ class Constraint:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Margin:
     """`size` must not be negative."""
 
@@ -57,7 +57,7 @@ class Margin:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizePlan:
     """How sizes are bound and checked.
 

@@ -16,15 +16,16 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from math import gcd
 from typing import ClassVar
+
+from ingot.support.records import record
 
 Monomial = tuple["Atom", ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@record
 class Atom:
     """A named size (`function` empty) or a function of two sizes, given by their texts' order."""
 
@@ -36,6 +37,9 @@ class Atom:
     def __str__(self) -> str:
         return self.text
 
+    def __hash__(self) -> int:
+        return hash(self.text)
+
 
 class Dim:
     """An integer expression over named sizes; interned, immutable, hashable."""
@@ -46,6 +50,7 @@ class Dim:
     text: str
 
     @staticmethod
+    @lru_cache(maxsize=1 << 12)
     def symbol(name: str) -> Dim:
         """Return the named size `name`."""
         return _intern((((Atom(name),), 1),))
@@ -60,7 +65,7 @@ class Dim:
         return self.text < str(other)
 
     def __add__(self, other: int | Dim) -> int | Dim:
-        return _from_terms([*self.terms, *_terms(other)])
+        return _sum(self, other)
 
     def __radd__(self, other: int | Dim) -> int | Dim:
         return self + other
@@ -75,13 +80,7 @@ class Dim:
         return other + (-self)
 
     def __mul__(self, other: int | Dim) -> int | Dim:
-        return _from_terms(
-            [
-                (tuple(sorted((*key, *other_key), key=str)), value * other_value)
-                for key, value in self.terms
-                for other_key, other_value in _terms(other)
-            ]
-        )
+        return _product(self, other)
 
     def __rmul__(self, other: int | Dim) -> int | Dim:
         return self * other
@@ -124,6 +123,23 @@ def _atom_symbols(atom: Atom) -> frozenset[str]:
     if not atom.function:
         return frozenset((atom.text,))
     return symbols_of((atom.left, atom.right))
+
+
+# Index arithmetic of kernels adds and multiplies the same few sizes over and over.
+@lru_cache(maxsize=1 << 14)
+def _sum(left: Dim, right: int | Dim) -> int | Dim:
+    return _from_terms([*left.terms, *_terms(right)])
+
+
+@lru_cache(maxsize=1 << 14)
+def _product(left: Dim, right: int | Dim) -> int | Dim:
+    return _from_terms(
+        [
+            (tuple(sorted((*key, *other_key), key=str)), value * other_value)
+            for key, value in left.terms
+            for other_key, other_value in _terms(right)
+        ]
+    )
 
 
 def _terms(value: int | Dim) -> tuple[tuple[Monomial, int], ...]:

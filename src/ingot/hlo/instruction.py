@@ -7,18 +7,18 @@ the graph changes only through the methods of its `Computation`, which keep user
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ingot.hlo.opdef import OpDef, OpView, Trait
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
+from ingot.support.records import record
 
 if TYPE_CHECKING:
     from ingot.hlo.computation import Computation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Metadata:
     """Where an instruction comes from in the user's program (XLA's OpMetadata).
 

@@ -11,16 +11,16 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import field
 
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import OPAQUE, TOKEN, TUPLE, DType, Kind, dtype
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """Order of dimensions in memory, minor first, and XLA's tiles kept as text."""
 
@@ -37,7 +37,7 @@ class Layout:
         return Layout(tuple(range(rank - 1, -1, -1)))
 
 
-@dataclass(frozen=True)
+@record
 class Shape:
     """The shape of a value.
 
@@ -56,6 +56,8 @@ class Shape:
     elements: tuple[Shape, ...] = ()
     bounded: tuple[bool, ...] = ()
     is_buffer: bool = False
+    _hash: int = field(default=0, init=False, compare=False, repr=False)
+    _text: str = field(default="", init=False, compare=False, repr=False)
 
     @staticmethod
     def array(
@@ -79,12 +81,12 @@ class Shape:
         """Return the opaque shape."""
         return Shape(OPAQUE)
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.dtype.name, self.dims, self.elements))
-
     def __hash__(self) -> int:
-        return self._hash
+        known = self._hash
+        if not known:
+            known = hash((self.dtype.name, self.dims, self.elements)) or 1
+            object.__setattr__(self, "_hash", known)
+        return known
 
     @property
     def rank(self) -> int:
@@ -199,12 +201,10 @@ class Shape:
             text += str(layout)
         return f"b({text})" if self.is_buffer else text
 
-    @cached_property
-    def _text(self) -> str:
-        return self.to_string()
-
     def __str__(self) -> str:
         # Kept: shape rules write it into messages that are hardly ever shown.
+        if not self._text:
+            object.__setattr__(self, "_text", self.to_string())
         return self._text
 
 

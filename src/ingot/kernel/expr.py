@@ -24,7 +24,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -33,12 +32,13 @@ import numpy as np
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S64, DType, from_numpy
 from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.support.records import record
 
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
 """Ops that are not HLO opcodes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Access:
     """Where a load or store goes: element `index` of `buffer`; `masked`: argument 0 is the mask."""
 
@@ -102,7 +102,7 @@ def axis_names(value: int | Dim) -> frozenset[str]:
     return frozenset(name for name in symbols_of((value,)) if name.startswith("@"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     """A constant's payload: compared by bits, so NaN is itself and -0.0 is not 0.0."""
 

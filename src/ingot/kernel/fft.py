@@ -12,7 +12,7 @@ Source: J. W. Cooley, J. W. Tukey 1965; D. H. Bailey, "FFTs in external or hiera
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from ingot.hlo.computation import Computation
@@ -21,6 +21,7 @@ from ingot.hlo.dtype import C64, C128, F32, F64
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.kernel.ir import FftKernel
 from ingot.kernel.loops import buffers_of
+from ingot.support.records import record
 
 _COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
 
@@ -49,7 +50,7 @@ Load = Literal["complex", "real", "packed", "half"]
 Store = Literal["complex", "real", "unpacked", "half"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where sequences lie: strides between sequences of different `outer` or lane, and elements.
 
@@ -62,7 +63,7 @@ class Place:
     lane: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage:
     """`outer * lanes` complex transforms of one length.
 
@@ -89,7 +90,7 @@ class Stage:
     scale: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FoldStage:
     """Takes a half-length transform apart, or packs for one, between two areas.
 
@@ -107,7 +108,7 @@ class FoldStage:
     packs: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FftPlan:
     """The stages of a kernel, and the scratch areas' sizes in complex elements."""
 

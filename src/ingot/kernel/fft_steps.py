@@ -16,11 +16,11 @@ FFT, 1992, sections 1.7 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.fft import Place, Stage
+from ingot.support.records import record
 
 LARGEST_PRIME = 31
 """A longer prime length is a convolution (Bluestein's algorithm)."""
@@ -76,7 +76,7 @@ TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """A table of roots of unity: `name` and `sizes` are a function of `emit.fft.tables`."""
 
@@ -87,7 +87,7 @@ class Table:
 Argument = int | float | Dim | Table
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Code:
     """What steps must have in common to share code; `radix` is of passes."""
 
@@ -106,7 +106,7 @@ class Code:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """A step: its code and the values of its arguments."""
 

@@ -21,9 +21,10 @@ from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.expr import Expr, walk
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
     """A loop variable: 0 <= `name` < extent."""
 
@@ -31,7 +32,7 @@ class Axis:
     extent: int | Dim
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """A kernel argument.
 
@@ -46,7 +47,7 @@ class Buffer:
     is_output: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Combiner:
     """How a reduction folds: results as expressions over arguments (accumulators, then inputs)."""
 
@@ -62,7 +63,7 @@ class Combiner:
         return result.op if plain and result.args[0] is not result.args[1] else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduction:
     """A fold over a pass's axes; its value is `reduced(number, …)` afterwards."""
 
@@ -72,7 +73,7 @@ class Reduction:
     inputs: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """A write of `value` to element `index` of `buffer`.
 
@@ -104,7 +105,7 @@ class Store:
         return self.mask is None and self.combiner is None and not self.values
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     """One sweep over `axes` at a grid point (no axes: once).
 
@@ -176,7 +177,7 @@ class LoopKernel:
         return product(axis.extent for axis in self.grid)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Patches:
     """How the lhs of a contraction depends on axes behind m and k (a convolution's).
 
@@ -191,7 +192,7 @@ class Patches:
     along_k: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlainConvolution:
     """A convolution of operands that lie in memory as they are.
 

@@ -9,7 +9,6 @@ by them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,9 +20,10 @@ from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import Index
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where a value is wanted: indices over axes, run-time values they use, and a mask."""
 

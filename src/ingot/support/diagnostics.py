@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ingot.support.records import record
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -36,7 +38,7 @@ class Span:
         yield f"   | {blank}^"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceLocation:
     """The user's own place in the program that a front end traced."""
 

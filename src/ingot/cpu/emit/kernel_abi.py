@@ -8,7 +8,7 @@ after the other; the chunks of a phase run in any order on any thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 SLOT_BYTES = 8
 
@@ -39,7 +40,7 @@ Numbers = np.ndarray[Any, Any]
 """An array of numbers in memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Phase:
     """One parallel loop: call `symbol(env, chunk)` for each chunk."""
 
@@ -47,7 +48,7 @@ class Phase:
     chunks: int | Dim
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CodeSlot:
     """A slot of env that holds the address of a function or of one of the kernel's tables."""
 
@@ -60,7 +61,7 @@ Slot = str | int | Dim | CodeSlot
 """What a slot of env holds: the size of that name, a number or size, a function's address."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EmittedKernel:
     """What the host program must know to run a kernel.
 

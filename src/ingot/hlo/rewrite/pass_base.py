@@ -25,9 +25,10 @@ from typing import ClassVar
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage:
     """Where a dumped module stands: after pass `after`, before pass `before`, of `pipeline`.
 
@@ -45,7 +46,7 @@ class Stage:
         return f"{self.number:04d}.{self.pipeline}.{after}{before}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Firing:
     """One rewrite: the rule, where it is written, and the instruction that it replaced."""
 
@@ -58,7 +59,7 @@ class Firing:
         return f"{self.rule} ({self.place}): {self.before} => {self.after}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassTiming:
     """One execution of a pass: pipeline, pass, time in ns, and whether it changed the module."""
 

@@ -8,7 +8,7 @@ buffer-assignment dump.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ingot.analysis.aliasing import Aliasing, Path, Value
@@ -16,9 +16,10 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """`inputs[index]`, the flattened leaf of the entry's parameters; never written."""
 
@@ -29,7 +30,7 @@ class Parameter:
         return f"parameter {self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Output:
     """`outputs[index]`, the flattened leaf of the entry's result.
 
@@ -49,7 +50,7 @@ class Output:
         return f"output {self.index}{taken}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """The constant block; never written."""
 
@@ -59,7 +60,7 @@ class Constant:
         return "constant"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Temp:
     """The temporary arena."""
 
@@ -72,7 +73,7 @@ class Temp:
 Allocation: TypeAlias = Parameter | Output | Constant | Temp
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slice:
     """Bytes of an allocation."""
 
@@ -84,7 +85,7 @@ class Slice:
         return f"{self.allocation} at {self.offset}, {self.size} bytes"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlacedConstant:
     """A literal (an array) and where it stands in the constant block."""
 
@@ -92,7 +93,7 @@ class PlacedConstant:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Contents:
     """A buffer and the values that live in it, for reports.
 
@@ -109,7 +110,7 @@ class Contents:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BufferAssignment:
     """Where every leaf of every scheduled instruction lives.
 

@@ -25,11 +25,12 @@ import numpy as np
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.support.records import record
 
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Item:
     """A buffer to place: first and last time of its life, and its bytes."""
 
@@ -38,7 +39,7 @@ class Item:
     size: int | Dim
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Packed:
     """Offsets in the order of the items, and the size of the arena."""
 

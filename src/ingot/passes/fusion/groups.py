@@ -15,6 +15,7 @@ from enum import Enum
 from ingot.analysis.frames import ONE, Frame, FrameMap
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
+from ingot.support.records import record
 
 
 class GroupKind(Enum):
@@ -73,7 +74,7 @@ class Group:
         return None if frame is None else tuple(axis for axis in frame if axis != ONE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """Why a producer was or was not computed inside a consumer's kernel.
 
