@@ -16,8 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.capture import FunctionSnapshot
-from ingot.frontends.tensorflow.captured import Shape, TensorType
+from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
 from ingot.frontends.tensorflow.launch import VariableInput
 from ingot.frontends.tensorflow.modules import (
     attr_value_pb2,
@@ -40,7 +39,7 @@ def type_number(name: str) -> int:
 
 
 def launch_output_types(
-    function: FunctionSnapshot, binding: Binding, direct: bool = False
+    function: CapturedFunction, binding: Binding, direct: bool = False
 ) -> list[int]:
     """Return the TF_DataType of each output of the op; `direct`: it writes variables itself."""
     return [
@@ -50,7 +49,7 @@ def launch_output_types(
     ]
 
 
-def variable_inputs(function: FunctionSnapshot, binding: Binding) -> list[VariableInput]:
+def variable_inputs(function: CapturedFunction, binding: Binding) -> list[VariableInput]:
     """Return the handles that a launch with direct access takes."""
     results = {result.variable: at for at, result in enumerate(binding.results)}
     rows: list[VariableInput] = []
@@ -66,7 +65,7 @@ def variable_inputs(function: FunctionSnapshot, binding: Binding) -> list[Variab
     return rows
 
 
-def result_type(function: FunctionSnapshot, binding: Binding, index: int) -> TensorType:
+def result_type(function: CapturedFunction, binding: Binding, index: int) -> TensorType:
     """Return the type of result `index` as the launch op gives it."""
     result = binding.results[index]
     if result.variable is not None:
@@ -83,7 +82,7 @@ class BodyWriter:
     """Writes the FunctionDef that replaces `original`."""
 
     def __init__(
-        self, original: Any, function: FunctionSnapshot, binding: Binding, direct: bool
+        self, original: Any, function: CapturedFunction, binding: Binding, direct: bool
     ) -> None:
         """Start with the original's signature and attributes.
 

@@ -1,20 +1,19 @@
-"""From a TensorFlow FuncGraph to a `CapturedFunction`, in two steps.
+"""From a TensorFlow FuncGraph to a `CapturedFunction`: plain records, made once.
 
-`snapshot` runs when TensorFlow registers a function: it takes the graph as an immutable GraphDef
-(FuncGraphs are changed later by gradient construction) with the functions that it calls.
-`capture` runs at the first launch and turns the protos into plain records. Neither executes a
-TensorFlow op, so `capture` may run inside an op's kernel.
+`capture` runs when TensorFlow registers a function (FuncGraphs are changed later by gradient
+construction). It walks the graph's protos once, in the order of what needs what, with the functions
+that the graph calls. From here on nobody reads a proto again.
 
-Invariant: whatever happens to the FuncGraph after `snapshot`, `capture` gives the same function;
-only source locations are looked up late, and are None once TensorFlow has dropped the graph.
+Invariant: whatever happens to the FuncGraph afterwards, the records stay as they are; functions
+that were captured before (nested jit functions) are taken as they were.
 Source: TensorFlow's `framework/graph.proto`, `attr_value.proto`, `function.proto`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorType,
     TypeName,
 )
-from ingot.frontends.tensorflow.locations import Locations
+from ingot.frontends.tensorflow.locations import location_of
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     dtypes,
@@ -41,76 +40,60 @@ from ingot.frontends.tensorflow.modules import (
 from ingot.support.diagnostics import InternalError
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSnapshot:
-    """A function as it was when TensorFlow registered it.
-
-    `graph_def` is TensorFlow's proto with static shapes; `library` is shared with the callees;
-    `functions` lists the functions that this very graph names.
-    """
-
-    name: str
-    graph_def: Any
-    inputs: tuple[CapturedInput, ...]
-    outputs: tuple[TensorRef, ...]
-    output_types: tuple[TensorType, ...]
-    output_handles: tuple[TensorType | None, ...]
-    control_outputs: tuple[str, ...]
-    library: dict[str, FunctionSnapshot]
-    locations: Locations
-
-    def nodes(self) -> list[Any]:
-        """Return the NodeDefs that matter, each after what it needs."""
-        return _ordered_nodes(self)
-
-
-def snapshot(
-    name: str, graph: Any, originals: Mapping[str, FunctionSnapshot] | None = None
-) -> FunctionSnapshot:
+def capture(
+    name: str, graph: Any, originals: Mapping[str, CapturedFunction] | None = None
+) -> CapturedFunction:
     """Return `graph` (a FuncGraph) and everything it calls, as they are now.
 
-    `originals` are snapshots of functions whose bodies in TensorFlow's runtime are no longer their
-    own: nested jit functions.
+    `originals` are functions whose bodies in TensorFlow's runtime are no longer their own: nested
+    jit functions.
     """
     # Not `originals or {}`: a mapping over what lives says nothing by its length.
-    known: Mapping[str, FunctionSnapshot] = {} if originals is None else originals
-    library: dict[str, FunctionSnapshot] = {}
-    root = _snapshot_one(name, graph, library)
+    known: Mapping[str, CapturedFunction] = {} if originals is None else originals
+    library: dict[str, CapturedFunction] = {}
+    root = _capture_one(name, graph, library)
     pending = [(root, graph)]
     while pending:
         current, owner = pending.pop()
-        for callee in _called_functions(current.graph_def):
+        for callee in _called_functions(current):
             if callee in library:
                 continue
             if callee in known:
                 library[callee] = _adopt(known[callee], library)
                 continue
             callee_graph = _graph_of(owner, callee)
-            library[callee] = _snapshot_one(callee, callee_graph, library)
+            library[callee] = _capture_one(callee, callee_graph, library)
             pending.append((library[callee], callee_graph))
     return root
 
 
-def _adopt(original: FunctionSnapshot, library: dict[str, FunctionSnapshot]) -> FunctionSnapshot:
+def _adopt(original: CapturedFunction, library: dict[str, CapturedFunction]) -> CapturedFunction:
     for name, item in original.library.items():
         library.setdefault(name, item)
     return original
 
 
-def _snapshot_one(name: str, graph: Any, library: dict[str, FunctionSnapshot]) -> FunctionSnapshot:
-    return FunctionSnapshot(
+def _capture_one(
+    name: str, graph: Any, library: Mapping[str, CapturedFunction]
+) -> CapturedFunction:
+    inputs = tuple(
+        CapturedInput(tensor.op.name, tensor_type(tensor), handle_type(tensor))
+        for tensor in graph.inputs
+    )
+    outputs = tuple(TensorRef(tensor.op.name, tensor.value_index) for tensor in graph.outputs)
+    control_outputs = tuple(operation.name for operation in graph.control_outputs)
+    needed = [item.node for item in outputs] + list(control_outputs)
+    given = {item.name for item in inputs}
+    nodes = _ordered_nodes(graph.as_graph_def(add_shapes=True), needed, given)
+    return CapturedFunction(
         name=name,
-        graph_def=graph.as_graph_def(add_shapes=True),
-        inputs=tuple(
-            CapturedInput(tensor.op.name, tensor_type(tensor), handle_type(tensor))
-            for tensor in graph.inputs
-        ),
-        outputs=tuple(TensorRef(tensor.op.name, tensor.value_index) for tensor in graph.outputs),
+        inputs=inputs,
+        nodes=tuple(_capture_node(graph, node) for node in nodes),
+        outputs=outputs,
         output_types=tuple(tensor_type(tensor) for tensor in graph.outputs),
         output_handles=tuple(handle_type(tensor) for tensor in graph.outputs),
-        control_outputs=tuple(operation.name for operation in graph.control_outputs),
+        control_outputs=control_outputs,
         library=library,
-        locations=Locations(graph),
     )
 
 
@@ -141,15 +124,13 @@ def _find_function(owner: Any, name: str) -> Any:
     return None
 
 
-def _called_functions(graph_def: Any) -> Iterable[str]:
-    for node in graph_def.node:
-        for key, value in node.attr.items():
-            if key.startswith("_"):
-                continue
-            if value.HasField("func"):
-                yield value.func.name
-            elif value.HasField("list"):
-                yield from (item.name for item in value.list.func)
+def _called_functions(function: CapturedFunction) -> Iterable[str]:
+    for node in function.nodes:
+        for value in node.attributes.values():
+            if isinstance(value, FunctionRef):
+                yield value.name
+            elif isinstance(value, tuple):
+                yield from (item.name for item in value if isinstance(item, FunctionRef))
 
 
 def tensor_type(tensor: Any) -> TensorType:
@@ -169,86 +150,73 @@ def handle_type(tensor: Any) -> TensorType | None:
     return TensorType(dtypes.as_dtype(item.dtype).name, _shape(item.shape))
 
 
-def capture(source: FunctionSnapshot) -> CapturedFunction:
-    """Return the snapshot and its library as plain records."""
-    library: dict[str, CapturedFunction] = {}
-    for name, item in source.library.items():
-        library[name] = _capture_one(item, library)
-    return _capture_one(source, library)
-
-
-def _capture_one(
-    source: FunctionSnapshot, library: Mapping[str, CapturedFunction]
-) -> CapturedFunction:
-    nodes = source.nodes()
-    return CapturedFunction(
-        name=source.name,
-        inputs=source.inputs,
-        nodes=tuple(_capture_node(node, source.locations) for node in nodes),
-        outputs=source.outputs,
-        output_types=source.output_types,
-        control_outputs=source.control_outputs,
-        library=library,
-    )
-
-
-def _ordered_nodes(source: FunctionSnapshot) -> list[Any]:
-    """Return the nodes that outputs or control outputs need, each after what it needs."""
-    by_name = {node.name: node for node in source.graph_def.node}
-    done = {item.name for item in source.inputs}
-    needed = _needed(source, by_name, done)
+def _ordered_nodes(graph_def: Any, needed: list[str], given: set[str]) -> list[Any]:
+    """Return the NodeDefs that `needed` names or needs, each after what it needs."""
+    nodes = list(graph_def.node)
+    by_name = {node.name: node for node in nodes}
+    before = {node.name: _dependencies(node) for node in nodes}
+    wanted = _with_dependencies(needed, before, given)
+    done = set(given)
     ordered: list[Any] = []
-    for node in source.graph_def.node:
-        if node.name in needed:
-            _place(node, by_name, done, ordered)
+    for name in by_name:
+        if name in wanted:
+            ordered.extend(by_name[item] for item in _placed(name, before, done))
     return ordered
 
 
-def _dependencies(node: Any) -> Iterable[str]:
-    return (name.removeprefix("^").partition(":")[0] for name in node.input)
+def _dependencies(node: Any) -> list[str]:
+    return [name.removeprefix("^").partition(":")[0] for name in node.input]
 
 
-def _needed(source: FunctionSnapshot, by_name: Mapping[str, Any], given: set[str]) -> set[str]:
-    pending = [item.node for item in source.outputs] + list(source.control_outputs)
-    needed: set[str] = set()
+def _with_dependencies(
+    names: list[str], before: Mapping[str, list[str]], given: set[str]
+) -> set[str]:
+    pending = list(names)
+    found: set[str] = set()
     while pending:
         name = pending.pop()
-        if name in needed or name in given:
-            continue
-        needed.add(name)
-        pending.extend(_dependencies(by_name[name]))
-    return needed
+        if name not in found and name not in given:
+            found.add(name)
+            pending.extend(before[name])
+    return found
 
 
-def _place(node: Any, by_name: Mapping[str, Any], done: set[str], ordered: list[Any]) -> None:
-    """Append `node` after what it depends on; a depth-first walk without recursion."""
-    stack = [node]
+def _placed(name: str, before: Mapping[str, list[str]], done: set[str]) -> list[str]:
+    """Return `name` after what it depends on and is not done; a walk without recursion."""
+    placed: list[str] = []
+    stack = [name]
     while stack:
         current = stack[-1]
-        if current.name in done:
-            stack.pop()
+        missing = [item for item in before[current] if item not in done]
+        if current not in done and missing:
+            stack.extend(reversed(missing))
             continue
-        missing = [name for name in _dependencies(current) if name not in done]
-        if missing:
-            stack.extend(by_name[name] for name in reversed(missing))
+        stack.pop()
+        if current not in done:
+            done.add(current)
+            placed.append(current)
+    return placed
+
+
+def _capture_node(graph: Any, node: Any) -> CapturedNode:
+    data: list[TensorRef] = []
+    control: list[str] = []
+    for name in node.input:
+        if name.startswith("^"):
+            control.append(name[1:])
         else:
-            done.add(current.name)
-            ordered.append(current)
-            stack.pop()
-
-
-def _capture_node(node: Any, locations: Locations) -> CapturedNode:
-    data = [name for name in node.input if not name.startswith("^")]
+            data.append(_tensor_ref(name))
+    attributes = {
+        key: _attribute(value) for key, value in node.attr.items() if not key.startswith("_")
+    }
     return CapturedNode(
         name=node.name,
         op=node.op,
-        inputs=tuple(_tensor_ref(name) for name in data),
-        control_inputs=tuple(name[1:] for name in node.input if name.startswith("^")),
-        attributes={
-            key: _attribute(value) for key, value in node.attr.items() if not key.startswith("_")
-        },
-        outputs=tuple(_output_types(node)),
-        location=locations.of(node.name),
+        inputs=tuple(data),
+        control_inputs=tuple(control),
+        attributes=attributes,
+        outputs=_output_types(node, attributes),
+        location=location_of(graph, node.name),
     )
 
 
@@ -257,33 +225,56 @@ def _tensor_ref(text: str) -> TensorRef:
     return TensorRef(name, int(index or 0))
 
 
-def _output_types(node: Any) -> Iterable[TensorType]:
+def _output_types(node: Any, attributes: Mapping[str, Attribute]) -> tuple[TensorType, ...]:
+    names = op_output_types(node.op, attributes)
     shapes = [_shape(item) for item in node.attr["_output_shapes"].list.shape]
-    names = op_output_types(node)
     shapes.extend([None] * (len(names) - len(shapes)))
-    return (TensorType(name, shape) for name, shape in zip(names, shapes, strict=False))
+    return tuple([TensorType(name, shape) for name, shape in zip(names, shapes, strict=False)])
 
 
-def op_output_types(node: Any) -> list[str]:
-    """Return the element type of each output of a NodeDef, from the op's definition."""
-    definition = op_def_registry.get(node.op)
+class _OutputArgument(NamedTuple):
+    """Where an output argument of an op has its element types from."""
+
+    type_name: str
+    type_attribute: str
+    number_attribute: str
+    list_attribute: str
+
+
+@cache
+def _output_arguments(op: str) -> tuple[_OutputArgument, ...]:
+    definition = op_def_registry.get(op)
     if definition is None:
-        raise InternalError(f"TensorFlow has no op '{node.op}' (node '{node.name}')")
+        raise InternalError(f"TensorFlow has no op '{op}'")
+    return tuple(
+        _OutputArgument(
+            type_name(item.type).name if item.type else "",
+            item.type_attr,
+            item.number_attr,
+            item.type_list_attr,
+        )
+        for item in definition.output_arg
+    )
+
+
+def op_output_types(op: str, attributes: Mapping[str, Any]) -> list[str]:
+    """Return the element type of each output of a node, from the op's definition."""
     names: list[str] = []
-    for argument in definition.output_arg:
-        if argument.type_list_attr:
-            enums = list(node.attr[argument.type_list_attr].list.type)
-        else:
-            enum = argument.type or node.attr[argument.type_attr].type
-            enums = [enum] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
-        names.extend(dtypes.as_dtype(enum).base_dtype.name for enum in enums)
+    for argument in _output_arguments(op):
+        if argument.list_attribute:
+            names.extend(item.name for item in attributes[argument.list_attribute])
+            continue
+        name = argument.type_name or attributes[argument.type_attribute].name
+        count = attributes[argument.number_attribute] if argument.number_attribute else 1
+        names.extend([name] * count)
     return names
 
 
 def _shape(proto: Any) -> Shape:
     if proto.unknown_rank:
         return None
-    return tuple(None if dim.size < 0 else dim.size for dim in proto.dim)
+    sizes = [dim.size for dim in proto.dim]
+    return tuple([None if size < 0 else size for size in sizes])
 
 
 def _text(value: bytes) -> str | bytes:
@@ -297,8 +288,10 @@ def _tensor(proto: Any) -> np.ndarray:
     return np.asarray(tensor_util.MakeNdarray(proto))
 
 
-def _type_name(value: Any) -> TypeName:
-    return TypeName(str(dtypes.as_dtype(value).base_dtype.name))
+@cache
+def type_name(number: int) -> TypeName:
+    """Return the element type that a number of TensorFlow's `DataType` stands for."""
+    return TypeName(str(dtypes.as_dtype(number).base_dtype.name))
 
 
 def _partial_shape(value: Any) -> PartialShape:
@@ -314,7 +307,7 @@ _READERS: dict[str, Any] = {
     "i": int,
     "f": float,
     "b": bool,
-    "type": _type_name,
+    "type": type_name,
     "shape": _partial_shape,
     "tensor": _tensor,
     "func": _function,

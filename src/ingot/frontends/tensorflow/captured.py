@@ -137,7 +137,8 @@ class CapturedNode:
 class CapturedFunction:
     """A function's graph: inputs, nodes in order, outputs, and the functions that it calls.
 
-    `control_outputs` names the nodes that must run although no output needs them.
+    `output_handles` says what outputs that are resources or lists stand for; `control_outputs`
+    names the nodes that must run although no output needs them.
     """
 
     name: str
@@ -145,6 +146,7 @@ class CapturedFunction:
     nodes: tuple[CapturedNode, ...]
     outputs: tuple[TensorRef, ...]
     output_types: tuple[TensorType, ...]
+    output_handles: tuple[TensorType | None, ...]
     control_outputs: tuple[str, ...]
     library: Mapping[str, CapturedFunction]
 

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import importlib
 import re
-import threading
 from collections.abc import Callable, Mapping
 
 from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.capture import FunctionSnapshot, capture
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
 from ingot.frontends.tensorflow.launch import Compiled, Sizes
 from ingot.support.collector import collector_paused
@@ -32,16 +30,14 @@ Compiler = Callable[[CapturedFunction, Binding, str], Compiled]
 class FunctionCompiler:
     """Compiles one function for the ranks that it is called with."""
 
-    __slots__ = ("_binding", "_captured", "_compiler", "_inputs", "_lock", "_source")
+    __slots__ = ("_binding", "_captured", "_compiler", "_inputs")
 
-    def __init__(self, function: FunctionSnapshot, binding: Binding, compiler: Compiler) -> None:
+    def __init__(self, captured: CapturedFunction, binding: Binding, compiler: Compiler) -> None:
         """Remember what to compile."""
-        self._inputs = function.inputs
-        self._source: FunctionSnapshot | None = function
+        self._inputs = captured.inputs
+        self._captured: CapturedFunction | None = captured
         self._binding = binding
         self._compiler = compiler
-        self._captured: CapturedFunction | None = None
-        self._lock = threading.Lock()
 
     def check(self, sizes: Sizes) -> None:
         """Raise ExecutionError if parameters of these sizes do not fit the signature."""
@@ -58,26 +54,18 @@ class FunctionCompiler:
 
     def compile(self, sizes: Sizes) -> Compiled:
         """Return the function compiled for these sizes (`Binding.parameters` order)."""
+        captured = self._captured
+        assert captured is not None, "a function is compiled once per rank signature"
         # Beside TensorFlow's heap each collection is dear, and this makes many objects.
         with collector_paused():
-            captured = self.captured
             _check_results(captured, self._binding)
             name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
             unknown = self._unknown_shapes(sizes)
             compiled = self._compiler(captured.with_input_shapes(unknown), self._binding, name)
         if not unknown:
-            # There is no second variant: the graph and its constants are not needed any more.
-            self._source = self._captured = None
+            # There is no second variant: launches live long, and need no constants any more.
+            self._captured = None
         return compiled
-
-    @property
-    def captured(self) -> CapturedFunction:
-        """The function as plain records."""
-        with self._lock:
-            if self._captured is None:
-                assert self._source is not None, "a function is compiled once per rank signature"
-                self._captured, self._source = capture(self._source), None
-            return self._captured
 
     def _unknown_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
         """Return the shapes of inputs whose rank TensorFlow does not know."""
@@ -140,5 +128,5 @@ def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) 
 
 def preload() -> None:
     """Import the compiler now, so that the first call of a function does not wait for it."""
-    for name in ("ingot.client", "ingot.frontends.tensorflow.lowering"):
-        importlib.import_module(name)
+    importlib.import_module("ingot.client")
+    importlib.import_module("ingot.frontends.tensorflow.lowering.rules").table()

@@ -13,14 +13,11 @@ distribution strategies and op callbacks. Anything else, and any failure, goes t
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.body import launch_output_types
-from ingot.frontends.tensorflow.eager_call import make_native_call
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     context,
@@ -28,17 +25,9 @@ from ingot.frontends.tensorflow.modules import (
     execute,
     ops,
     pywrap_tfe,
-    tensorflow,
 )
+from ingot.frontends.tensorflow.native_calls import MAX_SIGNATURES, ORDINARY_WAY, Call
 from ingot.frontends.tensorflow.replacement import Replacement
-
-Call = Callable[..., Any]
-
-MAX_SIGNATURES = 256
-"""Remembered signatures per function; a program with more gains little."""
-
-ORDINARY_WAY = NotImplemented
-"""What a native call returns if it could not do the work (and did none)."""
 
 _PLAIN = (bool, int, str, type(None))
 _recorder = threading.local()
@@ -179,7 +168,7 @@ def _make_call(record: _Record, sources: list[int | Any], args: Sequence[Any]) -
     if replacement is None or _has_handles(atomic):
         return None
     pack = _packer(record.concrete)
-    native = _native(replacement, sources, args)
+    native = replacement.natives.find(sources, args)
     if native is not None:
         return native if pack is None else lambda *given: _packed(pack, native(*given))
     direct = _direct(atomic, sources, replacement)
@@ -224,27 +213,6 @@ def _as_tuple(outputs: Any) -> Any:
 
 def _as_list(outputs: Any) -> Any:
     return list(outputs)
-
-
-def _native(replacement: Replacement, sources: list[int | Any], args: Sequence[Any]) -> Call | None:
-    """Return the call without any TensorFlow op, if the function is pure and compiled."""
-    binding, inputs = replacement.binding, replacement.function.inputs
-    touches = binding.has_effects or binding.handed_on or not binding.results
-    only_tensors = not any(inputs[item.input].handle for item in binding.parameters)
-    kinds = replacement.function.output_types
-    if touches or not only_tensors or any(kind.dtype == "variant" for kind in kinds):
-        return None
-    if len(tensorflow.config.list_logical_devices()) != 1:
-        return None
-    chosen = [sources[item.input] for item in binding.parameters]
-    tensors = [args[item] if isinstance(item, int) else item for item in chosen]
-    sizes = tuple(tuple(tensor._shape_tuple()) for tensor in tensors)
-    program = replacement.launch.programs.get(tuple(len(item) for item in sizes))
-    if program is None:
-        return None
-    types = launch_output_types(replacement.function, binding)
-    work = sum(tensor.dtype.size * math.prod(tensor.shape) for tensor in tensors)
-    return make_native_call(program, types, chosen, sizes, work)
 
 
 def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> Call:

@@ -10,7 +10,7 @@ Invariant: a lookup never fails; what is not known is None.
 from __future__ import annotations
 
 import sysconfig
-import weakref
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,31 +29,23 @@ _LIBRARY_ROOTS = tuple(
 )
 
 
+@cache
 def is_user_file(file: str) -> bool:
     """Whether a source file belongs to the user's program."""
     return not file.startswith(("<", *_LIBRARY_ROOTS))
 
 
-class Locations:
-    """Source locations of the nodes of one FuncGraph."""
-
-    __slots__ = ("_graph",)
-
-    def __init__(self, graph: Any) -> None:
-        """Remember the graph, as long as TensorFlow does; tracebacks are read when asked for."""
-        self._graph = weakref.ref(graph)
-
-    def of(self, node: str) -> SourceLocation | None:
-        """Return where the user's program made `node`."""
-        graph = self._graph()
-        if graph is None:
-            return None
-        try:
-            frames = list(graph.get_operation_by_name(node).traceback)
-        except (KeyError, ValueError, AttributeError, RuntimeError, TypeError):
-            # TensorFlow dismantles graphs whose functions nobody can call directly any more.
-            return None
-        for frame in reversed(frames):
-            if is_user_file(frame.filename):
-                return SourceLocation(frame.filename, frame.lineno)
-        return SourceLocation(frames[0].filename, frames[0].lineno) if frames else None
+def location_of(graph: Any, node: str) -> SourceLocation | None:
+    """Return where the user's program made the node of a FuncGraph."""
+    try:
+        frames = graph.get_operation_by_name(node).traceback
+        count = len(frames)
+    except (KeyError, ValueError, AttributeError, RuntimeError, TypeError):
+        # Graphs that TensorFlow made of a definition have nothing to say.
+        return None
+    # From the innermost: reading a frame is dear, and most lie outside.
+    for number in range(count - 1, -1, -1):
+        frame = frames[number]
+        if is_user_file(frame.filename):
+            return SourceLocation(frame.filename, frame.lineno)
+    return SourceLocation(frames[0].filename, frames[0].lineno) if count else None

@@ -39,4 +39,4 @@ saved_model_save: Any = _load(_INTERNAL + "saved_model.save")
 traceback_utils: Any = _load(_INTERNAL + "util.traceback_utils")
 attr_value_pb2: Any = _load("tensorflow.core.framework.attr_value_pb2")
 function_pb2: Any = _load("tensorflow.core.framework.function_pb2")
-errors: Any = tensorflow.errors
+errors: Any = _load(_INTERNAL + "framework.errors_impl")

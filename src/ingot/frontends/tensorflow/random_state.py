@@ -13,12 +13,10 @@ Source: TensorFlow's `kernels/random_op.cc`, `util/guarded_philox_random.cc`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ingot.frontends.tensorflow.capture import FunctionSnapshot
-from ingot.frontends.tensorflow.captured import CapturedInput, TensorType
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
 from ingot.frontends.tensorflow.modules import ops, tensorflow
 
 RANDOM_STATE = "ingot_random_state"
@@ -31,7 +29,7 @@ STATEFUL_OPS = frozenset(
 _numbers = itertools.count(1)
 
 
-def with_random_state(function: FunctionSnapshot) -> FunctionSnapshot:
+def with_random_state(function: CapturedFunction) -> CapturedFunction:
     """Return the function with the hidden input, if any of its nodes keeps a random state."""
     names = {function.name: function, **function.library}
     nodes = sum(_count(item) for item in names.values())
@@ -42,7 +40,7 @@ def with_random_state(function: FunctionSnapshot) -> FunctionSnapshot:
     return replace(function, inputs=(*function.inputs, hidden))
 
 
-def without_random_state(function: FunctionSnapshot) -> FunctionSnapshot:
+def without_random_state(function: CapturedFunction) -> CapturedFunction:
     """Return the function as its callers see it."""
     if not has_random_state(function.inputs):
         return function
@@ -64,6 +62,5 @@ def make_random_state(nodes: int) -> str:
     return name
 
 
-def _count(function: FunctionSnapshot) -> int:
-    nodes: Iterable[Any] = function.graph_def.node
-    return sum(node.op in STATEFUL_OPS for node in nodes)
+def _count(function: CapturedFunction) -> int:
+    return sum(node.op in STATEFUL_OPS for node in function.nodes)

@@ -4,7 +4,7 @@ Every jit function that passes the hook gets one `Replacement`. While a SavedMod
 original bodies are back in place, so that the file holds the user's functions and can be loaded
 where there is no Ingot.
 
-Invariant: `originals` holds the snapshot of every live replaced function by name, so that a
+Invariant: `originals` holds the capture of every live replaced function by name, so that a
 function that calls it can inline it.
 """
 
@@ -17,12 +17,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from ingot.frontends.tensorflow.body import BodyWriter, launch_output_types, variable_inputs
-from ingot.frontends.tensorflow.capture import FunctionSnapshot, snapshot
+from ingot.frontends.tensorflow.capture import capture
+from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.errors import without_wrapper
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import context, errors, execute
+from ingot.frontends.tensorflow.native_calls import NativeCalls
 from ingot.frontends.tensorflow.random_state import without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
@@ -37,9 +39,10 @@ class Replacement:
     """One function that Ingot runs in TensorFlow's place.
 
     Attributes:
-        function: the snapshot of the original.
+        function: the original, captured.
         binding: how the launch meets the function's inputs and outputs.
         launch: what runs.
+        natives: how it runs eagerly where no op is needed.
     """
 
     __slots__ = (
@@ -53,9 +56,10 @@ class Replacement:
         "function",
         "is_one_op",
         "launch",
+        "natives",
     )
 
-    def __init__(self, atomic: Any, function: FunctionSnapshot, compiler: Compiler) -> None:
+    def __init__(self, atomic: Any, function: CapturedFunction, compiler: Compiler) -> None:
         """Replace the body of `atomic`, which was just registered with its original."""
         self.function, self.binding = bind(function)
         direct = is_available() and fits(self.function.inputs, self.binding)
@@ -66,6 +70,7 @@ class Replacement:
             FunctionCompiler(self.function, self.binding, compiler),
             variable_inputs(self.function, self.binding) if direct else (),
         )
+        self.natives = NativeCalls(self.function, self.binding, self.launch)
         self._atomic = weakref.ref(atomic)
         self._original = atomic.definition
         writer = BodyWriter(self._original, self.function, self.binding, direct)
@@ -78,7 +83,11 @@ class Replacement:
             self.install()
 
     def execute(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run the function eagerly as the one op that it is; return its flat outputs."""
+        """Run the function eagerly, as the one op that it is at most; return its flat outputs."""
+        outputs = self.natives.run(inputs)
+        return self._execute_op(inputs) if outputs is None else outputs
+
+    def _execute_op(self, inputs: Sequence[Any]) -> list[Any]:
         if self._attributes is None:
             attributes = self._body.node_def[0].attr
             kinds = [list(attributes[name].list.type) for name in ("Tin", "Tout")]
@@ -129,7 +138,7 @@ class Replacement:
 def replace_function(atomic: Any, graph: Any, name: str, compiler: Compiler) -> Replacement:
     """Replace the just registered function `name`; the result must live as long as `atomic`."""
     with _lock:
-        replacement = Replacement(atomic, snapshot(name, graph, _Originals()), compiler)
+        replacement = Replacement(atomic, capture(name, graph, _Originals()), compiler)
         _live[name] = replacement
         return replacement
 
@@ -144,13 +153,13 @@ def live_replacements() -> list[Replacement]:
     return list(_live.values())
 
 
-class _Originals(dict[str, FunctionSnapshot]):
-    """The snapshots of replaced functions, as a mapping over what lives now."""
+class _Originals(dict[str, CapturedFunction]):
+    """The captures of replaced functions, as a mapping over what lives now."""
 
     def __contains__(self, name: object) -> bool:
         return name in _live
 
-    def __missing__(self, name: str) -> FunctionSnapshot:
+    def __missing__(self, name: str) -> CapturedFunction:
         return without_random_state(_live[name].function)
 
 

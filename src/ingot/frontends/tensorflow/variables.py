@@ -13,12 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache
 
 from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
-from ingot.frontends.tensorflow.capture import FunctionSnapshot
-from ingot.frontends.tensorflow.captured import CapturedInput, TensorRef, TensorType
-from ingot.frontends.tensorflow.modules import dtypes, op_def_registry
+from ingot.frontends.tensorflow.captured import (
+    CapturedFunction,
+    CapturedInput,
+    CapturedNode,
+    FunctionRef,
+    TensorRef,
+    TensorType,
+    TypeName,
+)
+from ingot.frontends.tensorflow.modules import op_def_registry
 from ingot.frontends.tensorflow.random_state import has_random_state, with_random_state
 
 READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
@@ -68,25 +75,25 @@ class Effects:
 
 
 class _Analysis:
-    """Effects of the functions of one snapshot, each analysed once."""
+    """Effects of the functions of one library, each analysed once."""
 
-    def __init__(self, library: Mapping[str, FunctionSnapshot]) -> None:
+    def __init__(self, library: Mapping[str, CapturedFunction]) -> None:
         self._library = library
         self._done: dict[str, Effects] = {}
 
-    def of(self, function: FunctionSnapshot) -> Effects:
+    def of(self, function: CapturedFunction) -> Effects:
         found = self._done.get(function.name)
         if found is None:
             found = self._done[function.name] = Effects()
             self._analyse(function, found)
         return found
 
-    def _analyse(self, function: FunctionSnapshot, effects: Effects) -> None:
+    def _analyse(self, function: CapturedFunction, effects: Effects) -> None:
         origin: dict[TensorRef, int] = {
             TensorRef(item.name): index for index, item in enumerate(function.inputs)
         }
-        for node in function.nodes():
-            inputs = [origin.get(ref) for ref in data_inputs(node)]
+        for node in function.nodes:
+            inputs = [origin.get(ref) for ref in node.inputs]
             if node.op in PASSES_ON:
                 _record_outputs(origin, node.name, inputs)
             elif node.op in CALLS:
@@ -102,7 +109,7 @@ class _Analysis:
 
     def _call(
         self,
-        node: Any,
+        node: CapturedNode,
         call: _Call,
         inputs: list[int | None],
         effects: Effects,
@@ -139,13 +146,11 @@ class _Analysis:
                 origin[TensorRef(node.name, index)] = source
 
 
-def _callees(node: Any, call: _Call) -> Iterable[str]:
+def _callees(node: CapturedNode, call: _Call) -> Iterable[str]:
     for key in call.attributes:
-        value = node.attr[key]
-        if value.HasField("func"):
-            yield value.func.name
-        else:
-            yield from (item.name for item in value.list.func)
+        value = node.attributes[key]
+        several = value if isinstance(value, tuple) else (value,)
+        yield from (item.name for item in several if isinstance(item, FunctionRef))
 
 
 def _record_outputs(origin: dict[TensorRef, int], name: str, inputs: Iterable[int | None]) -> None:
@@ -154,7 +159,7 @@ def _record_outputs(origin: dict[TensorRef, int], name: str, inputs: Iterable[in
             origin[TensorRef(name, index)] = source
 
 
-def _touch(node: Any, handles: list[int], effects: Effects) -> None:
+def _touch(node: CapturedNode, handles: list[int], effects: Effects) -> None:
     if node.op in TOUCHES_NOT:
         return
     if node.op not in WRITES:
@@ -162,26 +167,18 @@ def _touch(node: Any, handles: list[int], effects: Effects) -> None:
     if node.op not in READS:
         effects.writes.update(handles)
         effects.has_others |= not handles and _is_stateful(node.op)
-    dtype = node.attr.get("dtype") if handles else None
-    if dtype is not None and dtype.type:
-        name = str(dtypes.as_dtype(dtype.type).name)
-        effects.types.update((handle, name) for handle in handles)
+    dtype = node.attributes.get("dtype") if handles else None
+    if isinstance(dtype, TypeName):
+        effects.types.update((handle, dtype.name) for handle in handles)
 
 
+@cache
 def _is_stateful(op: str) -> bool:
     definition = op_def_registry.get(op)
     return definition is None or bool(definition.is_stateful)
 
 
-def data_inputs(node: Any) -> Iterable[TensorRef]:
-    """Return the data inputs of a NodeDef."""
-    for text in node.input:
-        if not text.startswith("^"):
-            name, _, index = text.partition(":")
-            yield TensorRef(name, int(index or 0))
-
-
-def bind(function: FunctionSnapshot) -> tuple[FunctionSnapshot, Binding]:
+def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
     """Return the binding, and the function with every variable's type known where used."""
     effects = _Analysis(function.library).of(function)
     function = with_random_state(function)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context, execute
 
-from ingot.frontends.tensorflow.capture import capture, snapshot
+from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP
 
 
@@ -63,7 +63,7 @@ def test_capture_reads_constants_and_attributes(compiled):
         return tf.cond(tf.reduce_sum(y) > 0.0, lambda: y, lambda: -y)
 
     graph = f.get_concrete_function(tf.TensorSpec([None])).graph
-    captured = capture(snapshot("f", graph))
+    captured = capture("f", graph)
     by_op = {node.op: node for node in captured.nodes}
     assert by_op["MatMul"].attributes["transpose_a"] is False
     assert by_op["Reshape"].outputs[0].shape == (2, None)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ingot.evaluator.interpreter import evaluate
 from ingot.frontends.tensorflow.binding import LoweredFunction
-from ingot.frontends.tensorflow.capture import capture, snapshot
+from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.lowering import lower
 from ingot.frontends.tensorflow.variables import bind
 from ingot.hlo.verifier import verify
@@ -64,8 +64,8 @@ def trace(
 ) -> Program:
     """Trace, capture and lower a function; the module is verified."""
     concrete = tf.function(function, autograph=autograph).get_concrete_function(*specs)
-    source, binding = bind(snapshot(concrete.name, concrete.graph))
-    lowered = lower(capture(source), binding, "test")
+    source, binding = bind(capture(concrete.name, concrete.graph))
+    lowered = lower(source, binding, "test")
     verify(lowered.module)
     return Program(concrete, lowered)
 
