@@ -152,3 +152,39 @@ ENTRY main {
 }
 """
     assert not library_parts(ingot.compile(ingot.parse_hlo(text)))
+
+
+PRODUCTS = [
+    # dimensions of both operands, those that are summed
+    ((90001,), (90001,), (0,)),
+    ((400, 1030), (1030,), (1,)),
+    ((400, 1030), (400,), (0,)),
+]
+
+
+@pytest.mark.parametrize("level", [level for level in host_levels() if level != "plain"])
+@pytest.mark.parametrize(("lhs", "rhs", "summed"), PRODUCTS, ids=str)
+@pytest.mark.parametrize("element", ["f32", "s32"])
+def test_products_with_vectors(lhs, rhs, summed, element, level):
+    (place,) = summed
+    left = [size for number, size in enumerate(lhs) if number != place]
+    program = ingot.parse_hlo(f"""\
+HloModule product
+
+ENTRY main {{
+  x = {element}[{",".join(map(str, lhs))}] parameter(0)
+  y = {element}[{rhs[0]}] parameter(1)
+  ROOT z = {element}[{",".join(map(str, left))}] dot(x, y), \
+lhs_contracting_dims={{{place}}}, rhs_contracting_dims={{0}}
+}}
+""")
+    executable = ingot.compile(program, target=TargetSpec.host(level))
+    (kernel,) = executable._compiled.kernels.compiled.values()
+    assert kernel.code is None, kernel.kernel
+    if element == "f32":
+        x, y = RANDOM.random(lhs, np.float32), RANDOM.random(rhs, np.float32)
+        expected = np.tensordot(x.astype(np.float64), y, (summed, (0,)))
+        np.testing.assert_allclose(executable(x, y), expected, rtol=1e-5)
+    else:
+        x, y = (RANDOM.integers(-(2**31), 2**31, dims, np.int32) for dims in (lhs, rhs))
+        np.testing.assert_array_equal(executable(x, y), np.tensordot(x, y, (summed, (0,))))

@@ -29,7 +29,7 @@ def _program(opcode: str, start: str, body: str, size: int = SIZE):
 @pytest.mark.parametrize(
     ("opcode", "start", "body"),
     [
-        ("add", "0", "multiply(x, y)"),
+        ("add", "0", "divide(x, y)"),
         ("add", "2.5", "add(x, y)"),
         ("maximum", "-inf", "subtract(x, y)"),
         ("minimum", "-100", "subtract(x, y)"),

@@ -1,8 +1,9 @@
 """Plain reductions: kernels that fold an array as it lies, the same code at every size.
 
 `reduce(x)` over rows, columns, planes or everything needs code that depends on the element type,
-the combining op and the shape of vectors, not on extents. So its form (`kernel.form`) is library
-code, and all such reductions share it, as plain products do (`kernel.product`).
+the combining op and the shape of vectors, not on extents. So does a sum of products `x * y`, which
+is what a product with a vector comes to. So its form (`kernel.form`) is library code, and all such
+reductions share it, as plain products do (`kernel.product`).
 
 Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
 the result's bits are the same.
@@ -38,7 +39,9 @@ def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
         return None
     axes = [*kernel.grid, *kernel.passes[0].axes]
     elements = dim.product(axis.extent for axis in axes)
-    if isinstance(elements, Dim) or elements < MIN_ELEMENTS or elements != kernel.buffers[0].size:
+    if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
+        return None
+    if all(elements != buffer.size for buffer in kernel.buffers if not buffer.is_output):
         return None
     own = schedule_loops(kernel, vectors)
     if own.tile is not None:
@@ -56,9 +59,9 @@ def _is_candidate(kernel: LoopKernel) -> bool:
     (fold,) = first.reductions
     if first.is_running or any(init.op != "constant" for init in fold.inits):
         return False
-    if not _is_element(fold.inputs[0]) or not (_is_sum(fold) or _is_choice(fold)):
+    if not (_is_sum(fold) or _is_choice(fold)):
         return False
-    has_more = last.axes or last.reductions or len(kernel.buffers) != 1 + len(last.stores)
+    has_more = last.axes or last.reductions or kernel.buffers[-len(last.stores) - 1].is_output
     return not has_more and all(map(_is_result, last.stores))
 
 
@@ -73,13 +76,16 @@ def _is_element(load: Expr) -> bool:
 
 
 def _is_sum(fold: Reduction) -> bool:
-    """Whether elements are folded by one op."""
-    return fold.combiner.opcode is not None and len(fold.inputs) == 1
+    """Whether elements, or products of two, are folded by one op."""
+    if fold.combiner.opcode is None or len(fold.inputs) != 1:
+        return False
+    (value,) = fold.inputs
+    return all(map(_is_element, value.args if value.op == "multiply" else (value,)))
 
 
 def _is_choice(fold: Reduction) -> bool:
     """Whether an element and its place on an axis are chosen, as arg max does."""
-    if len(fold.inputs) != 2:
+    if len(fold.inputs) != 2 or not _is_element(fold.inputs[0]):
         return False
     nodes = list(walk(fold.combiner.results))
     return (

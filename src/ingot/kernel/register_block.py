@@ -17,6 +17,9 @@ VECTORS = 2
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Vectors per row that a register block may have."""
 
+MIN_SPARE = 4
+"""Registers that no row of a register block takes."""
+
 MAX_LOSS = 1.05
 """The common number of vectors is kept where another would not save more than that."""
 
@@ -70,18 +73,24 @@ def even_blocks(
 
     `fewer_rows`: rows less than registers would hold; `most`: vectors per row at most.
     """
-    found = [
-        _even(m, lanes, count, max(1, most_rows(count, vectors) - fewer_rows))
-        for count in COUNTS
-        if count == 1
-        or (count <= most and (count - 1) * lanes < n and count + 4 <= vectors.registers)
-    ]
-    best = min(found, key=lambda item: (item.cycles(n), -item.columns))
-    common = next((item for item in found if item.vectors == VECTORS), best)
-    return common if common.cycles(n) <= MAX_LOSS * best.cycles(n) else best
+    least = m * -(-n // lanes) / 2
+    best = common = _even(m, lanes, VECTORS if n > lanes else 1, fewer_rows, vectors)
+    lowest = limit = common.cycles(n)
+    if limit <= MAX_LOSS * least:
+        return common
+    for count in COUNTS:
+        if count > most or (count > 1 and (count - 1) * lanes >= n):
+            break
+        if count + MIN_SPARE <= vectors.registers:
+            found = _even(m, lanes, count, fewer_rows, vectors)
+            cycles = found.cycles(n)
+            if (cycles, -count) < (lowest, -best.vectors):
+                best, lowest = found, cycles
+    return common if limit <= MAX_LOSS * lowest else best
 
 
-def _even(m: int, lanes: int, count: int, rows: int) -> EvenBlocks:
+def _even(m: int, lanes: int, count: int, fewer_rows: int, vectors: Vectors) -> EvenBlocks:
+    rows = max(1, most_rows(count, vectors) - fewer_rows)
     row_blocks = -(-m // rows)
     low, tall = divmod(m, row_blocks)
     return EvenBlocks(lanes, count, row_blocks, low, tall)
@@ -105,7 +114,7 @@ def most_rows(count: int, vectors: Vectors) -> int:
 
 def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int, int]]:
     for count in COUNTS:
-        if count > 1 and ((count - 1) * lanes >= n or count + 4 > vectors.registers):
+        if count > 1 and ((count - 1) * lanes >= n or count + MIN_SPARE > vectors.registers):
             return
         for rows in range(1, max(1, min(most_rows(count, vectors), m)) + 1):
             yield rows, count

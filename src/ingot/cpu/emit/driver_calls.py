@@ -5,6 +5,8 @@ Invariant: the choice depends on the kernel, its sizes and the target's vectors 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ingot.cpu.emit.direct_convolution import direct_call
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.filter_gradient import filter_gradient_call
@@ -18,8 +20,12 @@ from ingot.kernel.schedule import Vectors
 from ingot.kernel.winograd import winograd
 
 
+@lru_cache(maxsize=256)
 def driver_call(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> DriverCall | None:
-    """Return how a driver runs a kernel, None if it is neither a plain product nor convolution."""
+    """Return how a driver runs a kernel, None if it is neither a plain product nor convolution.
+
+    It is asked again where a kernel has an epilogue to compile.
+    """
     if isinstance(kernel, LoopKernel):
         return _convolution_call(kernel, vectors)
     if kernel.patches is None:
