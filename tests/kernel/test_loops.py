@@ -96,3 +96,17 @@ def test_long_chains_are_pulled_without_deep_recursion() -> None:
     body = "\n".join(lines[:-1]) + "\n ROOT " + lines[-1]
     kernel = build_loop_kernel(fused(body))
     assert kernel_text(kernel).count("= negate(") == 399
+
+
+def test_one_element_of_a_concatenation_is_pulled_from_its_own_operand() -> None:
+    """Twelve swaps of halves: pulling both operands each time would visit 2^12 places."""
+    lines = ["x0 = f32[2] parameter(0)"]
+    for n in range(12):
+        lines.append(f"a{n} = f32[1] slice(x{n}), slice={{[0:1]}}")
+        lines.append(f"b{n} = f32[1] slice(x{n}), slice={{[1:2]}}")
+        lines.append(f"na{n} = f32[1] negate(a{n})")
+        lines.append(f"x{n + 1} = f32[2] concatenate(b{n}, na{n}), dimensions={{0}}")
+    body = "\n".join(lines) + "\nROOT last = f32[1] slice(x12), slice={[1:2]}"
+    text = kernel_text(build_loop_kernel(fused(body)))
+    assert text.count("= negate(") == 6
+    assert "select" not in text

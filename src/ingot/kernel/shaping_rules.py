@@ -145,15 +145,17 @@ def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr
     start: int | Dim = 0
     parts: list[tuple[Expr, Expr]] = []
     for operand in instruction.operands:
-        size = operand.shape.dims[axis]
-        if size == 0:
-            continue
+        size, at = operand.shape.dims[axis], place.index[axis] - start
         end = start + size
-        below = compare("LT", position, ex.index(end))
-        above = compare("GE", position, ex.index(start))
-        index = (*place.index[:axis], place.index[axis] - start, *place.index[axis + 1 :])
-        mask = ex.conjunction(ex.conjunction(above, below), place.mask)
-        parts.append((below, puller.value(operand, Place(index, place.values, mask))))
+        inside = place.at((*place.index[:axis], at, *place.index[axis + 1 :]))
+        if isinstance(at, int) and isinstance(size, int):
+            if 0 <= at < size:
+                return puller.value(operand, inside)
+        elif size != 0:
+            below = compare("LT", position, ex.index(end))
+            above = compare("GE", position, ex.index(start))
+            mask = ex.conjunction(ex.conjunction(above, below), place.mask)
+            parts.append((below, puller.value(operand, Place(inside.index, place.values, mask))))
         start = end
     if not parts:
         return puller.value(instruction.operands[0], place)
