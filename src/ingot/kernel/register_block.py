@@ -20,6 +20,9 @@ COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 MIN_SPARE = 4
 """Registers that no row of a register block takes."""
 
+FEW_ROWS = 5
+"""Up to so many rows are few."""
+
 MAX_LOSS = 1.05
 """The common number of vectors is kept where another would not save more than that."""
 
@@ -71,12 +74,14 @@ def even_blocks(
 ) -> EvenBlocks:
     """Return the blocks that take the fewest cycles, of the common width if that is as good.
 
+    Few rows do not stay with it: past them the rhs streams from memory, in long runs at best.
     `fewer_rows`: rows less than registers would hold; `most`: vectors per row at most.
     """
     least = m * -(-n // lanes) / 2
     best = common = _even(m, lanes, VECTORS if n > lanes else 1, fewer_rows, vectors)
-    lowest = limit = common.cycles(n)
-    if limit <= MAX_LOSS * least:
+    lowest = common.cycles(n)
+    stays = MAX_LOSS if m > FEW_ROWS else 0.0
+    if lowest <= stays * least:
         return common
     for count in COUNTS:
         if count > most or (count > 1 and (count - 1) * lanes >= n):
@@ -86,7 +91,7 @@ def even_blocks(
             cycles = found.cycles(n)
             if (cycles, -count) < (lowest, -best.vectors):
                 best, lowest = found, cycles
-    return common if limit <= MAX_LOSS * lowest else best
+    return common if common.cycles(n) <= stays * lowest else best
 
 
 def _even(m: int, lanes: int, count: int, fewer_rows: int, vectors: Vectors) -> EvenBlocks:
