@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import io
 
+import numpy as np
 import pytest
 from tests.formats.mlir_text import function
 
+from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import print_module
 from ingot.formats.stablehlo import binding, parse_stablehlo
 from ingot.hlo.dim import Dim
@@ -227,3 +229,79 @@ func.func @main(%x: tensor<2xf32>)
 """
     assert read_memory_kinds(parse_stablehlo(text)) == ("device", "pinned_host")
     assert read_memory_kinds(parse_stablehlo(LAYOUTS.replace("LAYOUT", "auto"))) == ()
+
+
+# ---- ops that the specification no longer has, and defaults
+
+
+@pytest.mark.parametrize(
+    ("config", "left", "right"),
+    [
+        ("ab,bc->ac", (2, 3), (3, 4)),
+        ("...bc,...cd->d...b", (2, 5, 3), (2, 3, 4)),
+        ("ab,bc->c", (2, 5), (5, 4)),
+        ("abc,bd->acdb", (2, 3, 4), (3, 5)),
+    ],
+)
+def test_einsum(config: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(0)
+    values = [generator.normal(size=dims).astype("f") for dims in (left, right)]
+    want = np.einsum(config, *values)
+    kinds = [f"tensor<{'x'.join(map(str, dims))}xf32>" for dims in (left, right, want.shape)]
+    module = function(
+        f"(%x: {kinds[0]}, %y: {kinds[1]}) -> {kinds[2]}",
+        f"""%r = "stablehlo.einsum"(%x, %y) {{einsum_config = "{config}"}}
+              : ({kinds[0]}, {kinds[1]}) -> {kinds[2]}
+            return %r : {kinds[2]}""",
+    )
+    np.testing.assert_allclose(evaluate(module, values), want, rtol=1e-5, atol=1e-6)
+
+
+def test_unary_einsum_and_labels_that_do_not_fit() -> None:
+    text = """%r = "stablehlo.unary_einsum"(%x) {{einsum_config = "{}"}}
+                : (tensor<2x3xf32>) -> tensor<3xf32>
+              return %r : tensor<3xf32>"""
+    signature = "(%x: tensor<2x3xf32>) -> tensor<3xf32>"
+    found = evaluate(function(signature, text.format("ab->b")), [np.ones((2, 3), "f")])
+    np.testing.assert_array_equal(found, [2, 2, 2])
+    for config, why in (("aa->a", "stands twice"), ("ab->c", "in no operand"), ("ab", "not fit")):
+        with pytest.raises(UnsupportedError, match=why):
+            function(signature, text.format(config))
+
+
+@pytest.mark.parametrize(
+    ("dim", "batch", "indices", "result"),
+    [(0, 0, (3,), (3, 5, 3)), (1, 0, (2, 2), (2, 2, 2, 3)), (1, 1, (2, 4), (2, 4, 3)),
+     (-1, 1, (2, 4), (2, 5, 4))],
+)  # fmt: skip
+def test_torch_index_select(
+    dim: int, batch: int, indices: tuple[int, ...], result: tuple[int, ...]
+) -> None:
+    value = np.arange(30, dtype="i4").reshape(2, 5, 3)
+    places = np.random.default_rng(1).integers(0, 2, indices).astype("i4")
+    rows = zip(value, places, strict=True) if batch else [(value, places)]
+    parts = [np.take(row, places, axis=dim - batch if dim > 0 else dim) for row, places in rows]
+    want = np.stack(parts) if batch else parts[0]
+    kinds = [f"tensor<{'x'.join(map(str, dims))}xi32>" for dims in (indices, result)]
+    module = function(
+        f"(%x: tensor<2x5x3xi32>, %i: {kinds[0]}) -> {kinds[1]}",
+        f"""%r = "stablehlo.torch_index_select"(%x, %i)
+               {{dim = {dim} : i64, batch_dims = {batch} : i64}}
+               : (tensor<2x5x3xi32>, {kinds[0]}) -> {kinds[1]}
+            return %r : {kinds[1]}""",
+    )
+    np.testing.assert_array_equal(evaluate(module, [value, places]), want)
+
+
+@pytest.mark.parametrize(("given", "axis"), [("", 1), ("{dimension = -2 : i64}", 0)])
+def test_a_sort_that_says_no_dimension_takes_the_last(given: str, axis: int) -> None:
+    module = function(
+        "(%x: tensor<2x3xi32>) -> tensor<2x3xi32>",
+        f"""%r = "stablehlo.sort"(%x) ({{
+              ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+              %c = stablehlo.compare LT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+              stablehlo.return %c : tensor<i1>
+            }}) {given} : (tensor<2x3xi32>) -> tensor<2x3xi32>
+            return %r : tensor<2x3xi32>""",
+    )
+    assert module.entry.root.attributes.dimensions == (axis,)

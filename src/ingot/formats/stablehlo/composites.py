@@ -33,8 +33,8 @@ _CHLO = """
     broadcast_zeta conj constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf
     lgamma mulhi next_after polygamma ragged_dot sinh square tan top_k zeta
 """
-# Ops of StableHLO that its specification no longer has.
-_DEPRECATED = ("einsum", "unary_einsum", "torch_index_select", "cross-replica-sum")
+# Ops of StableHLO that its specification no longer has; `deprecated` has the others.
+_DEPRECATED = ("cross-replica-sum",)
 _CHLO_PASSES = "func.func(chlo-legalize-to-stablehlo)"
 _DEPRECATED_PASSES = "func.func(stablehlo-legalize-deprecated-ops)"
 

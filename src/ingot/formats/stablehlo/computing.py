@@ -15,7 +15,7 @@ from ingot.hlo.opset.contraction import (
     DotAttributes,
 )
 from ingot.hlo.opset.elementwise import CompareAttributes
-from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
+from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes, SortAttributes
 from ingot.hlo.opset.random import AlgorithmAttributes, DistributionAttributes
 from ingot.hlo.opset.reduction import ReduceWindowAttributes, SelectAndScatterAttributes
 from ingot.hlo.shape import Shape
@@ -243,6 +243,19 @@ def _scatter(site: Site) -> Results:
     return site.elements(made)
 
 
+def _sort(site: Site) -> Results:
+    """The last dimension unless it says which; negative ones count from behind."""
+    given = site.attributes
+    place = int(given["dimension"].value) if "dimension" in given else -1
+    if place < 0:
+        place += site.operands[0].shape.rank
+    called = site.conversion.reducer(site, site.op.regions[0])
+    attributes = SortAttributes(
+        dimensions=(place,), is_stable=_flag(site, "is_stable"), to_apply=called
+    )
+    return site.elements(site.emit(find("sort"), site.operands, attributes, site.result_shape()))
+
+
 # ---- random
 
 
@@ -278,6 +291,7 @@ CONVERTERS: dict[str, Converter] = {
     "stablehlo.select_and_scatter": _select_and_scatter,
     "stablehlo.gather": _gather,
     "stablehlo.scatter": _scatter,
+    "stablehlo.sort": _sort,
     "stablehlo.rng_bit_generator": _rng_bit_generator,
     "stablehlo.rng": _rng,
 }

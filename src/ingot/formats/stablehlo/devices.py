@@ -39,10 +39,12 @@ def _channel(site: Site) -> int | None:
 
 def _group(site: Site) -> dict[str, Any]:
     """Return the attributes that every op on groups has."""
-    return {
-        "channel_id": _channel(site),
-        "replica_groups": groups(site.attributes["replica_groups"]),
-    }
+    given = site.attributes["replica_groups"]
+    if not hasattr(given, "shape") and not hasattr(given, "type"):
+        raise site.unsupported(
+            f"its groups are {given}", "write the groups as numbers of devices, as XLA wants them"
+        )
+    return {"channel_id": _channel(site), "replica_groups": groups(given)}
 
 
 def _global(site: Site) -> dict[str, Any]:

@@ -31,7 +31,6 @@ NAMED: dict[str, tuple[str, dict[str, str]]] = {
     "get_tuple_element": ("get-tuple-element", {}),
     "reduce": ("reduce", {}),
     "map": ("map", {}),
-    "sort": ("sort", {"dimensions": "dimension"}),
     "cholesky": ("cholesky", {}),
     "triangular_solve": ("triangular-solve", {}),
     "fft": ("fft", {}),

@@ -14,7 +14,7 @@ from ingot.hlo.opdef import table
 
 # Loaded when the table is built: control flow needs the conversion, which needs this table.
 _FAMILIES = (
-    *("shaping", "computing", "control", "structural", "composites"),
+    *("shaping", "computing", "control", "structural", "composites", "deprecated"),
     *("devices", "shardy", "dynamic", "quantized"),
 )
 
