@@ -81,8 +81,10 @@ def form_of(
 
 
 def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
-    axes = [item.name[1:] for item in (schedule.vector_axis, schedule.tile) if item is not None]
+    of_grid = (schedule.vector_axis, schedule.tile, schedule.rows)
+    axes = [item.name[1:] for item in of_grid if item is not None]
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
+    words += ["rows"] * (schedule.rows is not None)
     words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
     words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
     words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
@@ -96,7 +98,11 @@ def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]
         axes = [item for item in (schedule.vector_axis, schedule.tile) if item is not None]
         return {axis.name: schedule.lanes[0] for axis in axes}
     pairs = zip(kernel.passes, schedule.lanes, strict=True)
-    return {item.axes[-1].name: lanes for item, lanes in pairs if item.axes}
+    found = {item.axes[-1].name: lanes for item, lanes in pairs if item.axes}
+    if schedule.rows is not None:
+        assert isinstance(schedule.block, int), "rows fill a register"
+        found[schedule.rows.name] = schedule.block
+    return found
 
 
 def _general_schedule(
@@ -104,7 +110,8 @@ def _general_schedule(
 ) -> LoopSchedule:
     lanes, split = own.lanes[0], own.split
     block: int | Dim = own.block
-    if own.tile is None and isinstance(block, int) and block > lanes:
+    is_whole = own.tile is not None or own.rows is not None
+    if not is_whole and isinstance(block, int) and block > lanes:
         block = sizes.multiple("block", block, lanes)
     if split is not None:
         along = sizes.lanes.get(first.axes[0].name, 1)
@@ -116,6 +123,7 @@ def _general_schedule(
         own,
         vector_axis=None if own.vector_axis is None else axes[own.vector_axis],
         tile=None if own.tile is None else axes[own.tile],
+        rows=None if own.rows is None else axes[own.rows],
         block=block,
         units=sizes.multiple("units", own.units, 1),
         grain=sizes.multiple("grain", own.grain, 1),

@@ -24,6 +24,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.pieces import Cut, cut_axes
+from ingot.kernel.row_folds import rows_together
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
 
@@ -94,6 +95,7 @@ class LoopSchedule:
         row: the grid axis that the lanes of each staged update run along, or None: one element.
         computes_again: whether each staged update computes its place and value again.
         far: buffers so large that lanes gathered from them are better read one by one.
+        rows: the grid axis whose points, rows that are folded, are joined a block at a time.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
     """
@@ -112,6 +114,7 @@ class LoopSchedule:
     row: Axis | None = None
     computes_again: bool = False
     far: frozenset[int] = frozenset()
+    rows: Axis | None = None
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -133,7 +136,11 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     else:
         per_pass = tuple(_pass_lanes(kernel, item, vectors) for item in kernel.passes)
         lanes = 1
-    block = lanes
+    together = _results_of_register(kernel, vectors)
+    rows = rows_together(kernel, per_pass[0], together) if axis is None else None
+    if rows is not None:
+        per_pass = (_lanes_of_row(kernel.passes[0].axes[-1], per_pass[0], together), *per_pass[1:])
+    block = lanes if rows is None else together
     tile = None
     if axis is not None:
         has_inner = any(item.axes for item in kernel.passes)
@@ -145,7 +152,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 and not staged else None
         if tile is not None:
             per_pass, block = (side,) * len(kernel.passes), SIDE_TILES * side
-    blocked = [item for item in (axis, tile) if item is not None]
+    blocked = [item for item in (axis, tile, rows) if item is not None]
     units = dim.product(
         _ceil(item.extent, block) if item in blocked else item.extent
         for item in kernel.grid
@@ -156,7 +163,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     grain = 1 if not work else dim.maximum(dim.floordiv(CHUNK_WORK, dim.maximum(work, 1)), 1)
     if kernel.serial:
         grain = units
-    split = _split(kernel, units, points)
+    split = _split(kernel, units, points) if rows is None else None
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     waits = waits and tile is None
     in_pieces = tile is None and lanes > 1 and not staged
@@ -176,6 +183,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         row,
         row is not None or (staged > 0 and _computes_little(kernel)),
         far_buffers(kernel),
+        rows,
     )
 
 
@@ -306,6 +314,20 @@ def _lanes(
     if isinstance(extent, int):
         while lanes > 1 and lanes // 2 >= extent:
             lanes //= 2
+    return lanes
+
+
+def _results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:
+    """Return how many results of the first pass's widest fold a register holds, in words."""
+    folds = kernel.passes[0].reductions
+    widest = max((each.dtype.bits for fold in folds for each in fold.inputs), default=LANE_BITS)
+    return vectors.lanes(max(widest, LANE_BITS), 1)
+
+
+def _lanes_of_row(row: Axis, lanes: int, register: int) -> int:
+    """Return the lanes along rows that are folded together: those of short ones are not wasted."""
+    while isinstance(row.extent, int) and lanes > max(register, row.extent // 4):
+        lanes //= 2
     return lanes
 
 

@@ -102,17 +102,23 @@ class Folding:
 
     def joined(self, parts: tuple[Value, ...]) -> tuple[Value, ...]:
         """Combine the lanes pairwise, in an order that depends on the lane count alone."""
-        f = self.emitter.f
-        place = place_fold(self.item, self.reduction)
         while parts[0].type.lanes > 1:
-            half = parts[0].type.lanes // 2
-            low = tuple(f.slice_lanes(part, 0, half) for part in parts)
-            high = tuple(f.slice_lanes(part, half, half) for part in parts)
-            if place is None:
-                parts = self.merged(low, high)
-            else:
-                parts = combine(self.emitter, place.join, (*low, *high))
+            parts = self.halved(parts, 1)
         return parts
+
+    def halved(self, parts: tuple[Value, ...], rows: int) -> tuple[Value, ...]:
+        """Combine the first half of the lanes of each of `rows` rows with the second half."""
+        f = self.emitter.f
+        width = parts[0].type.lanes // rows
+        half = width // 2
+        low, high = (
+            tuple(_of_rows(f, part, rows, width, range(start, start + half)) for part in parts)
+            for start in (0, half)
+        )
+        place = place_fold(self.item, self.reduction)
+        if place is None:
+            return self.merged(low, high)
+        return combine(self.emitter, place.join, (*low, *high))
 
     def finished(self, parts: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return what accumulators come to, with the initial values."""
@@ -159,6 +165,14 @@ class Folding:
         element = self._element
         infinity = (1 << (element.bits - 1)) - (1 << element.mantissa)
         return self.emitter.f.const(bits_type, -1 - infinity)
+
+
+def _of_rows(f: FunctionBuilder, value: Value, rows: int, width: int, lanes: range) -> Value:
+    """Return some lanes of each row of `width` lanes."""
+    if rows == 1:
+        return f.slice_lanes(value, lanes.start, len(lanes))
+    order = [row * width + lane for row in range(rows) for lane in lanes]
+    return f.shuffle(value, value, order)
 
 
 def _mirrored(f: FunctionBuilder, bits: Value) -> Value:

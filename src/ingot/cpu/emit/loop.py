@@ -1,7 +1,8 @@
 """Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
 
-The body is `loop_body`'s, in square tiles `tile`'s, in pieces `pieces`', of updates in
-order `staged`'s; reductions in parts are `split`'s. How kernels are called is in `kernel_abi`.
+The body is `loop_body`'s, in square tiles `tile`'s, in pieces `pieces`', of rows folded
+together `rows`', of updates in order `staged`'s; reductions in parts are `split`'s. How kernels are
+called is in `kernel_abi`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.pieces import PieceEmitter
+from ingot.cpu.emit.rows import RowsEmitter
 from ingot.cpu.emit.split import emit_split_kernel
 from ingot.cpu.emit.staged import StagedEmitter
 from ingot.cpu.emit.tile import TiledLoopEmitter
@@ -34,6 +36,7 @@ def emit_loop_kernel(
     emitter.far = schedule.far
     chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
     chosen = PieceEmitter if schedule.cuts else chosen
+    chosen = RowsEmitter if schedule.rows is not None else chosen
     chosen = StagedEmitter if schedule.staged else chosen
     body = chosen(f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)

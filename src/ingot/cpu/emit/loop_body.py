@@ -285,9 +285,9 @@ class LoopEmitter:
             offset += count
             folding = Folding(self.emitter, item, reduction)
             parts = folding.joined(parts) if lanes > 1 else parts
-            self._bind(reduction, folding.finished(parts))
+            self.bind(reduction, folding.finished(parts))
 
-    def _bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
+    def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
         """Make the finished values of a reduction known to the emitter."""
         emitter = self.emitter
         names = frozenset(axis.name for axis in self.kernel.grid)
