@@ -35,7 +35,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 from ingot.support.records import record
@@ -114,7 +113,7 @@ class SizesLayout:
         return self.output_dims(len(self.output_ranks))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProgramInfo:
     """Everything about a program except its machine code and constants.
 

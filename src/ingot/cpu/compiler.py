@@ -6,8 +6,6 @@ Passes, then kernels, then the host program. What each stage made stays at hand 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.analysis.cost import fusion_cost
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.cpu.host import HostProgram
@@ -30,13 +28,14 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
+from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
 
 HOST_OPT_LEVEL = 0
 """The host program only computes addresses and calls: fast code generation, 0.3 ms and not 2.5."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CpuProgram:
     """An artifact with what the stages on the way made.
 

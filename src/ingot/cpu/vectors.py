@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.target import TargetSpec
 
 
+@cache
 def vectors_of(target: TargetSpec) -> Vectors:
     """Return what schedules must know of a target."""
     return Vectors(

@@ -10,7 +10,6 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,12 @@ import numpy as np
 from ingot.hlo.dtype import DType, dtype, from_numpy
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Literal:
     """A constant: `array` for array shapes, `elements` for tuples."""
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 FAMILIES = (
     "elementwise",
@@ -89,7 +90,7 @@ def attribute(codec: Codec, default: Any = MISSING, *, text: str = "") -> Any:
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NoAttributes:
     """The attributes of an op that has none."""
 

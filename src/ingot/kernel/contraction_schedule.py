@@ -10,7 +10,7 @@ Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from ingot.hlo import dim
@@ -21,6 +21,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.register_block import register_block
 from ingot.kernel.schedule import Vectors
+from ingot.support.records import record
 
 PACK_BYTES = 256 * 1024
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
@@ -65,7 +66,7 @@ RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ContractionSchedule:
     """How a contraction kernel runs.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import F32, S32
@@ -30,6 +30,7 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.schedule import LoopSchedule, Split
+from ingot.support.records import record
 
 SHORT = 8
 """Extents below stay numbers."""
@@ -38,7 +39,7 @@ PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
 """Magnitudes of constants that stay numbers: they are part of what is computed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Form:
     """A kernel for every size.
 

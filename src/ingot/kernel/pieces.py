@@ -11,7 +11,7 @@ Invariant: in its piece the narrowed pass stores what the whole pass stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
+from ingot.support.records import record
 
 MAX_PIECES = 8
 """Pieces along the vector axis at most."""
@@ -39,7 +40,7 @@ Range = tuple[int, int]
 """First and last position of a piece along an axis."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cut:
     """An axis in pieces, which begin at 0 and at each of `places`."""
 

@@ -44,6 +44,7 @@ from ingot.kernel.product_blocks import (
 from ingot.kernel.product_operands import Operand, PlainOperands, plain_operands, result_steps
 from ingot.kernel.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
 from ingot.kernel.schedule import Vectors
+from ingot.support.records import record
 
 ELEMENTS = (F32, F64)
 """Element types of the convolutions that have drivers."""
@@ -78,7 +79,7 @@ lhs are `packed_lhs_row` elements apart, or the elements of each k if it is pack
 Placement = Literal["direct", "packed", "transposed", "dots"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Form:
     """What products must have in common to share a driver.
 

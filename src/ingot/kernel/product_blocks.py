@@ -9,11 +9,10 @@ Invariant: blocks change neither which products a sum has nor their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.kernel.contraction_schedule import ContractionSchedule
 from ingot.kernel.product_operands import PlainOperands
 from ingot.kernel.register_block import EvenBlocks
+from ingot.support.records import record
 
 MIN_ROWS_AHEAD = 512
 """From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
@@ -31,7 +30,7 @@ PACK_COLUMNS = 128
 """Columns of the rhs that one chunk packs ahead."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Blocks:
     """How a product is cut into units.
 

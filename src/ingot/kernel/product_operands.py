@@ -11,7 +11,6 @@ Invariant: a product of no rows, columns or depth is not plain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import (
@@ -32,6 +31,7 @@ from ingot.kernel.contraction_schedule import oriented, stride
 from ingot.kernel.expr import Access, Expr
 from ingot.kernel.ir import Axis, ContractionKernel
 from ingot.kernel.schedule import Vectors
+from ingot.support.records import record
 
 CELLS: Mapping[DType, DType] = {
     F32: F32, F64: F64,
@@ -46,7 +46,7 @@ PAIRS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8, S16), F32: (BF16,)}
 """Types of operands whose factors are multiplied in pairs, by the type of the sums."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """An operand of a plain product.
 
@@ -65,7 +65,7 @@ class Operand:
     inner: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlainOperands:
     """The operands of a plain product.
 

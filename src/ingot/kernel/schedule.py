@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from ingot.hlo import dim
@@ -27,6 +27,7 @@ from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.row_folds import rows_together
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
+from ingot.support.records import record
 
 CHUNK_WORK = 400_000
 """Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
@@ -45,7 +46,7 @@ loads and conversions."""
 MAX_SPLITS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vectors:
     """What a target's vectors hold: bits of a register, registers to work with.
 
@@ -67,7 +68,7 @@ STREAMED_BYTES, STREAMED_NODES = 64 << 20, 12
 """From so many bytes on a kernel of so few expressions waits for memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """A reduction cut into `count` parts of `length` along the outermost axis of the first pass."""
 
@@ -75,7 +76,7 @@ class Split:
     count: int | Dim
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopSchedule:
     """How a loop kernel runs.
 

@@ -9,7 +9,6 @@ the spread-out operand. Where padding or gaps may be met, the place carries a ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.analysis.frames import ONE, Frame
 from ingot.hlo.dim import Dim
@@ -21,11 +20,12 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.place import Place, select
 from ingot.kernel.puller import Puller
 from ingot.kernel.shaping_rules import unpadded
+from ingot.support.records import record
 
 _NOWHERE = Place(())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fold:
     """What a windowed op folds at each of its places.
 
@@ -38,7 +38,7 @@ class Fold:
     inputs: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Windowed:
     """How an op is a reduction over axes of its own.
 

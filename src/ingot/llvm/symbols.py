@@ -9,16 +9,16 @@ Source: the ELF-64 object file format.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import record
 
 _SYMBOL_TABLE = 2
 _UNDEFINED = 0
 _GLOBAL_BINDINGS = (1, 2)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectSymbols:
     """Global symbols of one object, in the order of its symbol table."""
 

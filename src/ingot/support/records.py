@@ -18,13 +18,29 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from typing import TypeVar, dataclass_transform, overload
 
 _Class = TypeVar("_Class")
 
 
+@overload
+def record(cls: type[_Class], /) -> type[_Class]: ...
+
+
+@overload
+def record(*, kw_only: bool) -> Callable[[type[_Class]], type[_Class]]: ...
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(cls: type[_Class]) -> type[_Class]:
+def record(
+    cls: type[_Class] | None = None, /, *, kw_only: bool = False
+) -> type[_Class] | Callable[[type[_Class]], type[_Class]]:
     """Make `cls` a record: with slots, compared by its fields."""
-    return dataclass(slots=True, unsafe_hash="__hash__" not in vars(cls))(cls)
+
+    def make(cls: type[_Class]) -> type[_Class]:
+        hashes = "__hash__" not in vars(cls)
+        return dataclass(slots=True, unsafe_hash=hashes, kw_only=kw_only)(cls)
+
+    return make if cls is None else make(cls)

@@ -19,19 +19,20 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ingot.support import flags
 from ingot.support.diagnostics import FlagError
+from ingot.support.records import record
 from ingot.support.text import did_you_mean
 
 VARIABLE = "XLA_FLAGS"
 STANDARD_OUTPUT = "-"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class XlaFlags:
     """The values in force; the field names are XLA's without the prefix `xla_`."""
 

@@ -12,7 +12,7 @@ Invariant: sizes are in the parameters only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.cpu.emit.contraction_epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
@@ -24,6 +24,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 BUFFERS = 3
 PARTS = BUFFERS + 2
@@ -33,7 +34,7 @@ EPILOGUE = (lt.PTR, lt.PTR, *[lt.I64] * 6)
 """Types of an epilogue's parameters; see `emit_epilogue`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DriverEnv:
     """What a driver finds in its env.
 
@@ -111,7 +112,7 @@ def open_driver(
     return f, DriverEnv(lhs, rhs, result, scratch, chunk, given, micro, epilogue, outer)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DriverPart:
     """What a driver is given for a part of its work.
 
@@ -124,7 +125,7 @@ class DriverPart:
     micro_kernels: tuple[SharedCode, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DriverCall:
     """How one product or convolution runs in a driver.
 

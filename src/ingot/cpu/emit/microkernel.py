@@ -11,19 +11,18 @@ the block's shape, so that results do not depend on tiling.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.pairs import add_pairs
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 STRIDES = ("a_row", "a_step", "b_step", "c_row")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MicroKernel:
     """What one micro-kernel is; strides are in elements, None when they are parameters.
 

@@ -5,8 +5,6 @@ Invariant: a driver's code depends on the form of its products alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.product import emit_product_driver
@@ -17,9 +15,10 @@ from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.product import Form, plain_product
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.builder import ModuleBuilder
+from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProductCode:
     """The functions of a form of products: `{name}`, and one that packs where it packs ahead."""
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT_PASSES, compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
+from ingot.support.records import record
 
 SOURCES = ("support", "llvm", "hlo", "kernel", "cpu")
 """The packages that make the library's code."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shared:
     """A part of the library: its name, object and mapped code; `make_text` gives its LLVM IR."""
 
@@ -40,7 +40,7 @@ class Shared:
         return {symbol: self.library.address(symbol) for symbol in self.library.symbols}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LibraryKernel:
     """A kernel that runs in library code: how it is called, and the parts that it needs."""
 

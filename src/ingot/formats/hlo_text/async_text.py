@@ -56,7 +56,7 @@ def _start_of(wrapped: OpDef) -> OpDef:
             ("async_execution_thread", str, attribute(Codec.STRING, "")),
         ),
         bases=(wrapped.attributes,),
-        frozen=True,
+        unsafe_hash=True,
         kw_only=True,
     )
     return replace(wrapped, name=wrapped.name + _START, attributes=both)

@@ -8,13 +8,12 @@ Source: StableHLO specification; xla/hlo/ir/hlo_instructions.cc, xla/service/sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import U32
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "collective"
 Groups = tuple[tuple[int, ...], ...]
@@ -22,7 +21,7 @@ _COLLECTIVE = {Trait.COLLECTIVE, Trait.SIDE_EFFECT}
 _GIVEN = _COLLECTIVE | {Trait.NEEDS_SHAPE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class GroupAttributes:
     """Attributes of `collective-broadcast`, `ragged-all-to-all` and, as base, of others."""
 
@@ -32,7 +31,7 @@ class GroupAttributes:
     mode: str = attribute(Codec.NAME, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AllReduceAttributes(GroupAttributes):
     """Attributes of `all-reduce` and `all-reduce-start`."""
 
@@ -40,7 +39,7 @@ class AllReduceAttributes(GroupAttributes):
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ReduceScatterAttributes(GroupAttributes):
     """Attributes of `reduce-scatter`; `dimensions` is the one that is divided."""
 
@@ -49,7 +48,7 @@ class ReduceScatterAttributes(GroupAttributes):
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AllGatherAttributes(GroupAttributes):
     """Attributes of `all-gather` and `all-gather-start`; `dimensions` is the one that grows."""
 
@@ -57,14 +56,14 @@ class AllGatherAttributes(GroupAttributes):
     use_global_device_ids: bool = attribute(Codec.BOOL, False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AllToAllAttributes(GroupAttributes):
     """Attributes of `all-to-all`; without `dimensions` each operand goes to one device."""
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS, ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class PermuteAttributes:
     """Attributes of `collective-permute` and its start; who gets nothing gets zeros."""
 

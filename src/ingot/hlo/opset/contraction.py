@@ -6,19 +6,19 @@ Source: StableHLO specification `dot_general`, `convolution` (labels as there); 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ingot.hlo import dim
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.diagnostics import VerifyError
+from ingot.support.records import record
 
 FAMILY = "contraction"
 _LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DotAttributes:
     """Attributes of `dot`; the result is batch dims, then lhs free dims, then rhs free dims."""
 
@@ -40,7 +40,7 @@ class DotAttributes:
         return tuple(place for place in range(rank) if place not in taken)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvolutionLabels:
     """What each dimension of a convolution's operands and result is, in XLA's letters.
 
@@ -68,7 +68,7 @@ class ConvolutionLabels:
         return tuple(which.index(letter) for letter in letters[0] + spatial + letters[1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ConvolutionAttributes:
     """Attributes of `convolution`; without `window` there are no spatial dimensions."""
 

@@ -5,24 +5,23 @@ Source: StableHLO specification `while`, `if`, `case`; XLA's text attributes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "control"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallAttributes:
     """Attributes of `call`."""
 
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WhileAttributes:
     """Attributes of `while`."""
 
@@ -30,7 +29,7 @@ class WhileAttributes:
     body: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConditionalAttributes:
     """Attributes of `conditional`: a pred takes (true, false), an s32 one of the branches."""
 

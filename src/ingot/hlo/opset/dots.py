@@ -10,17 +10,16 @@ CHLO `ragged_dot`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "dots"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RaggedDotAttributes(DotAttributes):
     """Attributes of `ragged-dot`."""
 

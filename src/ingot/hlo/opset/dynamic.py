@@ -5,16 +5,17 @@ Source: XLA operation semantics `SetDimensionSize`, `DynamicReshape`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingot.hlo.dtype import S32
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "dynamic"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DimensionAttributes:
     """Attributes of `set-dimension-size`."""
 

@@ -6,11 +6,10 @@ Source: StableHLO specification, XLA operation semantics. Element type constrain
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.dtype import C64, C128, F32, F64, PRED, DType, Kind
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "elementwise"
 _FLOAT = frozenset({Kind.FLOAT})
@@ -33,7 +32,7 @@ _REAL_OF = {C64: F32, C128: F64}
 _COMPLEX_OF = {F32: C64, F64: C128}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompareAttributes:
     """Attributes of `compare`: EQ NE GE GT LE LT; type FLOAT TOTALORDER SIGNED UNSIGNED or none."""
 
@@ -41,14 +40,14 @@ class CompareAttributes:
     type: str = attribute(Codec.NAME, "")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AccuracyAttributes:
     """Attributes of transcendental ops: XLA's `result_accuracy`, kept as text."""
 
     result_accuracy: str = attribute(Codec.NAME, "")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReducePrecisionAttributes:
     """Attributes of `reduce-precision`."""
 

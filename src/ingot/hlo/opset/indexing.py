@@ -8,7 +8,6 @@ Source: StableHLO specification `gather`, `scatter`, `sort` (labels as there); X
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from ingot.hlo.computation import Computation
@@ -16,11 +15,12 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "indexing"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexMap:
     """How windows of an operand relate to an array of indices; gather's and scatter's common part.
 
@@ -51,7 +51,7 @@ class IndexMap:
         return tuple(place for place in range(rank) if place != self.index_vector_dim)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class GatherAttributes:
     """Attributes of `gather`, flattened as in HLO text."""
 
@@ -77,7 +77,7 @@ class GatherAttributes:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ScatterAttributes:
     """Attributes of `scatter`, flattened as in HLO text."""
 
@@ -104,7 +104,7 @@ class ScatterAttributes:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class SortAttributes:
     """Attributes of `sort`: `to_apply` takes (lhs, rhs) of every operand and says "lhs first"."""
 
@@ -113,7 +113,7 @@ class SortAttributes:
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TopKAttributes:
     """Attributes of `topk`."""
 

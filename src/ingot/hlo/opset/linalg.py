@@ -7,23 +7,22 @@ Source: StableHLO specification `cholesky`, `triangular_solve` (labels as there)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "linalg"
 TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CholeskyAttributes:
     """Attributes of `cholesky`: `lower` says which triangle is read and which factor given."""
 
     lower: bool = attribute(Codec.BOOL, False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TriangularSolveAttributes:
     """Attributes of `triangular-solve`: op(a) x = b, or x op(a) = b unless `left_side`.
 

@@ -7,15 +7,15 @@ Source: StableHLO specification `batch_norm_training`, `batch_norm_inference`, `
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "normalization"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchNormAttributes:
     """Attributes of the batch-norm ops: what is added to variances, where the features are."""
 

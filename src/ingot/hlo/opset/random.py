@@ -5,31 +5,30 @@ Source: StableHLO specification `rng_bit_generator`, `rng`; XLA's text attribute
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "random"
 ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
 DISTRIBUTIONS = ("rng_uniform", "rng_normal")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AlgorithmAttributes:
     """Attributes of `rng-bit-generator`: rng_default, rng_three_fry or rng_philox."""
 
     algorithm: str = attribute(Codec.NAME)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DistributionAttributes:
     """Attributes of `rng`: rng_uniform (low, high) or rng_normal (mean, deviation)."""
 
     distribution: str = attribute(Codec.NAME)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeltaAttributes:
     """Attributes of `rng-get-and-update-state`."""
 

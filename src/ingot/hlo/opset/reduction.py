@@ -5,18 +5,17 @@ Source: StableHLO specification `reduce`, `reduce_window`, `select_and_scatter`,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
+from ingot.support.records import record
 
 FAMILY = "reduction"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReduceAttributes:
     """Attributes of `reduce` and `map`: dimensions and the scalar computation."""
 
@@ -24,7 +23,7 @@ class ReduceAttributes:
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReduceWindowAttributes:
     """Attributes of `reduce-window`: a window over every dimension, and the scalar computation."""
 
@@ -32,7 +31,7 @@ class ReduceWindowAttributes:
     to_apply: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SelectAndScatterAttributes:
     """Attributes of `select-and-scatter`: which element of a window, and how a source joins it."""
 

@@ -5,46 +5,45 @@ Source: StableHLO specification (labels as there), XLA operation semantics for t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "shaping"
 _S, _N = Trait.SHAPING, Trait.NEEDS_SHAPE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DimensionsAttributes:
     """Attributes of `broadcast`, `transpose`, `reverse`, `concatenate`: dimension numbers."""
 
     dimensions: tuple[int, ...] = attribute(Codec.INTS)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SliceAttributes:
     """Attributes of `slice`: (start, limit, stride) per dimension; sizes may be symbolic."""
 
     slice: tuple[tuple[int | Dim, int | Dim, int], ...] = attribute(Codec.SLICE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PadAttributes:
     """Attributes of `pad`: (low, high, interior) per dimension; low and high may be negative."""
 
     padding: tuple[tuple[int, int, int], ...] = attribute(Codec.PADDING)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IotaAttributes:
     """Attributes of `iota`."""
 
     iota_dimension: int = attribute(Codec.INT)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizesAttributes:
     """Attributes of `dynamic-slice`."""
 

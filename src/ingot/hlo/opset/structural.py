@@ -6,13 +6,13 @@ Source: XLA operation semantics; xla/hlo/ir/hlo_instructions.h.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
+from ingot.support.records import record
 
 FAMILY = "structural"
 _SHAPE = Trait.NEEDS_SHAPE
@@ -20,28 +20,28 @@ _ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
 Path = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParameterAttributes:
     """Attributes of `parameter`."""
 
     number: int = attribute(Codec.INLINE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstantAttributes:
     """Attributes of `constant`."""
 
     literal: Literal = attribute(Codec.INLINE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IndexAttributes:
     """Attributes of `get-tuple-element`."""
 
     index: int = attribute(Codec.INT)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FusionAttributes:
     """Attributes of `fusion`: kind kLoop kInput kOutput kCustom, and the fused computation."""
 
@@ -49,7 +49,7 @@ class FusionAttributes:
     calls: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CustomCallAttributes:
     """Attributes of `custom-call`."""
 
@@ -74,7 +74,7 @@ def _path(text: str) -> Path:
     return tuple(int(part) for part in text.split(",") if part.strip())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DomainAttributes:
     """Attributes of `domain`: kept as text."""
 

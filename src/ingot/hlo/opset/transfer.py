@@ -9,19 +9,18 @@ Source: xla/hlo/ir/hlo_instructions.cc, StableHLO specification `send`, `recv`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import TOKEN, U32
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "transfer"
 _EFFECT = {Trait.SIDE_EFFECT}
 _GIVEN = {Trait.SIDE_EFFECT, Trait.NEEDS_SHAPE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AsyncStartAttributes:
     """Attributes of `async-start`."""
 
@@ -30,7 +29,7 @@ class AsyncStartAttributes:
     calls: Computation = attribute(Codec.COMPUTATION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class AsyncAttributes:
     """Attributes of `async-update` and `async-done`; the start says what is called."""
 
@@ -39,14 +38,14 @@ class AsyncAttributes:
     calls: Computation | None = attribute(Codec.COMPUTATION, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class CopyStartAttributes:
     """Attributes of `copy-start`."""
 
     cross_program_prefetch_index: int | None = attribute(Codec.INT, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ChannelAttributes:
     """Attributes of `send`, `recv` and their done."""
 
@@ -54,14 +53,14 @@ class ChannelAttributes:
     is_host_transfer: bool = attribute(Codec.BOOL, False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class InfeedAttributes:
     """Attributes of `infeed`."""
 
     infeed_config: str = attribute(Codec.STRING, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class OutfeedAttributes:
     """Attributes of `outfeed`."""
 

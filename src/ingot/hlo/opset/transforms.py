@@ -5,13 +5,12 @@ Source: StableHLO specification `fft` (labels as there); xla/hlo/ir/hlo_instruct
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, C128, F32, F64
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
+from ingot.support.records import record
 
 FAMILY = "transforms"
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
@@ -19,7 +18,7 @@ _COMPLEX_OF = {F32: C64, F64: C128}
 _REAL_OF = {C64: F32, C128: F64}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FftAttributes:
     """Attributes of `fft`: FFT IFFT RFFT IRFFT, and the sizes of the last dimensions."""
 
@@ -27,7 +26,7 @@ class FftAttributes:
     fft_length: tuple[int, ...] = attribute(Codec.INTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ScanAttributes:
     """Attributes of `scan`: from inputs and initial carries to outputs and carries.
 

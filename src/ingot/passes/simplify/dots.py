@@ -24,6 +24,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import record
 
 _IN_MEMORY = frozenset(("parameter", "constant", "get-tuple-element"))
 _MANY_ROWS, _LONG_ROW = 128, 1024
@@ -33,7 +34,7 @@ _MANY_ROWS, _LONG_ROW = 128, 1024
 _IGNORED_EXTRA = frozenset(("frontend_attributes",))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Side:
     """One operand of a dot: its value and which dimensions are batch and contracting."""
 
