@@ -42,6 +42,28 @@ ENTRY main {
 }
 """
 
+LARGE = """
+HloModule large
+
+condition {
+  i = s32[9,99] parameter(0)
+  one = s32[1,1] slice(i), slice={[0:1], [0:1]}
+  first = s32[] reshape(one)
+  n = s32[] constant(5)
+  ROOT more = pred[] compare(first, n), direction=LT
+}
+
+body {
+  i = s32[9,99] parameter(0)
+  ROOT next = s32[9,99] add(i, i)
+}
+
+ENTRY main {
+  start = s32[9,99] parameter(0)
+  ROOT end = s32[9,99] while(start), condition=condition, body=body
+}
+"""
+
 SYMBOLIC = """
 HloModule symbolic
 
@@ -77,7 +99,14 @@ def test_a_donated_argument_is_updated_in_place():
     np.testing.assert_array_equal(following, kept + np.arange(1, 13).reshape(4, 3))
 
 
-@pytest.mark.parametrize("text", [LOOP, SYMBOLIC], ids=["loop", "symbolic"])
+def test_a_loop_on_small_values_is_one_step():
+    executable = ingot.compile(ingot.parse_hlo(LOOP))
+    assert isinstance(executable.artifact.host, Steps)
+    assert "loop_0 over 1 chunks" in executable.as_text("llvm")
+    assert [executable(np.int32(start)) for start in (-3, 4, 5, 7)] == [5, 5, 5, 7]
+
+
+@pytest.mark.parametrize("text", [LARGE, SYMBOLIC], ids=["large", "symbolic"])
 def test_others_have_machine_code(text):
     executable = ingot.compile(ingot.parse_hlo(text))
     assert isinstance(executable.artifact.host, bytes)

@@ -174,10 +174,8 @@ class Executable:
         }
 
     def _llvm_modules(self) -> list[str]:
-        kernels = self._compiled.kernels.compiled.values()
-        texts = [text for kernel in kernels for text in kernel.texts]
         host = self._compiled.host_text
-        return [*dict.fromkeys(texts), *([host] if host else [])]
+        return [*self._compiled.kernels.llvm_texts(), *([host] if host else [])]
 
     def _steps(self) -> list[str]:
         """Return the host program's steps, if it has no code, as comments of LLVM IR."""
@@ -193,19 +191,22 @@ def _sized_call(program: Program, sizes: DynamicSizes, *args: Any) -> Any:
 def _linked(compiled: CpuProgram) -> Program:
     """Return the program; its code lives as long as it does."""
     artifact, kernels = compiled.artifact, compiled.kernels
+    # A loop or a foreign call may run long on little data: other threads must not wait for it.
+    patient = bool(artifact.calls) or has_loop(compiled.module)
+    release_gil_bytes = 0 if patient else DEFAULT_RELEASE_GIL_BYTES
     if isinstance(artifact.host, Steps):
         return Program.from_steps(
-            artifact.info, artifact.host, kernels.imports(), artifact.constants, keep_alive=kernels
+            artifact.info,
+            artifact.host,
+            kernels.imports(),
+            artifact.constants,
+            keep_alive=kernels,
+            release_gil_bytes=release_gil_bytes,
         )
     calls, owners = link_calls(artifact.calls)
     library = link_object([artifact.host], kernels.imports() | calls, (kernels, owners))
-    # A loop or a foreign call may run long on little data: other threads must not wait for it.
-    patient = bool(calls) or has_loop(compiled.module)
     return Program.from_library(
-        artifact.info,
-        library,
-        artifact.constants,
-        release_gil_bytes=0 if patient else DEFAULT_RELEASE_GIL_BYTES,
+        artifact.info, library, artifact.constants, release_gil_bytes=release_gil_bytes
     )
 
 

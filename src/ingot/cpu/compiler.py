@@ -12,6 +12,7 @@ from ingot.cpu.host import HostProgram
 from ingot.cpu.inlining import HOST_PASSES, loop_computations
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
+from ingot.cpu.register_loops import LOOP_OPT_LEVEL, emit_register_loops
 from ingot.cpu.sites import scheduled_fusions
 from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
 from ingot.cpu.steps import host_steps
@@ -95,13 +96,17 @@ def _link_up(
     arena_bytes = assignment.arena_bytes
     info = program_info(module, "program", plan)
     with timer.phase("host program"):
+        emit_register_loops(module, assignment, kernels, plan)
         text, host = "", host_steps(module, assignment, kernels, info)
         if host is None:
             builder = ModuleBuilder("host", vector_bits=target.vector_bits)
             emit_sizes(builder, module, plan, info, arena_bytes)
-            HostProgram(builder, module, assignment, kernels, info, plan).emit()
+            program = HostProgram(builder, module, assignment, kernels, info, plan)
+            program.emit()
             text = builder.text()
-            level, passes = (1, HOST_PASSES) if kernels.inlined else (HOST_OPT_LEVEL, ())
+            level, passes = (HOST_OPT_LEVEL, ())
+            if program.has_inlined:
+                level, passes = LOOP_OPT_LEVEL, HOST_PASSES
             host = compile_object(text, target, opt_level=level, passes=passes)
     with timer.phase("machine code"):
         kernels.finish()

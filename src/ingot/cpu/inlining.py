@@ -8,14 +8,14 @@ keeps its small state on the stack, which these passes turn into registers.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Slice
+from ingot.passes.buffers.buffer_table import Constant, Slice
 
 MAX_POINTS = 64
 """Points of the grid at most: a few vectors."""
@@ -37,6 +37,9 @@ VIEWS = frozenset(
 )  # fmt: skip
 """Ops that do nothing at run time."""
 
+CONTROL = frozenset({"while", "conditional"})
+"""Ops whose computations are scheduled."""
+
 HOST_PASSES = ("inline", "sroa", "instcombine", "simplifycfg", "gvn")
 """Passes of a host program with inlined kernels."""
 
@@ -57,7 +60,7 @@ def loop_computations(module: Module) -> set[Computation]:
             continue
         found.add(computation)
         for instruction in computation.instructions:
-            if instruction.opcode in ("while", "conditional"):
+            if instruction.opcode in CONTROL:
                 pending.extend(instruction.called_computations)
     return {one for one in found if _kernel_count(one) <= MAX_CALLS}
 
@@ -79,43 +82,47 @@ def is_small(kernel: Kernel) -> bool:
     return points <= MAX_POINTS and sum(1 for _ in walk(kernel.exprs)) <= MAX_NODES
 
 
-def is_register_loop(loop: Instruction, module: Module, inlined: Container[Instruction]) -> bool:
-    """Whether a loop consists of inlined kernels, copies, and control flow of the same kind."""
+def is_register_loop(
+    loop: Instruction,
+    module: Module,
+    inlined: Container[Instruction],
+    checked: Container[Computation],
+) -> bool:
+    """Whether a loop consists of inlined kernels, copies, and control flow of the same kind.
+
+    Sizes that are looked at when a computation runs (`checked`) are the host program's business.
+    """
     return all(
-        instruction.opcode in VIEWS
-        or instruction.opcode == "copy"
-        or (instruction.opcode == "fusion" and instruction in inlined)
-        or (
-            instruction.opcode in ("while", "conditional")
-            and is_register_loop(instruction, module, inlined)
+        called not in checked
+        and all(
+            instruction.opcode in VIEWS
+            or instruction.opcode == "copy"
+            or (instruction.opcode == "fusion" and instruction in inlined)
+            or (
+                instruction.opcode in CONTROL
+                and is_register_loop(instruction, module, inlined, checked)
+            )
+            for instruction in module.schedule[called]
         )
         for called in loop.called_computations
-        for instruction in module.schedule[called]
     )
 
 
-def held_slices(loop: Instruction, module: Module, assignment: BufferAssignment) -> list[Slice]:
-    """Return where the small values of a loop live that are no constants."""
-    found = dict.fromkeys(_slices(loop, assignment))
-    pending = list(loop.called_computations)
+def nested(loop: Instruction, module: Module) -> Iterator[Instruction]:
+    """Yield a loop or branch and everything scheduled in it."""
+    pending = [loop]
     while pending:
-        for instruction in module.schedule[pending.pop()]:
-            found |= dict.fromkeys(_slices(instruction, assignment))
-            if instruction.opcode in ("while", "conditional"):
-                pending.extend(instruction.called_computations)
-    return list(found)
+        instruction = pending.pop()
+        yield instruction
+        if instruction.opcode in CONTROL:
+            for called in instruction.called_computations:
+                pending.extend(module.schedule[called])
 
 
-def _slices(instruction: Instruction, assignment: BufferAssignment) -> list[Slice]:
-    places = [
-        assignment.slice_of(instruction, path)
-        for path, shape in instruction.shape.leaves()
-        if shape.is_array
-    ]
-    return [
-        place
-        for place in places
-        if isinstance(place.size, int)
+def is_held(place: Slice) -> bool:
+    """Whether a loop in registers keeps the value that lives there on the stack."""
+    return (
+        isinstance(place.size, int)
         and place.size <= MAX_HELD
         and not isinstance(place.allocation, Constant)
-    ]
+    )

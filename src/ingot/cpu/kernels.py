@@ -9,10 +9,11 @@ the library (`ingot.cpu.library`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ingot.analysis.prefixes import prefixes_of
+from ingot.cpu.code import Code, CompiledKernel, RegisterLoop
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.driver_calls import driver_call
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
@@ -55,10 +56,9 @@ from ingot.kernel.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_later, usable_cpus
-from ingot.llvm.linking import Library, link_object
+from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record
 
 UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 CONTRACTION_WEIGHT = 300
@@ -70,63 +70,6 @@ MODULE_WEIGHT = 150
 KERNEL_PASSES = ()
 """LLVM passes over kernels. Their IR has neither calls nor stack slots to remove, and what folds is
 folded while it is built: LLVM's short list made them no faster and compilation 10 % slower."""
-
-
-@dataclass(eq=False, slots=True)
-class Code:
-    """One LLVM module of kernels on its way to machine code.
-
-    Attributes:
-        text: LLVM IR.
-        object: ELF object, once compiled.
-        library: the mapped code, once linked; kept alive here.
-    """
-
-    text: str
-    object: bytes = b""
-    library: Library | None = None
-
-
-@record
-class CompiledKernel:
-    """A kernel and its code.
-
-    Attributes:
-        name: its symbol, `k_` and the fingerprint.
-        kernel: what it computes.
-        emitted: how to call it.
-        code: the module that it was compiled in, None if all its code is the library's.
-        shared: what it needs of the library.
-    """
-
-    name: str
-    kernel: Kernel
-    emitted: EmittedKernel
-    code: Code | None
-    shared: tuple[Shared, ...] = ()
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """LLVM IR of the modules that hold its code."""
-        own = () if self.code is None else (self.code.text,)
-        return own + tuple(item.text for item in self.shared)
-
-    @property
-    def objects(self) -> tuple[bytes, ...]:
-        """Those modules' ELF objects."""
-        own = () if self.code is None else (self.code.object,)
-        return own + tuple(item.object for item in self.shared)
-
-    def addresses(self) -> dict[str, int]:
-        """Return the address of every function that a host program names to run it."""
-        found = shared_addresses(self.shared)
-        found |= {symbol: table.ctypes.data for symbol, table in self.emitted.tables.items()}
-        if self.code is not None:
-            library = self.code.library
-            assert library is not None, "the kernels are not finished"
-            own = (symbol for symbol in self.emitted.code if symbol not in found)
-            found |= {symbol: library.address(symbol) for symbol in own}
-        return found
 
 
 Job = tuple[Code, Callable[[], bytes]]
@@ -168,6 +111,8 @@ class KernelSet:
     pending: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
     inlined: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+    loops: dict[Instruction, RegisterLoop] = field(default_factory=dict[Instruction, RegisterLoop])
+    loop_code: Code | None = None
     _jobs: list[Job] = field(default_factory=list[Job])
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
@@ -233,6 +178,25 @@ class KernelSet:
             fusion = next(fusion for fusion, name in self.names.items() if name in function.users)
             raise placed(error, fusion.attributes.calls) from error
 
+    def add_loops(
+        self,
+        loops: dict[Instruction, RegisterLoop],
+        text: str,
+        opt_level: int,
+        passes: Sequence[str],
+    ) -> None:
+        """Begin to compile loops that are functions of their own, whose module is `text`."""
+        self.loops = loops
+        self.loop_code = Code(text)
+        later = compile_later(
+            text,
+            self.target,
+            opt_level=opt_level,
+            passes=passes,
+            in_background=usable_cpus() > 1,
+        )
+        self._jobs.append((self.loop_code, later))
+
     def finish(self) -> None:
         """Wait for the machine code and map it."""
         if not self._jobs:
@@ -260,12 +224,24 @@ class KernelSet:
         found: dict[str, int] = {}
         for kernel in self.compiled.values():
             found |= kernel.addresses()
+        if self.loop_code is not None:
+            library = self.loop_code.library
+            assert library is not None, "the loops are not finished"
+            symbols = (symbol for loop in self.loops.values() for symbol in loop.emitted.code)
+            found |= {symbol: library.address(symbol) for symbol in symbols}
         return found
 
     def objects(self) -> tuple[bytes, ...]:
         """Return the distinct ELF objects that hold the kernels."""
-        kernels = self.compiled.values()
-        return tuple(dict.fromkeys(data for kernel in kernels for data in kernel.objects))
+        found = dict.fromkeys(data for one in self.compiled.values() for data in one.objects)
+        loops = () if self.loop_code is None else (self.loop_code.object,)
+        return (*found, *loops)
+
+    def llvm_texts(self) -> list[str]:
+        """Return the LLVM IR of the distinct modules that hold the kernels and the loops."""
+        found = dict.fromkeys(text for one in self.compiled.values() for text in one.texts)
+        loops = () if self.loop_code is None else (self.loop_code.text,)
+        return [*found, *loops]
 
     def text(self) -> str:
         """Return the kernel IR of all kernels."""

@@ -1,4 +1,4 @@
-"""The host program as steps, for a module that is a straight line of kernel calls.
+"""The host program as steps, for a module that is a straight line of kernel and loop calls.
 
 Stands between buffer assignment and the artifact, in place of `host.HostProgram`, which other
 modules need: those with loops, branches, foreign calls, assertions or symbolic sizes.
@@ -21,7 +21,8 @@ from ingot.artifact.steps import (
     Step,
     Steps,
 )  # fmt: skip
-from ingot.cpu.emit.kernel_abi import CodeSlot
+from ingot.cpu.code import RegisterLoop
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import VIEWS
 from ingot.cpu.kernels import KernelSet
@@ -49,7 +50,8 @@ def host_steps(
     if info.num_symbols or info.constraints or info.run_errors:
         return None
     schedule = module.schedule[module.entry]
-    if any(instruction.opcode not in _STRAIGHT for instruction in schedule):
+    loops = kernels.loops
+    if any(one.opcode not in _STRAIGHT and one not in loops for one in schedule):
         return None
     maker = _Maker(assignment, kernels, len(info.params))
     steps = [*maker.donations()]
@@ -59,6 +61,8 @@ def host_steps(
             steps.append(maker.kernel(instruction, numbers[instruction]))
         elif instruction.opcode == "copy":
             steps.extend(maker.copies(instruction))
+        elif instruction in loops:
+            steps.append(maker.loop(loops[instruction], numbers[instruction]))
     sizes = [_known(size) for size in (assignment.arena_bytes, *result_sizes(module))]
     return Steps.of(len(info.params), len(info.outputs), sizes, steps)
 
@@ -84,9 +88,15 @@ class _Maker:
 
     def kernel(self, instruction: Instruction, site: int) -> Step:
         """Return the call of a fusion's kernel."""
-        kernel = self._kernels.of(instruction).emitted
         places = [self._slot(operand) for operand in instruction.operands]
         places += [self._slot(instruction, path) for path, _ in instruction.shape.leaves()]
+        return self._call(self._kernels.of(instruction).emitted, places, site)
+
+    def loop(self, loop: RegisterLoop, site: int) -> Step:
+        """Return the call of a loop that is one function."""
+        return self._call(loop.emitted, [self._slot_of(place) for place in loop.places], site)
+
+    def _call(self, kernel: EmittedKernel, places: list[Slot], site: int) -> Step:
         scratch = Slot(TEMP, _known(self._assignment.scratch_offset))
         symbols = map(_kernel_slot, kernel.symbols)
         slots = [*kernel.ordered(places), scratch, *symbols, *kernel.last(places)]
@@ -102,7 +112,9 @@ class _Maker:
                 yield _copy(target, source, _known(shape.bytes))
 
     def _slot(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Slot:
-        place = self._assignment.slice_of(instruction, path)
+        return self._slot_of(self._assignment.slice_of(instruction, path))
+
+    def _slot_of(self, place: Slice) -> Slot:
         return Slot(self._base(place), _known(place.offset))
 
     def _base(self, place: Slice) -> int:

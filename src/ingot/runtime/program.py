@@ -125,6 +125,7 @@ class Program:
         constants: bytes,
         *,
         keep_alive: object,
+        release_gil_bytes: int = DEFAULT_RELEASE_GIL_BYTES,
     ) -> Program:
         """Return a program of steps whose functions have these addresses."""
         runtime = native_runtime()
@@ -134,6 +135,7 @@ class Program:
             runtime.address("ingot_steps_run"),
             steps.block({**addresses, COPY: runtime.address(COPY)}, constants),
             keep_alive=keep_alive,
+            release_gil_bytes=release_gil_bytes,
         )
 
     @property

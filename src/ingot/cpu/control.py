@@ -1,0 +1,231 @@
+"""Control flow in machine code: scheduled computations as calls, copies, loops and branches.
+
+What the host program (`cpu.host`) and a loop that is one function (`cpu.register_loops`) share.
+They differ in where values live and in what may stand in them.
+
+Invariant: every address comes from the buffer assignment; nothing here allocates but stack slots.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ingot.cpu.emit.indices import IndexValue
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
+from ingot.cpu.emit.values import ValueEmitter
+from ingot.cpu.inlining import VIEWS
+from ingot.cpu.kernels import KernelSet, emit_kernel
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.kernel.ir import Kernel
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import FunctionRef, Value
+from ingot.passes.buffers.buffer_table import BufferAssignment, Slice
+from ingot.support.diagnostics import UnsupportedError
+
+
+class ControlFlow(ABC):
+    """Emits the instructions of computations into one function."""
+
+    def __init__(
+        self,
+        builder: ModuleBuilder,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        module: Module,
+        assignment: BufferAssignment,
+        kernels: KernelSet,
+    ) -> None:
+        """Emit into `f`, a function of `builder`.
+
+        Args:
+            builder: module that gets the kernels that are emitted in place.
+            f: the function.
+            emitter: emitter of sizes.
+            module: scheduled module.
+            assignment: where values live.
+            kernels: compiled kernels of its fusions.
+        """
+        self.builder = builder
+        self.f = f
+        self.emitter = emitter
+        self.module = module
+        self.assignment = assignment
+        self.kernels = kernels
+        self._inlined: dict[str, EmittedKernel] = {}
+
+    @property
+    def has_inlined(self) -> bool:
+        """Whether kernels were emitted in place."""
+        return bool(self._inlined)
+
+    # ---- addresses
+
+    def address(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Value:
+        """Return the address of a value's buffer."""
+        return self.place(self.assignment.slice_of(instruction, path))
+
+    @abstractmethod
+    def place(self, found: Slice) -> Value:
+        """Return the address of a slice."""
+
+    # ---- instructions
+
+    def computation(self, computation: Computation) -> None:
+        """Emit the instructions of a computation in schedule order."""
+        for instruction in self.module.schedule[computation]:
+            self.instruction(instruction)
+
+    def instruction(self, instruction: Instruction) -> None:
+        """Emit one instruction.
+
+        Raises:
+            UnsupportedError: the CPU backend cannot run the opcode.
+        """
+        opcode = instruction.opcode
+        if opcode in VIEWS:
+            return
+        if opcode == "fusion":
+            self._fusion(instruction)
+        elif opcode == "while":
+            self.loop(instruction)
+        elif opcode == "conditional":
+            self._conditional(instruction)
+        elif opcode == "copy":
+            self._copy(instruction)
+        else:
+            self.call(instruction)
+
+    @abstractmethod
+    def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
+        """Emit the call of a kernel that is not emitted in place."""
+
+    def call(self, instruction: Instruction) -> None:
+        """Emit an instruction that is neither kernel, copy nor control flow.
+
+        Raises:
+            UnsupportedError: the CPU backend cannot run the opcode.
+        """
+        metadata = instruction.metadata
+        raise UnsupportedError(
+            f"the CPU backend cannot run {instruction.opcode}",
+            code="INGOT0330",
+            instruction=repr(instruction),
+            op_type=metadata.op_type,
+            op_name=metadata.op_name,
+            location=metadata.location,
+            hint="see the op coverage table in docs/ops.md",
+        )
+
+    def _copy(self, instruction: Instruction) -> None:
+        f = self.f
+        for path, shape in instruction.shape.leaves():
+            if not shape.is_array:
+                continue
+            target = self.address(instruction, path)
+            source = self.address(instruction.operands[0], path)
+            if target.text != source.text:
+                f.memcpy(target, source, self.emitter.index(shape.bytes))
+
+    def _fusion(self, instruction: Instruction) -> None:
+        addresses = [self.address(operand) for operand in instruction.operands]
+        addresses.extend(self.address(instruction, path) for path, _ in instruction.shape.leaves())
+        name = self.kernels.names[instruction]
+        inlined = self.kernels.inlined.get(name)
+        if inlined is None:
+            self.kernel_call(instruction, addresses)
+        else:
+            self._call_inlined(name, inlined, addresses)
+
+    def fill(
+        self, env: Value, kernel: EmittedKernel, addresses: list[Value], scratch: Value
+    ) -> None:
+        """Fill the slots of a kernel's env."""
+        f = self.f
+        symbols = map(self._slot, kernel.symbols)
+        first, last = kernel.ordered(addresses), kernel.last(addresses)
+        for number, value in enumerate([*first, scratch, *symbols, *last]):
+            f.store(value, f.gep(env, number * SLOT_BYTES), 8)
+
+    def _slot(self, held: Slot) -> Value:
+        """Return what a slot of env holds: a number, a function's address or a symbolic size."""
+        if isinstance(held, int | Dim):
+            return self.f.as_value(self.emitter.index(held))
+        if isinstance(held, CodeSlot):
+            return Value(lt.PTR, self.builder.declare(held.symbol, lt.VOID, []).text)
+        return self.f.as_value(self.emitter.names[held])
+
+    def _call_inlined(self, name: str, kernel: Kernel, addresses: list[Value]) -> None:
+        """Call a kernel's functions in this module, which LLVM puts in place of the calls."""
+        f = self.f
+        emitted = self._inlined.get(name)
+        if emitted is None:
+            emitted = emit_kernel(self.builder, name, kernel, self.kernels.target)
+            assert emitted.scratch_bytes == 0, "small kernels work in registers"
+            self._inlined[name] = emitted
+            for phase in emitted.phases:
+                self.builder.defined(phase.symbol).always_inline()
+        # An env of its own never leaves the function, so its slots become registers.
+        env = f.alloca(lt.I64, emitted.slots, 64)
+        self.fill(env, emitted, addresses, f.zero(lt.PTR))
+        for phase in emitted.phases:
+            function = self.builder.defined(phase.symbol).reference
+
+            def step(chunk: Value, _: list[Value], to: FunctionRef = function) -> None:
+                f.call(to, [env, chunk])
+
+            chunks: IndexValue = self.emitter.index(phase.chunks)
+            f.loop(0, chunks, 1, [], step)
+
+    # ---- loops and branches
+
+    def loop(self, instruction: Instruction) -> None:
+        """Emit a `while`."""
+        condition = instruction.attributes.condition
+        body = instruction.attributes.body
+
+        def test(_: list[Value]) -> Value:
+            self.computation(condition)
+            return self.predicate(condition.root)
+
+        def step(_: list[Value]) -> list[Value]:
+            self.computation(body)
+            return []
+
+        self.f.while_([], test, step)
+
+    def predicate(self, instruction: Instruction) -> Value:
+        """Return whether a pred[] holds."""
+        f = self.f
+        byte = f.load(lt.I8, self.address(instruction))
+        return f.icmp("ne", byte, f.zero(lt.I8))
+
+    def _conditional(self, instruction: Instruction) -> None:
+        index = instruction.operands[0]
+        branches = instruction.attributes.branch_computations
+        f = self.f
+        if index.shape.dtype is PRED:
+            f.if_(
+                self.predicate(index),
+                lambda: self.computation(branches[0]),
+                lambda: self.computation(branches[1]),
+            )
+            return
+        number = f.load(lt.I32, self.address(index))
+        self._branch(number, branches, 0)
+
+    def _branch(self, number: Value, branches: tuple[Computation, ...], first: int) -> None:
+        """Emit branch `first` or a later one; an index out of range takes the last."""
+        f = self.f
+        if first == len(branches) - 1:
+            self.computation(branches[first])
+            return
+        f.if_(
+            f.icmp("eq", number, f.const(lt.I32, first)),
+            lambda: self.computation(branches[first]),
+            lambda: self._branch(number, branches, first + 1),
+        )

@@ -1,0 +1,131 @@
+"""Loops whose small values live in registers: each is one function, called as a kernel is.
+
+Stands between buffer assignment and the host program, which then may be steps (`cpu.steps`). The
+small kernels of such a loop are emitted into its function, and what they compute is kept on the
+stack, which LLVM's passes turn into registers; env holds the addresses of everything else.
+
+Invariant: the function reads the loop's state from its buffers and leaves it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ingot.cpu.code import RegisterLoop
+from ingot.cpu.control import ControlFlow
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.inlining import HOST_PASSES, VIEWS, is_held, is_register_loop, nested
+from ingot.cpu.kernels import KernelSet
+from ingot.cpu.sizes import SizePlan
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import Value
+from ingot.passes.buffers.buffer_table import BufferAssignment, Parameter, Slice
+from ingot.support.diagnostics import InternalError
+
+LOOP_OPT_LEVEL = 1
+"""Code generation of LLVM that keeps values in registers; 2 makes nothing faster."""
+
+
+def emit_register_loops(
+    module: Module, assignment: BufferAssignment, kernels: KernelSet, plan: SizePlan
+) -> None:
+    """Emit the outermost register loops of a scheduled module and begin to compile them."""
+    small = {fusion for fusion, name in kernels.names.items() if name in kernels.inlined}
+    if not small:
+        return
+    found = [
+        one
+        for order in module.schedule.values()
+        for one in order
+        if one.opcode == "while" and is_register_loop(one, module, small, plan.regions)
+    ]
+    inner = {one for loop in found for one in nested(loop, module) if one is not loop}
+    outermost = [loop for loop in found if loop not in inner]
+    if not outermost:
+        return
+    builder = ModuleBuilder("loops", vector_bits=kernels.target.vector_bits)
+    loops = {
+        loop: _LoopFunction(builder, f"loop_{number}", loop, module, assignment, kernels, plan)
+        for number, loop in enumerate(outermost)
+    }
+    emitted = {loop: function.emit() for loop, function in loops.items()}
+    kernels.add_loops(emitted, builder.text(), LOOP_OPT_LEVEL, HOST_PASSES)
+
+
+class _LoopFunction(ControlFlow):
+    """Emits one loop."""
+
+    def __init__(
+        self,
+        builder: ModuleBuilder,
+        symbol: str,
+        loop: Instruction,
+        module: Module,
+        assignment: BufferAssignment,
+        kernels: KernelSet,
+        plan: SizePlan,
+    ) -> None:
+        state = dict.fromkeys(_leaves(loop, assignment))
+        used = state | _places(nested(loop, module), assignment)
+        held = [place for place in used if is_held(place)]
+        self._loop = loop
+        self._state = [place for place in state if is_held(place)]
+        self._places = (*self._state, *(place for place in used if not is_held(place)))
+        self._numbers = {place: number for number, place in enumerate(self._places)}
+        f, emitter, _ = open_kernel(builder, symbol, len(self._places), plan.symbols, fma=True)
+        super().__init__(builder, f, emitter, module, assignment, kernels)
+        self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._places), plan.symbols)
+        self._held = {place: self._room_for(place) for place in held}
+
+    def emit(self) -> RegisterLoop:
+        """Emit the function; return how to call it."""
+        f = self.f
+        for place in self._state:
+            f.memcpy(self._held[place], self._outside(place), self.emitter.index(place.size))
+        self.loop(self._loop)
+        for place in self._state:
+            if not isinstance(place.allocation, Parameter):
+                f.memcpy(self._outside(place), self._held[place], self.emitter.index(place.size))
+        f.ret()
+        return RegisterLoop(self._emitted, self._places)
+
+    def place(self, found: Slice) -> Value:
+        """Return the address of a slice: on the stack if it is held there."""
+        return self._held.get(found) or self._outside(found)
+
+    def _outside(self, found: Slice) -> Value:
+        return self.emitter.buffers[self._numbers[found]]
+
+    def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
+        """Refuse: all kernels of such a loop are emitted in place."""
+        raise InternalError("a register loop calls a kernel", instruction=repr(instruction))
+
+    def _room_for(self, place: Slice) -> Value:
+        """Return the address of stack memory for a value, a whole number of cache lines."""
+        assert isinstance(place.size, int), "what a loop holds is of known size"
+        return self.f.alloca(lt.I8, max(64, -(-place.size // 64) * 64), 64)
+
+
+def _places(instructions: Iterable[Instruction], assignment: BufferAssignment) -> dict[Slice, None]:
+    """Return where values live that are read or written, constants too."""
+    found: dict[Slice, None] = {}
+    for instruction in instructions:
+        if instruction.opcode in VIEWS:
+            continue
+        touched = [*instruction.operands, instruction]
+        if instruction.opcode == "while":
+            touched.append(instruction.attributes.condition.root)
+        for one in touched:
+            found |= dict.fromkeys(_leaves(one, assignment))
+    return found
+
+
+def _leaves(instruction: Instruction, assignment: BufferAssignment) -> list[Slice]:
+    return [
+        assignment.slice_of(instruction, path)
+        for path, shape in instruction.shape.leaves()
+        if shape.is_array
+    ]
