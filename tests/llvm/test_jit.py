@@ -7,9 +7,9 @@ import pytest
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.cache import ObjectCache
+from ingot.llvm.elf import ElfObject
 from ingot.llvm.jit import assembly, compile_object, compile_objects, optimized_ir
 from ingot.llvm.linking import link_object
-from ingot.llvm.symbols import read_symbols
 from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import F32, F64, I32, I64, PTR, VOID, vector
 from ingot.support.diagnostics import InternalError
@@ -96,11 +96,11 @@ def test_an_unknown_pass_is_an_error() -> None:
 
 
 def test_the_symbol_table_of_an_object() -> None:
-    symbols = read_symbols(compile_object(module_of("outer", 1, "inner"), HOST))
+    symbols = ElfObject(compile_object(module_of("outer", 1, "inner"), HOST))
     assert symbols.defined == ("outer",)
     assert "inner" in symbols.undefined
     with pytest.raises(InternalError, match="ELF64"):
-        read_symbols(b"not an object")
+        ElfObject(b"not an object")
 
 
 @pytest.mark.parametrize("level", CPU_LEVELS)

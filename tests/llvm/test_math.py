@@ -183,8 +183,8 @@ def test_fast_math_of_the_builder_does_not_reach_the_formulas() -> None:
 
 
 def test_no_function_calls_libm_where_the_cpu_has_fma() -> None:
+    from ingot.llvm.elf import ElfObject
     from ingot.llvm.jit import compile_object
-    from ingot.llvm.symbols import read_symbols
 
     module = ModuleBuilder("m")
     for element in (F32, F64):
@@ -193,7 +193,7 @@ def test_no_function_calls_libm_where_the_cpu_has_fma() -> None:
             f = module.function(f"{name}.{element}", type, [("x", type), ("y", type)])
             f.ret(function(f, *f.params[: function.arity]))
     data = compile_object(module.text(), TargetSpec.at_level("avx2"))
-    assert set(read_symbols(data).undefined) <= {"_GLOBAL_OFFSET_TABLE_"}
+    assert set(ElfObject(data).undefined) <= {"_GLOBAL_OFFSET_TABLE_"}
 
 
 def test_the_same_formulas_compile_for_the_gpu() -> None:

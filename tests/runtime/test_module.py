@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ingot.llvm.elf import ElfObject
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
-from ingot.llvm.symbols import read_symbols
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.module import (
     LIBRARY_FUNCTIONS,
@@ -30,7 +30,7 @@ def test_text_is_the_same_every_time():
 def test_object_exports_what_is_documented_and_imports_the_c_library_only():
     for with_python in (False, True):
         module = runtime_module(with_python)
-        symbols = read_symbols(compile_object(module.text(), TargetSpec.host()))
+        symbols = ElfObject(compile_object(module.text(), TargetSpec.host()))
         expected = {*NATIVE_FUNCTIONS, *(PYTHON_FUNCTIONS if with_python else ())}
         assert set(symbols.defined) == expected
         assert set(symbols.undefined) - {"_GLOBAL_OFFSET_TABLE_"} <= set(LIBRARY_FUNCTIONS)

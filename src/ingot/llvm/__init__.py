@@ -2,5 +2,5 @@
 
 Stands below every code generator (`cpu`, `gpu`, `runtime`) and above `support` only. Nothing here
 knows HLO. The flow: `builder.ModuleBuilder` writes IR text, `jit.compile_object` makes an object of
-it (through `cache`), `linking.link_object` makes the object callable.
+it (through `cache`), `linking.link_object` maps the object into the process.
 """

@@ -1,22 +1,23 @@
 """From ELF objects to code that can be called: `link_object` maps them into the process.
 
-LLJIT with JITLink does it. Invariant: what is missing is found before linking: symbols that nobody
-defines are an `InternalError` with their names. All functions are thread-safe.
+The image of the objects (`image`) is copied to pages of its own. Invariants: symbols that nobody
+defines are an `InternalError` with their names, before anything is mapped; no page is ever writable
+and executable. All functions are thread-safe.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
-import threading
+import mmap
+import struct
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ingot.llvm.binding import llvm
-from ingot.llvm.machines import make_machine
-from ingot.llvm.symbols import read_symbols
-from ingot.llvm.target import TargetSpec
-from ingot.support.diagnostics import InternalError
+from ingot.llvm.image import PAGE, Image
+from ingot.support.diagnostics import InternalError, ResourceError
 
 LIBRARY_SYMBOLS = (
     *("memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "aligned_alloc"),
@@ -27,22 +28,19 @@ LIBRARY_SYMBOLS = (
 """C and libm functions that LLVM may call on its own or that programs may import by name."""
 
 _names = itertools.count()
-_link_lock = threading.Lock()
-_libraries_lock = threading.Lock()
+_EXECUTED = mmap.PROT_READ | mmap.PROT_EXEC
+_FAILED = ctypes.c_void_p(-1).value
 
 
 class Library:
     """Code mapped into the process; it stays mapped as long as this object lives."""
 
-    __slots__ = ("_addresses", "_owners", "_tracker", "name")
+    __slots__ = ("__weakref__", "_addresses", "_owners", "name")
 
-    def __init__(
-        self, name: str, addresses: Mapping[str, int], tracker: Any, owners: tuple[object, ...]
-    ) -> None:
-        """Hold the linked code and `owners`; `link_object` is the caller."""
+    def __init__(self, name: str, addresses: Mapping[str, int], owners: tuple[object, ...]) -> None:
+        """Hold the addresses and `owners`; `link_object` is the caller."""
         self.name = name
         self._addresses = dict(addresses)
-        self._tracker = tracker
         self._owners = owners
 
     @property
@@ -78,28 +76,36 @@ def link_object(
     The C and libm functions of `LIBRARY_SYMBOLS` are found without being given. Raises
     InternalError (INGOT0931) naming the symbols that nobody defines.
     """
-    given = dict(imports or {})
-    defined: list[str] = []
-    needed: dict[str, None] = {}
-    for data in objects:
-        symbols = read_symbols(data)
-        defined.extend(symbols.defined)
-        needed.update(dict.fromkeys(symbols.undefined))
-    bound = _bind([name for name in needed if name not in set(defined)], given)
-    with _link_lock:
-        name = f"ingot{next(_names)}"
-        builder = llvm.JITLibraryBuilder()
-        for data in objects:
-            builder.add_object_img(data)
-        for symbol, address in bound.items():
-            builder.import_symbol(symbol, address)
-        for symbol in defined:
-            builder.export_symbol(symbol)
-        try:
-            tracker = builder.link(_jit(), name)
-        except RuntimeError as error:
-            raise InternalError(f"cannot link '{name}': {error}", code="INGOT0931") from None
-    return Library(name, {symbol: tracker[symbol] for symbol in defined}, tracker, owners)
+    image = Image(objects)
+    bound = _bind(image.foreign, imports or {})
+    image.place_code()
+    image.place_slots()
+    code_bytes = image.reserve(0, PAGE)
+    image.place_data()
+    content = image.content()
+    start = _map(len(content))
+    for at, place in image.pointers:
+        struct.pack_into("<Q", content, at, start + place)
+    for at, name, addend in image.imports:
+        struct.pack_into("<Q", content, at, bound[name] + addend)
+    ctypes.memmove(start, (ctypes.c_char * len(content)).from_buffer(content), len(content))
+    if _system().mprotect(start, code_bytes, _EXECUTED):
+        raise ResourceError("the system allows no new executable memory")
+    addresses = {name: start + image.position_of(name) for name in image.defined}
+    library = Library(f"ingot{next(_names)}", addresses, owners)
+    # Not at exit: other threads may run the code until then.
+    weakref.finalize(library, _system().munmap, start, len(content)).atexit = False
+    return library
+
+
+def _map(size: int) -> int:
+    """Return the address of new pages."""
+    found = _system().mmap(
+        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
+    )
+    if found in (None, _FAILED):
+        raise ResourceError(f"there is no memory for {size} bytes of code")
+    return int(found)
 
 
 def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
@@ -107,8 +113,6 @@ def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
     bound: dict[str, int] = {}
     missing: list[str] = []
     for name in names:
-        if name == "_GLOBAL_OFFSET_TABLE_":
-            continue
         address = given.get(name) or _library_address(name)
         if address:
             bound[name] = address
@@ -123,34 +127,27 @@ def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
     return bound
 
 
+@functools.cache
 def _library_address(name: str) -> int:
     """Return the address of a C or libm function that programs may use, or 0."""
     if name not in LIBRARY_SYMBOLS:
         return 0
-    for library in _system_libraries():
+    for library in (_system(), ctypes.CDLL("libm.so.6")):
         function = getattr(library, name, None)
         if function is not None:
             return ctypes.cast(function, ctypes.c_void_p).value or 0
     return 0
 
 
-_libraries: list[ctypes.CDLL] = []
-
-
-def _system_libraries() -> list[ctypes.CDLL]:
-    with _libraries_lock:
-        if not _libraries:
-            _libraries.extend([ctypes.CDLL(None), ctypes.CDLL("libm.so.6")])
-    return _libraries
-
-
-_lljit: Any = None
-
-
-def _jit() -> Any:
-    """Return the process's one LLJIT; it is never destroyed, because code may run until exit."""
-    global _lljit
-    if _lljit is None:
-        machine = make_machine(TargetSpec.host(), 2)
-        _lljit = llvm.create_lljit_compiler(machine, use_jit_link=True)
-    return _lljit
+@functools.cache
+def _system() -> Any:
+    """Return the C library."""
+    library = ctypes.CDLL(None)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        ctypes.c_long,
+    )
+    library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return library

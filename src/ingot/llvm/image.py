@@ -1,0 +1,173 @@
+"""Objects laid out side by side, with the distances between their parts written in.
+
+Between `elf`, which reads objects, and those who make them runnable: `linking` maps an image into
+the process, `shared_library` writes one to a file. First comes what is only read and executed,
+then, on pages of its own, what is written. What the objects do not define is reached through slots
+that hold addresses, and functions by jumps through those slots.
+
+Invariant: positions are relative to the image's start; whoever knows the start fills in addresses
+(`pointers`, `imports`).
+
+Source: the System V ABI, x86-64 supplement (relocations).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from ingot.llvm.elf import WRITE, ElfObject, Relocation, Symbol
+from ingot.support.diagnostics import InternalError
+
+PAGE = 4096
+SLOT_BYTES = 8
+_R_64, _R_PC32, _R_PLT32 = 1, 2, 4
+_R_GOT = (9, 41, 42)
+_TABLE = "_GLOBAL_OFFSET_TABLE_"
+_JUMP_BYTES = 8  # jmp *slot(%rip), padded
+
+
+class Image:
+    """The image under construction.
+
+    Attributes:
+        objects: whose sections it holds.
+        foreign: names that none of them defines.
+        position: where the next part goes; at the end, the size.
+        pointers: what holds the address of a place of the image: its position, the place's.
+        imports: what holds the address of a foreign symbol: its position, the name, an addend.
+    """
+
+    def __init__(self, objects: Sequence[bytes]) -> None:
+        """Read the objects; `place_code` and `place_data` lay them out.
+
+        Raises:
+            InternalError: two of them define the same symbol.
+        """
+        self.objects = [ElfObject(data) for data in objects]
+        self._relocations = [source.relocations() for source in self.objects]
+        self._home: dict[str, tuple[int, Symbol]] = {}
+        for number, source in enumerate(self.objects):
+            for symbol in source.symbols:
+                if symbol.section and symbol.name and symbol.is_global:
+                    self._define(number, symbol)
+        needed = dict.fromkeys(name for source in self.objects for name in source.undefined)
+        self.foreign = tuple(name for name in needed if name not in self._home and name != _TABLE)
+        self._foreign = frozenset(self.foreign)
+        self.position = 0
+        self.pointers: list[tuple[int, int]] = []
+        self.imports: list[tuple[int, str, int]] = []
+        self._places: dict[tuple[int, int], int] = {}
+        self._slots = self._jumps = 0
+        self._slot_numbers: dict[str, int] = {}
+        self._jump_numbers: dict[str, int] = {}
+
+    def _define(self, number: int, symbol: Symbol) -> None:
+        if symbol.name in self._home:
+            raise InternalError(f"two objects define '{symbol.name}'", code="INGOT0931")
+        self._home[symbol.name] = number, symbol
+
+    @property
+    def defined(self) -> tuple[str, ...]:
+        """The symbols that the objects define for others."""
+        return tuple(self._home)
+
+    def reserve(self, size: int, alignment: int = 16) -> int:
+        """Return the position of the next part of this size."""
+        at = self.position + -self.position % max(1, alignment)
+        self.position = at + size
+        return at
+
+    def place_code(self) -> None:
+        """Lay out what is only read and executed, then the jumps."""
+        self._place_sections(writable=False)
+        jumped: dict[str, None] = {}
+        for relocations in self._relocations:
+            for relocation in relocations:
+                name = relocation.symbol.name
+                if relocation.kind in _R_GOT:
+                    self._slot_numbers.setdefault(name, len(self._slot_numbers))
+                elif relocation.kind != _R_64 and name in self._foreign:
+                    jumped[name] = None
+        for name in jumped:
+            self._slot_numbers.setdefault(name, len(self._slot_numbers))
+        self._jump_numbers = {name: number for number, name in enumerate(jumped)}
+        self._jumps = self.reserve(_JUMP_BYTES * len(jumped))
+
+    def place_data(self) -> None:
+        """Lay out what is written."""
+        self._place_sections(writable=True)
+
+    def place_slots(self) -> None:
+        """Lay out the slots."""
+        self._slots = self.reserve(SLOT_BYTES * len(self._slot_numbers))
+
+    def _place_sections(self, writable: bool) -> None:
+        for number, source in enumerate(self.objects):
+            for index in source.loaded:
+                section = source.sections[index]
+                if bool(section.flags & WRITE) == writable:
+                    self._places[number, index] = self.reserve(section.size, section.alignment)
+
+    @property
+    def most_addresses(self) -> int:
+        """How many addresses are to be filled in."""
+        kinds = (item.kind for relocations in self._relocations for item in relocations)
+        return len(self._slot_numbers) + sum(kind == _R_64 for kind in kinds)
+
+    def position_of(self, name: str) -> int:
+        """Return where a symbol lies that the objects define."""
+        number, symbol = self._home[name]
+        return self._places[number, symbol.section] + symbol.value
+
+    def size_of(self, name: str) -> int:
+        """Return its bytes."""
+        return self._home[name][1].size
+
+    def content(self) -> bytearray:
+        """Return the image once it is laid out; `pointers` and `imports` are left to fill."""
+        content = bytearray(self.position)
+        for (number, index), at in self._places.items():
+            source = self.objects[number]
+            section = source.sections[index]
+            content[at : at + section.size] = source.bytes_of(section)
+        for name, number in self._jump_numbers.items():
+            at = self._jumps + number * _JUMP_BYTES
+            struct.pack_into("<Hi", content, at, 0x25FF, self._slot(name) - (at + 6))
+        for name in self._slot_numbers:
+            if name in self._home:
+                self.pointers.append((self._slot(name), self.position_of(name)))
+            else:
+                self.imports.append((self._slot(name), name, 0))
+        for number, relocations in enumerate(self._relocations):
+            for relocation in relocations:
+                self._relocate(content, number, relocation)
+        return content
+
+    def _slot(self, name: str) -> int:
+        return self._slots + SLOT_BYTES * self._slot_numbers[name]
+
+    def _relocate(self, content: bytearray, number: int, relocation: Relocation) -> None:
+        section, offset, kind, symbol, addend = relocation
+        at = self._places[number, section] + offset
+        if kind in (_R_PC32, _R_PLT32):
+            struct.pack_into("<i", content, at, self._target(number, symbol) + addend - at)
+        elif kind in _R_GOT:
+            struct.pack_into("<i", content, at, self._slot(symbol.name) + addend - at)
+        elif kind == _R_64 and symbol.name in self._foreign:
+            self.imports.append((at, symbol.name, addend))
+        elif kind == _R_64:
+            self.pointers.append((at, self._target(number, symbol) + addend))
+        else:
+            raise InternalError(
+                f"relocation {kind} of '{symbol.name}' is none of position-independent code",
+                code="INGOT0931",
+            )
+
+    def _target(self, number: int, symbol: Symbol) -> int:
+        """Return where a symbol lies, or the jump to it."""
+        if symbol.section:
+            return self._places[number, symbol.section] + symbol.value
+        if symbol.name in self._home:
+            return self.position_of(symbol.name)
+        return self._jumps + _JUMP_BYTES * self._jump_numbers[symbol.name]
