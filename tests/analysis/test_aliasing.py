@@ -76,8 +76,8 @@ def test_a_shared_body_is_refused() -> None:
 
 def test_a_state_is_live_through_the_condition_and_a_hole_follows() -> None:
     module, made, _ = loop()
-    schedule = {c: c.post_order() for c in module.post_order()}
-    found = analyze_liveness(module, schedule)
+    module.schedule = {c: c.post_order() for c in module.post_order()}
+    found = analyze_liveness(module)
     (_, (_, state, result)) = found.aliasing.states[made]
     condition, body = made.attributes.condition, made.attributes.body
     ((first, last),) = found.segments[state]

@@ -156,6 +156,10 @@ def analyze(module: Module) -> Aliasing:
         InternalError: INGOT0920 when control flow calls a computation from two places.
         UnsupportedError: INGOT0322 for `call`, which should have been inlined.
     """
+    return module.kept(_analyze)
+
+
+def _analyze(module: Module) -> Aliasing:
     analysis = Aliasing(module)
     _Analyzer(analysis).entry(module.entry)
     return analysis

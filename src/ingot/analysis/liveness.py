@@ -113,8 +113,13 @@ class Liveness:
     end: int = 0
 
 
-def analyze_liveness(module: Module, schedule: Schedule) -> Liveness:
+def analyze_liveness(module: Module) -> Liveness:
     """Return when every value of the scheduled module is live."""
+    return module.kept(_analyze)
+
+
+def _analyze(module: Module) -> Liveness:
+    schedule = module.schedule
     found = Liveness(analyze(module))
     _number(found, module.entry, None, schedule)
     found.end = found.regions[module.entry].end

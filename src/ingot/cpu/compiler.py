@@ -68,9 +68,10 @@ def compile_module(
     with timer.phase("kernels"):
         kernels = emit_kernels(module, target)
     with timer.phase("buffers"):
-        assignment = assign_buffers(module, module.schedule, scratch_bytes(kernels))
+        assignment = assign_buffers(module, scratch_bytes(kernels))
         if context.debug:
             verify_assignment(module, module.schedule, assignment)
+        module.forget()
     return _link_up(module, kernels, assignment, target, timer)
 
 

@@ -133,9 +133,9 @@ class Computation:
         """
         if instruction.users or instruction is self.root_:
             raise InternalError(f"cannot remove {instruction.name}: it is used")
-        self._put_before_waiting(
-            instruction, (*instruction.operands, *instruction.control_predecessors)
-        )
+        if instruction.is_awaited:
+            needs = (*instruction.operands, *instruction.control_predecessors)
+            self._put_before_waiting(instruction, needs)
         for operand in instruction.operands:
             _drop_user(operand, instruction)
         del self._instructions[instruction]
@@ -192,18 +192,18 @@ class Computation:
         """
         if old is new:
             return
-        before, old.control_predecessors = old.control_predecessors, ()
+        before = old.control_predecessors
         if before:
+            old.control_predecessors = ()
             # `new` may be a value that these need: then it is what uses it that has to wait.
             waiting = list(old.users) if comes_before(new, before) else [new]
             for item in waiting:
                 item.control_predecessors = (*dict.fromkeys((*item.control_predecessors, *before)),)
-        self._put_before_waiting(old, (new, *effects))
+        if old.is_awaited:
+            self._put_before_waiting(old, (new, *effects))
 
     def _put_before_waiting(self, old: Instruction, new: Iterable[Instruction]) -> None:
         """Make what waits for `old` wait for `new`."""
-        if not old.is_awaited:
-            return
         given = tuple(new)
         for later in self._instructions:
             if old in later.control_predecessors:
@@ -215,8 +215,9 @@ class Computation:
         stack = [start]
         while stack:
             item = stack.pop()
-            removable = item in self._instructions and not item.users and item is not self.root_
-            if not removable or item.opcode == "parameter" or has_side_effect(item):
+            if item.users or item is self.root_ or item.parent is not self:
+                continue
+            if item.opcode == "parameter" or has_side_effect(item):
                 continue
             operands = item.operands
             self.remove(item)
@@ -236,16 +237,7 @@ class Computation:
         self, source: Instruction, operands: Iterable[Instruction], *, name: str = ""
     ) -> Instruction:
         """Add a copy of `source` (from any computation) with other operands."""
-        made = Instruction(
-            self._unique(name or source.name),
-            source.definition,
-            tuple(operands),
-            source.shape,
-            source.attributes,
-            source.metadata,
-        )
-        made.extra = dict(source.extra)
-        return self.insert(made)
+        return self.insert(_copied(source, self._unique(name or source.name), tuple(operands)))
 
     # ---- reads
 
@@ -282,10 +274,12 @@ class Computation:
         """Return a copy with the same called computations, in no module."""
         made = Computation(name or self.name)
         copies: dict[Instruction, Instruction] = {}
-        for instruction in self.post_order():
-            copy = made.copy_of(instruction, (copies[o] for o in instruction.operands))
-            copies[instruction] = copy
-            copy.control_predecessors = tuple(copies[p] for p in instruction.control_predecessors)
+        for source in self.post_order():
+            operands = tuple([copies[operand] for operand in source.operands])
+            copy = copies[source] = made.insert(_copied(source, source.name, operands))
+            made._names[source.name] = 0
+            if source.control_predecessors:
+                copy.control_predecessors = tuple(copies[p] for p in source.control_predecessors)
         if self.root_ is not None:
             made.set_root(copies[self.root_])
         return made
@@ -298,6 +292,16 @@ class Computation:
         """Make every name here unique within `names` (done when a module takes it in)."""
         for instruction in self._instructions:
             instruction.name = unique_name(names, instruction.name)
+
+
+def _copied(source: Instruction, name: str, operands: tuple[Instruction, ...]) -> Instruction:
+    """Return a copy of `source` with other operands, in no computation yet."""
+    made = Instruction(
+        name, source.definition, operands, source.shape, source.attributes, source.metadata
+    )
+    if source.extra:
+        made.extra = dict(source.extra)
+    return made
 
 
 def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:

@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import ml_dtypes
@@ -23,7 +23,7 @@ import numpy as np
 from ingot.support.diagnostics import VerifyError
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What an element type holds."""
 
     PRED = "pred"

@@ -129,7 +129,7 @@ class Instruction:
 
     def view(self) -> OpView:
         """Return what shape inference sees of this instruction."""
-        shapes = tuple(operand.shape for operand in self.operands)
+        shapes = tuple([operand.shape for operand in self.operands])
         return OpView(self.opcode, shapes, self.attributes, self.shape)
 
     @property

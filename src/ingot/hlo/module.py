@@ -10,12 +10,16 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from ingot.hlo.computation import Computation, retarget
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
+
+_Facts = TypeVar("_Facts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Module:
     """
 
     __slots__ = (
-        "_entry", "aliases", "computation_names", "computations", "extra", "name", "names",
+        "_entry", "_kept", "aliases", "computation_names", "computations", "extra", "name", "names",
         "schedule",
     )  # fmt: skip
 
@@ -64,6 +68,7 @@ class Module:
         self.names: dict[str, int] = {}
         self.computation_names: dict[str, int] = {}
         self._entry: Computation | None = None
+        self._kept: dict[Callable[[Module], Any], tuple[list[object], Any]] = {}
 
     @staticmethod
     def of(name: str, entry: Computation) -> Module:
@@ -133,6 +138,20 @@ class Module:
         visit(self.entry)
         return order
 
+    def kept(self, analysis: Callable[[Module], _Facts]) -> _Facts:
+        """Return `analysis(self)`, made anew only where a computation was edited since."""
+        stamp: list[object] = []
+        for computation in self.computations.values():
+            stamp += (computation, computation.version)
+        known = self._kept.get(analysis)
+        if known is None or known[0] != stamp:
+            known = self._kept[analysis] = (stamp, analysis(self))
+        return known[1]
+
+    def forget(self) -> None:
+        """Keep no analysis: the schedule changed, or nobody asks any more."""
+        self._kept.clear()
+
     @property
     def instruction_count(self) -> int:
         """Instructions in all computations."""
@@ -161,16 +180,11 @@ class Module:
             copies[computation] = copy
             copy.module = made
             made.computations[copy.name] = copy
-            _restore_names(computation, copy)
         for copy in copies.values():
             for instruction in copy.instructions:
-                retarget(instruction, copies)
+                if instruction.definition.callees:
+                    retarget(instruction, copies)
         made.set_entry(copies[self.entry])
         made.aliases = self.aliases
         made.extra = dict(self.extra)
         return made
-
-
-def _restore_names(source: Computation, copy: Computation) -> None:
-    for old, new in zip(source.post_order(), copy.instructions, strict=True):
-        new.name = old.name

@@ -32,12 +32,17 @@ def verify(module: Module) -> None:
             if instruction.name in seen:
                 raise _error(instruction, f"two instructions are called %{instruction.name}")
             seen.add(instruction.name)
-            for called in instruction.called_computations:
-                if called.module is not module:
-                    raise _error(instruction, f"computation {called.name} is not in the module")
+            if instruction.definition.callees:
+                _verify_callees(instruction, module)
     if module.entry.name not in module.computations:
         raise VerifyError(f"entry {module.entry.name} is not in the module")
     _verify_aliases(module)
+
+
+def _verify_callees(instruction: Instruction, module: Module) -> None:
+    for called in instruction.called_computations:
+        if called.module is not module:
+            raise _error(instruction, f"computation {called.name} is not in the module")
 
 
 def verify_computation(computation: Computation) -> None:
@@ -61,17 +66,14 @@ def verify_instruction(instruction: Instruction) -> None:
         raise _error(instruction, f"{definition.name} takes {wanted} operands, got {count}")
     if not isinstance(instruction.attributes, definition.attributes):
         raise _error(instruction, f"{definition.name} has attributes of another op")
+    parent = instruction.parent
     for operand in instruction.operands:
-        if operand.parent is not instruction.parent:
+        if operand.parent is not parent:
             raise _error(instruction, f"operand %{operand.name} is in another computation")
         if instruction not in operand.users:
             raise _error(instruction, f"%{operand.name} does not know its user")
-    _verify_shape(instruction)
-
-
-def _verify_shape(instruction: Instruction) -> None:
     try:
-        inferred = instruction.definition.infer(instruction.view())
+        inferred = definition.infer(instruction.view())
     except VerifyError as error:
         found = error.diagnostic
         raise _error(instruction, found.message, notes=found.notes, code=found.code) from error

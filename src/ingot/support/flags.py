@@ -35,6 +35,19 @@ _overrides: ContextVar[Mapping[str, Any]] = ContextVar(
 )
 
 
+# What `os.environ` reads. Itself it raises and catches an error for each variable that is not set,
+# which takes ten times as long, and a compilation asks for thirty.
+_VARIABLES: Any = getattr(os.environ, "_data", None)
+
+
+def _environment(variable: str) -> str | None:
+    """Return an environment variable, None if it is not set."""
+    if _VARIABLES is None or os.name != "posix":
+        return os.environ.get(variable)
+    found = _VARIABLES.get(os.fsencode(variable))
+    return None if found is None else os.fsdecode(found)
+
+
 class IngotWarning(UserWarning):
     """Something that Ingot can work with but that is probably not what was meant."""
 
@@ -63,7 +76,7 @@ class Flag(Generic[T]):
         overrides = _overrides.get()
         if self.name in overrides:
             return overrides[self.name]
-        text = os.environ.get(self.variable)
+        text = _environment(self.variable)
         if text is None:
             return self.default
         try:

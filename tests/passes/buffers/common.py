@@ -26,7 +26,7 @@ def prepare(module: Module) -> BufferAssignment:
     run_passes(BUFFER_PASSES, module, PassContext(debug=1))
     for computation, order in module.schedule.items():
         assert sorted(i.name for i in order) == sorted(i.name for i in computation.instructions)
-    assignment = assign_buffers(module, module.schedule)
+    assignment = assign_buffers(module)
     verify_assignment(module, module.schedule, assignment)
     return assignment
 

@@ -89,7 +89,7 @@ def test_symbolic_sizes_get_slots_after_the_static_part() -> None:
 def test_scratch_comes_last() -> None:
     module = reversals(3)
     prepare(module)
-    assignment = assign_buffers(module, module.schedule, 100)
+    assignment = assign_buffers(module, 100)
     assert assignment.scratch_offset == 128
     assert assignment.arena_bytes == 128 + 128
 
@@ -176,7 +176,7 @@ def test_the_check_finds_every_copy_that_is_left_out(seed: int) -> None:
             computation.remove(copy)
             order.remove(copy)
             with pytest.raises(InternalError, match="INGOT0922"):
-                assign_buffers(module, module.schedule)
+                assign_buffers(module)
             return
 
 

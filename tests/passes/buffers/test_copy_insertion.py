@@ -324,6 +324,6 @@ def test_inserting_twice_changes_nothing() -> None:
 def test_assignment_without_copy_insertion_is_refused() -> None:
     b = Builder("main")
     module = Module.of("m", b.build(b.parameter(0, VECTOR)))
-    schedule = {module.entry: module.entry.post_order()}
+    module.schedule = {module.entry: module.entry.post_order()}
     with pytest.raises(InternalError, match="INGOT0922"):
-        assign_buffers(module, schedule)
+        assign_buffers(module)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ingot.analysis.aliasing import Path, Value
-from ingot.analysis.liveness import FOREVER, Liveness, Schedule, analyze_liveness
+from ingot.analysis.liveness import FOREVER, Liveness, analyze_liveness
 from ingot.hlo.dim import Dim
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
@@ -47,15 +47,13 @@ __all__ = [
 ]
 
 
-def assign_buffers(
-    module: Module, schedule: Schedule, scratch_bytes: int | Dim = 0
-) -> BufferAssignment:
+def assign_buffers(module: Module, scratch_bytes: int | Dim = 0) -> BufferAssignment:
     """Return where every value lives; kernels get `scratch_bytes` at the end of the arena.
 
     Raises:
         InternalError: INGOT0922 when copy insertion has not run, or not after the last edit.
     """
-    liveness = analyze_liveness(module, schedule)
+    liveness = analyze_liveness(module)
     classes = Classes(liveness)
     missing = join_edges(classes, liveness)
     if missing:

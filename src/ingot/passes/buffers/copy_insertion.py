@@ -56,7 +56,7 @@ class CopyInsertion(Pass):
         moves = _Moves()
         open_edges: list[Edge] = []
         for _ in range(self.limit):
-            liveness = analyze_liveness(module, module.schedule)
+            liveness = analyze_liveness(module)
             classes = Classes(liveness)
             open_edges = join_edges(classes, liveness)
             if not open_edges:

@@ -1,7 +1,7 @@
 """The passes between fusion and buffer assignment, in order.
 
 Each needs what the one before it ensures (`Pass.requires`); no pass may edit a computation that
-the host program runs after them. Then `assign_buffers(module, module.schedule)`.
+the host program runs after them. Then `assign_buffers(module)`.
 """
 
 from __future__ import annotations

@@ -55,11 +55,11 @@ class MemoryScheduler(Pass):
         peaks: dict[Computation, int] = {}
         for computation in _control_flow_order(module.entry):
             problem = _Problem(computation, trees, peaks)
-            candidates = [problem.depth_first(), problem.by_bytes()]
-            best = min(candidates, key=problem.peak)
-            peaks[computation] = problem.peak(best)
-            module.schedule[computation] = best
-        return before != module.schedule
+            module.schedule[computation], peaks[computation] = problem.best()
+        if before == module.schedule:
+            return False
+        module.forget()
+        return True
 
 
 def _control_flow_order(entry: Computation) -> list[Computation]:
@@ -86,7 +86,18 @@ def _typical(size: Dim) -> int:
 
 
 class _Problem:
-    """One computation: who reads and makes which value, and who has to wait for whom."""
+    """One computation: who reads and makes which value, and who has to wait for whom.
+
+    Attributes:
+        order: the instructions, operands first; `number` is the place of each there.
+        free: those that take no memory and no time; they run as soon as they can.
+        makes, reads: the values that each instruction makes and reads.
+        sizes: the bytes of each value.
+        readers: the instructions that read each value.
+        counts: how many they are; the root reads what it returns.
+        missing, next: how many others each instruction comes after, and what comes after it.
+        overwrites: the values whose memory an instruction would like to write.
+    """
 
     def __init__(
         self,
@@ -98,13 +109,27 @@ class _Problem:
         self._trees = trees
         self._peaks = peaks
         self._root = computation.root
+        self.number = {i: n for n, i in enumerate(self.order)}
+        self.free = {i for i in self.order if is_view(i) or i.opcode in _EARLY}
         self.makes = {i: self._made(i) for i in self.order}
         self.reads = {i: self._read(i) for i in self.order}
-        self.after = self._dependencies()
+        self.sizes: dict[Value, int] = {}
+        self.readers: dict[Value, list[Instruction]] = {}
+        for instruction, values in self.reads.items():
+            for value in values:
+                self.readers.setdefault(value, []).append(instruction)
+        for values in (self.readers, *self.makes.values()):
+            self.sizes.update((value, typical_bytes(value)) for value in values)
+        self.counts = {value: len(found) for value, found in self.readers.items()}
+        for _, value in leaves(trees[self._root]):
+            self.counts[value] = self.counts.get(value, 0) + 1
+        self.missing: dict[Instruction, int] = {}
+        self.next: dict[Instruction, list[Instruction]] = {}
+        self._depend()
         self.overwrites = self._overwritten()
 
     def _made(self, instruction: Instruction) -> list[Value]:
-        if is_view(instruction) or instruction.opcode in _EARLY:
+        if instruction in self.free:
             return []
         return [v for _, v in leaves(self._trees[instruction]) if v.instruction is instruction]
 
@@ -116,9 +141,8 @@ class _Problem:
             found.update((value, None) for _, value in leaves(self._trees[operand]))
         return list(found)
 
-    def _dependencies(self) -> dict[Instruction, tuple[Instruction, ...]]:
-        """What must come before each instruction; side effects follow one another."""
-        after: dict[Instruction, tuple[Instruction, ...]] = {}
+    def _depend(self) -> None:
+        """Note what must come before each instruction; side effects follow one another."""
         previous: Instruction | None = None
         for instruction in self.order:
             needed = dict.fromkeys((*instruction.operands, *instruction.control_predecessors))
@@ -126,8 +150,9 @@ class _Problem:
                 if previous is not None:
                     needed[previous] = None
                 previous = instruction
-            after[instruction] = tuple(needed)
-        return after
+            self.missing[instruction] = len(needed)
+            for other in needed:
+                self.next.setdefault(other, []).append(instruction)
 
     def _overwritten(self) -> dict[Instruction, list[Value]]:
         """Per instruction, the values whose memory it would like to write."""
@@ -157,37 +182,31 @@ class _Problem:
 
     # ---- orders
 
-    def by_bytes(self) -> list[Instruction]:
-        """Return the order that frees as many bytes as it can, at each step."""
-        return _ListScheduler(self, greedy=True).run()
-
-    def depth_first(self) -> list[Instruction]:
-        """Return `post_order`, but for what has to wait."""
-        return _ListScheduler(self, greedy=False).run()
+    def best(self) -> tuple[list[Instruction], int]:
+        """Return the order with the lower peak, depth first or by bytes, and that peak."""
+        # One maker of values runs after what it reads: there is nothing to choose.
+        choices = (False, True) if len(self.order) - len(self.free) > 1 else (False,)
+        orders = [_ListScheduler(self, greedy=greedy).run() for greedy in choices]
+        peaks = [self.peak(order) for order in orders]
+        lowest = min(peaks)
+        return orders[peaks.index(lowest)], lowest
 
     def peak(self, order: Sequence[Instruction]) -> int:
         """Return the most bytes that are live at once; parameters and constants do not count."""
-        left = self.reader_counts()
+        left, sizes = dict(self.counts), self.sizes
         live = peak = 0
         for instruction in order:
-            live += sum(map(typical_bytes, self.makes[instruction]))
+            if instruction in self.free:
+                continue
+            for value in self.makes[instruction]:
+                live += sizes[value]
             inner = max((self._peaks[c] for c in called_by_control_flow(instruction)), default=0)
             peak = max(peak, live + inner)
             for value in self.reads[instruction]:
                 left[value] -= 1
                 if not left[value] and value.kind not in _EARLY:
-                    live -= typical_bytes(value)
+                    live -= sizes[value]
         return peak
-
-    def reader_counts(self) -> dict[Value, int]:
-        """Return how many instructions read each value; the root reads what it returns."""
-        counts: dict[Value, int] = {}
-        for values in self.reads.values():
-            for value in values:
-                counts[value] = counts.get(value, 0) + 1
-        for _, value in leaves(self._trees[self._root]):
-            counts[value] = counts.get(value, 0) + 1
-        return counts
 
 
 class _ListScheduler:
@@ -196,17 +215,8 @@ class _ListScheduler:
     def __init__(self, problem: _Problem, *, greedy: bool) -> None:
         self._problem = problem
         self._greedy = greedy
-        self._number = {i: n for n, i in enumerate(problem.order)}
-        self._left = problem.reader_counts()
-        self._missing = {i: len(needed) for i, needed in problem.after.items()}
-        self._next: dict[Instruction, list[Instruction]] = {}
-        for instruction, needed in problem.after.items():
-            for other in needed:
-                self._next.setdefault(other, []).append(instruction)
-        self._readers: dict[Value, list[Instruction]] = {}
-        for instruction, values in problem.reads.items():
-            for value in values:
-                self._readers.setdefault(value, []).append(instruction)
+        self._left = dict(problem.counts)
+        self._missing = dict(problem.missing)
         self._done: set[Instruction] = set()
         self._writers, self._waits = self._waiting()
         self._heap: list[tuple[bool, int, int]] = []
@@ -218,7 +228,7 @@ class _ListScheduler:
         waits: dict[Instruction, int] = {}
         for writer, values in self._problem.overwrites.items():
             for value in dict.fromkeys(values):
-                for reader in self._readers.get(value, ()):
+                for reader in self._problem.readers.get(value, ()):
                     if reader is not writer:
                         writers.setdefault(reader, []).append(writer)
                         waits[writer] = waits.get(writer, 0) + 1
@@ -238,21 +248,22 @@ class _ListScheduler:
         return self._order
 
     def _key(self, instruction: Instruction) -> tuple[bool, int]:
-        if is_view(instruction) or instruction.opcode in _EARLY:
+        if instruction in self._problem.free:
             return False, -(1 << 62)
         return self._waits.get(instruction, 0) > 0, self._cost(instruction) if self._greedy else 0
 
     def _cost(self, instruction: Instruction) -> int:
-        made = sum(map(typical_bytes, self._problem.makes[instruction]))
-        freed = sum(
-            typical_bytes(value)
-            for value in self._problem.reads[instruction]
-            if self._left[value] == 1 and value.kind not in _EARLY
-        )
-        return made - freed
+        problem, left, sizes = self._problem, self._left, self._problem.sizes
+        cost = 0
+        for value in problem.makes[instruction]:
+            cost += sizes[value]
+        for value in problem.reads[instruction]:
+            if left[value] == 1 and value.kind not in _EARLY:
+                cost -= sizes[value]
+        return cost
 
     def _offer(self, instruction: Instruction) -> None:
-        heapq.heappush(self._heap, (*self._key(instruction), self._number[instruction]))
+        heapq.heappush(self._heap, (*self._key(instruction), self._problem.number[instruction]))
 
     def _take(self, instruction: Instruction) -> None:
         self._done.add(instruction)
@@ -261,12 +272,12 @@ class _ListScheduler:
         for value in self._problem.reads[instruction]:
             self._left[value] -= 1
             if self._left[value] == 1:
-                again.extend(self._readers[value])
+                again.extend(self._problem.readers[value])
         for writer in self._writers.get(instruction, ()):
             self._waits[writer] -= 1
             if not self._waits[writer]:
                 again.append(writer)
-        for user in self._next.get(instruction, ()):
+        for user in self._problem.next.get(instruction, ()):
             self._missing[user] -= 1
             if not self._missing[user]:
                 self._offer(user)
