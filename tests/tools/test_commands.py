@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ingot.__main__ import main, usage
+from ingot.formats.hlo_proto.literals import parse_literals
 from ingot.formats.hlo_text import parse
 from ingot.tools import COMMANDS
 from ingot.tools.cli import with_dashes
+from ingot.tools.literals import literal_text
 
 MODULE = """HloModule example
 
@@ -80,6 +84,110 @@ def test_run_with_too_few_literals(
     np.save(path, np.zeros(4, np.float32))
     assert main(["run", module, f"--input_literals_file={path}"]) == 1
     assert "INGOT0521" in capsys.readouterr().err
+
+
+ALL_REDUCE = """HloModule sums
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] all-reduce(x), replica_groups={{0,1},{2,3}}, to_apply=add
+}
+"""
+
+
+def test_run_on_several_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "sums.hlo"
+    path.write_text(ALL_REDUCE)
+    assert main(["run", str(path), "--num_replicas=4"]) == 0
+    assert "cpu and evaluator agree: 4 outputs" in capsys.readouterr().out
+    assert main(["run", str(path), "--num_replicas=4", "--reference_platform="]) == 0
+    assert "cpu ran in" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", ["--num_replicas=4", "--num_partitions=4"])
+def test_run_against_several_devices_of_xla(flag: str, tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    path = tmp_path / "sums.hlo"
+    mode = ", channel_id=1, use_global_device_ids=true" if "partitions" in flag else ""
+    path.write_text(ALL_REDUCE.replace(", to_apply", f"{mode}, to_apply"))
+    # A process of its own: XLA's client is made once, with as many devices as are asked for.
+    command = [sys.executable, "-m", "ingot", "run", str(path), flag, "--reference_platform=xla"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "cpu and xla agree: 4 outputs" in done.stdout
+
+
+def test_run_keeps_and_takes_the_literals_of_run_hlo_module(
+    module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "literals.pb")
+    assert main(["run", module, "--iterations=2", f"--output_literals_file={path}"]) == 0
+    first, second = parse_literals(Path(path).read_bytes())
+    assert len(first.arguments) == 2
+    assert first.result is not None
+    assert second.reference_result is not None
+    np.testing.assert_array_equal(second.result.value, second.reference_result.value)
+    assert not np.array_equal(first.arguments[0].value, second.arguments[0].value)
+    capsys.readouterr()
+    flags = ["--iterations=2", f"--input_literals_file={path}", "--print_literals=true"]
+    assert main(["run", module, *flags]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    shown = [line for line in printed if line.startswith("input 0")]
+    assert shown == [f"input 0: {literal_text(row.arguments[0].value)}" for row in (first, second)]
+
+
+@pytest.mark.parametrize(
+    ("flag", "least", "most"),
+    [("--use_large_float_range=true", 1e6, 4e38), ("--random_init_input_literals=false", 0, 0)],
+)
+def test_run_draws_the_inputs_that_are_asked_for(
+    flag: str, least: float, most: float, module: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "literals.pb"
+    assert main(["run", module, flag, f"--output_literals_file={path}"]) == 0
+    (row,) = parse_literals(path.read_bytes())
+    values = np.abs(np.concatenate([one.value for one in row.arguments]))
+    assert least <= float(values.max()) <= most
+
+
+def test_run_isolates_instructions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "loop.hlo"
+    path.write_text("""HloModule loop
+    test { s = (s32[], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(3) ROOT more = pred[] compare(i, n), direction=LT }
+    step { s = (s32[], f32[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+      one = s32[] constant(1) next = s32[] add(i, one)
+      x = f32[3] get-tuple-element(s), index=1 y = f32[3] cosine(x)
+      ROOT t = (s32[], f32[3]) tuple(next, y) }
+    ENTRY e { x = f32[3] parameter(0) z = s32[] constant(0) p = (s32[], f32[3]) tuple(z, x)
+      ROOT w = (s32[], f32[3]) while(p), condition=test, body=step }""")
+    assert main(["run", str(path), "--isolate_instructions"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split(": ")[1] for line in lines} == {"more", "next", "y"}
+
+
+def test_opt_takes_several_modules_and_names_of_xla(
+    module: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = tmp_path / "two.hlo"
+    path.write_text(f"{MODULE}\n// -----\n{MODULE.replace('example', 'other')}")
+    assert main(["opt", "--split_input_file", str(path), "--passes=dce", "--format=hlo"]) == 0
+    first, second = capfdbinary.readouterr().out.decode().split("// -----")
+    assert [parse(text).name for text in (first, second)] == ["example", "other"]
+    assert main(["opt", module, "--stage=llvm-before-optimizations"]) == 0
+    assert b"define" in capfdbinary.readouterr().out
+    assert main(["opt", "--list-stages"]) == 0
+    assert "kernel" in capfdbinary.readouterr().out.decode().split()
+
+
+def test_flags_of_xla_count_as_in_its_variable(
+    module: str, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "")
+    assert main(["opt", module]) == 0
+    assert b"multiply(" not in capfdbinary.readouterr().out
+    assert main(["opt", module, "--xla_disable_hlo_passes=algsimp"]) == 0
+    assert b"multiply(" in capfdbinary.readouterr().out
 
 
 def test_opt_runs_passes(module: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,6 @@ from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.bisect import Culprit, find_culprit
 from ingot.support.diagnostics import IngotError
-from ingot.tools import loading
 from ingot.tools.comparing import Bounds, compare
 from ingot.tools.options import ModuleOptions, module_options
 from ingot.tools.platforms import PLATFORMS
@@ -32,7 +31,7 @@ from ingot.tools.platforms import PLATFORMS
 @module_options
 def command(file: str, given: ModuleOptions) -> int:
     """Find the pass that changes what the module in FILE computes (- is standard input)."""
-    module = loading.load(file, given.input_format)
+    module = given.load(file)
     trial = Trial(given.inputs_of(module), given.bounds, module)
     answer = find(module, trial)
     click.echo(f"{file}: {answer or 'passes and machine code keep what it means'}")
@@ -46,7 +45,7 @@ class Trial:
         found: how the last module that differs does so.
     """
 
-    def __init__(self, values: list[Value], bounds: Bounds, module: Module) -> None:
+    def __init__(self, values: list[list[Value]], bounds: Bounds, module: Module) -> None:
         self._values = values
         self._bounds = bounds
         self._wanted: list[Array] = PLATFORMS["evaluator"](module)(values)

@@ -1,12 +1,14 @@
 """The command line: subcommands on demand, errors as diagnostics, exit statuses.
 
 Exit status 0: done; 1: the input is wrong, or results differ; 2: the command line is wrong.
-Flags may be written with dashes or, as XLA's tools write them, with underscores.
+Flags may be written with dashes or, as XLA's tools write them, with underscores and as
+`--flag=true`; `--xla_*` flags count as if they stood in `XLA_FLAGS`.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +17,7 @@ import click
 
 from ingot.support.diagnostics import IngotError
 from ingot.support.text import did_you_mean
+from ingot.support.xla_flags import VARIABLE
 from ingot.tools import COMMANDS
 
 
@@ -52,20 +55,34 @@ def ingot() -> None:
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with XLA's spelling of flags (`--random_seed`) turned into dashes."""
+    """Return arguments with XLA's spelling of flags (`--random_seed`, `--x=false`) made ours."""
     made: list[str] = []
     for number, argument in enumerate(arguments):
         if argument == "--":
             return [*made, *arguments[number:]]
         flag, sign, value = argument.partition("=")
-        made.append(flag.replace("_", "-") + sign + value if flag.startswith("--") else argument)
+        if not flag.startswith("--"):
+            made.append(argument)
+        elif value in ("true", "false"):
+            made.append(("--" if value == "true" else "--no-") + flag[2:].replace("_", "-"))
+        else:
+            made.append(flag.replace("_", "-") + sign + value)
     return made
+
+
+def without_xla_flags(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that are no flags of XLA itself; those go to `XLA_FLAGS`."""
+    given = [argument for argument in arguments if argument.startswith("--xla_")]
+    if given:
+        os.environ[VARIABLE] = " ".join([os.environ.get(VARIABLE, ""), *given]).strip()
+    return [argument for argument in arguments if argument not in given]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run a subcommand; return the exit status."""
+    ours = with_dashes(without_xla_flags(arguments))
     try:
-        status: Any = ingot.main(with_dashes(arguments), prog_name="ingot", standalone_mode=False)
+        status: Any = ingot.main(ours, prog_name="ingot", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

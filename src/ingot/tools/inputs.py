@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -36,7 +36,12 @@ _MOVES = frozenset(
 )  # fmt: skip
 _SLICES = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 _FOLDS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
+_REAL_OF = {"c64": np.float32, "c128": np.float64}
 _STARTS = frozenset({"reduce", "reduce-window", "select-and-scatter"})
+
+
+NORMAL, LARGE, ZEROS = "normal", "large", "zeros"
+"""How inputs are distributed that nothing constrains: about 0; of every magnitude; all 0."""
 
 
 @dataclass(slots=True)
@@ -58,17 +63,26 @@ class Use:
         self.most = max(0, limit) if self.most is None else min(self.most, max(0, limit))
 
 
-def random_inputs(module: Module, seed: int, sizes: Mapping[str, int] | None = None) -> list[Value]:
+def random_inputs(
+    module: Module, seed: int, sizes: Mapping[str, int] | None = None, floats: str = NORMAL
+) -> list[Value]:
     """Return a value for each entry parameter.
 
     Args:
         module: the program.
         seed: the same seed gives the same values.
         sizes: values of symbolic sizes.
+        floats: `NORMAL`, `LARGE` or `ZEROS` (which is meant of all element types).
     """
-    generator = np.random.default_rng(seed)
+    draw = _Draw(np.random.default_rng(seed), floats)
     known = sizes or {}
-    return [_value(generator, p, p.shape, (), known) for p in module.entry.parameters]
+    return [_value(draw, p, p.shape, (), known) for p in module.entry.parameters]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    generator: np.random.Generator
+    floats: str
 
 
 def symbols(module: Module) -> list[str]:
@@ -83,7 +97,7 @@ def symbols(module: Module) -> list[str]:
 
 
 def _value(
-    generator: np.random.Generator,
+    draw: _Draw,
     parameter: Instruction,
     shape: Shape,
     path: tuple[int, ...],
@@ -91,19 +105,23 @@ def _value(
 ) -> Value:
     if shape.is_tuple:
         return tuple(
-            _value(generator, parameter, element, (*path, number), sizes)
+            _value(draw, parameter, element, (*path, number), sizes)
             for number, element in enumerate(shape.elements)
         )
     dims = tuple(evaluate(size, sizes) for size in shape.dims)
     if shape.bounded:
         # Any size up to the bound.
         pairs = zip(dims, shape.bounded, strict=True)
-        dims = tuple(int(generator.integers(0, n, endpoint=True)) if f else n for n, f in pairs)
-    return _array(generator, shape.dtype, dims, find_use(parameter, path, sizes))
+        dims = tuple(
+            int(draw.generator.integers(0, n, endpoint=True)) if f else n for n, f in pairs
+        )
+    return _array(draw, shape.dtype, dims, find_use(parameter, path, sizes))
 
 
-def _array(generator: np.random.Generator, kind: DType, dims: tuple[int, ...], use: Use) -> Array:
-    count = math.prod(dims)
+def _array(draw: _Draw, kind: DType, dims: tuple[int, ...], use: Use) -> Array:
+    if draw.floats == ZEROS:
+        return np.zeros(dims, kind.numpy)
+    generator, count = draw.generator, math.prod(dims)
     if use.start is not None:
         return np.full(dims, use.start).astype(kind.numpy)
     if use.most is not None and kind is not PRED:
@@ -118,8 +136,17 @@ def _array(generator: np.random.Generator, kind: DType, dims: tuple[int, ...], u
         limits = ml_dtypes.iinfo(kind.numpy)
         low, high = max(int(limits.min), -100), min(int(limits.max), 100)
         return generator.integers(low, high, dims, endpoint=True).astype(kind.numpy)
-    made = generator.normal(size=dims)
-    return (made + 1j * generator.normal(size=dims) if kind.is_complex else made).astype(kind.numpy)
+    made = _floats(draw, kind, dims)
+    return (made + 1j * _floats(draw, kind, dims) if kind.is_complex else made).astype(kind.numpy)
+
+
+def _floats(draw: _Draw, kind: DType, dims: tuple[int, ...]) -> Array:
+    """Return normally distributed numbers, or such whose logarithms are uniformly."""
+    if draw.floats == NORMAL:
+        return draw.generator.normal(size=dims)
+    limits = cast("Any", ml_dtypes.finfo)(_REAL_OF.get(kind.name, kind.numpy))
+    low, high = math.log2(float(limits.tiny)), math.log2(float(limits.max))
+    return draw.generator.choice((-1.0, 1.0), dims) * 2 ** draw.generator.uniform(low, high, dims)
 
 
 def find_use(parameter: Instruction, path: tuple[int, ...], sizes: Mapping[str, int]) -> Use:

@@ -1,7 +1,8 @@
 """Literals in files: inputs that are given, outputs that are kept.
 
 `.npz` has one array per leaf, in order; `.npy` one array; any other file is text with one literal
-per line as HLO text writes it (`f32[2] {1, 2}`), `#` beginning a comment.
+per line as HLO text writes it (`f32[2] {1, 2}`), `#` beginning a comment. `.pb` is the proto that
+XLA's run_hlo_module reads and writes (`RunHloModuleLiterals`), or a snapshot with its arguments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator import Value
+from ingot.formats.hlo_proto.literals import IterationLiterals, parse_literals, print_literals
 from ingot.formats.hlo_text import parse
 from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.hlo.literal import Array, Literal
@@ -21,6 +23,41 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ExecutionError, ParseError
 from ingot.tools.loading import read_bytes, write_bytes
+
+
+def read_iterations(path: str) -> list[list[Array]]:
+    """Return the arrays in a file for each iteration; only protos have more than one.
+
+    Raises:
+        ParseError: as `read_literals`; or it is no such proto (INGOT0122).
+        ResourceError: INGOT0411 the file cannot be read.
+    """
+    if not path.endswith(".pb"):
+        return [read_literals(path)]
+    return [
+        [leaf for literal in row.arguments for leaf in _leaves(literal)]
+        for row in parse_literals(read_bytes(path))
+    ]
+
+
+def write_iterations(path: str, rows: list[IterationLiterals]) -> None:
+    """Write arguments and results of iterations to a `.pb` file."""
+    write_bytes(print_literals(rows), path)
+
+
+def _leaves(literal: Literal) -> Iterator[Array]:
+    if literal.shape.is_tuple:
+        for element in literal.elements:
+            yield from _leaves(element)
+    else:
+        yield literal.value
+
+
+def as_literal(value: Value) -> Literal:
+    """Return a value as a literal, tuples nested."""
+    if isinstance(value, tuple):
+        return Literal.tuple(tuple(map(as_literal, value)))
+    return Literal.of(value)
 
 
 def read_literals(path: str) -> list[Array]:

@@ -34,7 +34,15 @@ def load(path: str, format_name: str = "") -> Module:
         ParseError: the content is not of that format.
         ResourceError: the file cannot be read.
     """
-    data = read_bytes(path)
+    return _load(read_bytes(path), path, format_name)
+
+
+def load_text(text: str, path: str, format_name: str = "") -> Module:
+    """Return the module in a part of a file."""
+    return _load(text.encode("utf-8", "surrogateescape"), path, format_name)
+
+
+def _load(data: bytes, path: str, format_name: str) -> Module:
     chosen = format_of(format_name) or sniff(data)
     if chosen == "hlo_text":
         return parse(data.decode("utf-8", "surrogateescape"), path)

@@ -21,6 +21,7 @@ from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.tools import loading
+from ingot.tools.options import switch
 from ingot.tools.passes import make, option_text, options_of, registry, split_list, summary
 
 STAGES: dict[str, str] = {
@@ -34,6 +35,14 @@ STAGES: dict[str, str] = {
 }
 """Name of a stage -> what `Executable.as_text` calls it."""
 
+XLA_STAGES = {
+    "hlo-backend": "hlo",
+    "llvm-before-optimizations": "llvm",
+    "buffer-assignment": "buffers",
+}
+"""What XLA's hlo-opt calls a stage -> our name of the nearest one."""
+SEPARATOR = "// -----"
+
 LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
 """Stages that are not the program but why it became so."""
 
@@ -41,11 +50,14 @@ LOGS = {"fusions": "fusion_log", "rewrites": "rewrites"}
 @click.command(name="opt")
 @click.argument("file", required=False)
 @click.option("--passes", default="", metavar="A,B{OPTION=VALUE}", help="Passes, in order.")
-@click.option("--list-passes", is_flag=True, help="List every pass with its options.")
-@click.option("--stage", type=click.Choice([*STAGES, *LOGS]), help="Stage to print.")
+@switch("--list-passes", "List every pass with its options.")
+@click.option("--stage", type=click.Choice([*STAGES, *LOGS, *XLA_STAGES]), help="Stage to print.")
+@switch("--list-stages", "List the stages.")
 @click.option("--platform", type=click.Choice(["cpu"]), default="cpu", help="Compile for this.")
-@click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS), help="Default: by data.")
-@click.option("--emit-proto", is_flag=True, help="Write an HloModuleProto, not text.")
+@click.option("--input-format", "--format", type=click.Choice(loading.INPUT_FORMATS),
+              help="Default: by data.")  # fmt: skip
+@switch("--split-input-file", f"Several modules, with '{SEPARATOR}' between them.")
+@switch("--emit-proto", "Write an HloModuleProto, not text.")
 @click.option("--no-metadata", is_flag=True, help="Leave metadata={...} out of HLO text.")
 @click.option("-o", "--output", type=click.Path(), help="File to write; default: print.")
 @click.pass_context
@@ -55,8 +67,10 @@ def command(
     passes: str,
     list_passes: bool,
     stage: str | None,
+    list_stages: bool,
     platform: str,
     input_format: str | None,
+    split_input_file: bool,
     emit_proto: bool,
     no_metadata: bool,
     output: str | None,
@@ -65,26 +79,47 @@ def command(
     if list_passes:
         show_passes()
         return 0
+    if list_stages:
+        click.echo("\n".join([*STAGES, *LOGS]))
+        return 0
     if file is None:
         context.fail("give the FILE of a module; - is standard input")
     if passes and stage:
         context.fail("--passes and --stage exclude each other")
+    stage = XLA_STAGES.get(stage or "", stage)
     for flag, given in (("--emit-proto", emit_proto), ("--no-metadata", no_metadata)):
         if given and stage not in (None, "hlo", "hlo-before"):
             context.fail(f"{flag} is for HLO, not for the stage {stage}")
-    module = loading.load(file, input_format or "")
+    if emit_proto and split_input_file:
+        context.fail("--emit-proto and --split-input-file exclude each other")
+    modules = _modules(file, input_format or "", split_input_file)
+    texts = [_text(module, passes, stage or "hlo", not no_metadata) for module in modules]
+    if emit_proto:
+        loading.write_bytes(dump(parse(texts[0]), "hlo_proto"), output)
+    else:
+        between = f"\n{SEPARATOR}\n"
+        loading.write_bytes(
+            between.join(text.rstrip("\n") for text in texts).encode() + b"\n", output
+        )
+    return 0
+
+
+def _modules(file: str, input_format: str, split: bool) -> list[Module]:
+    """Return the module in a file, or those between separators."""
+    if not split:
+        return [loading.load(file, input_format)]
+    parts = loading.read_bytes(file).decode("utf-8", "surrogateescape").split(SEPARATOR)
+    return [loading.load_text(part, file, input_format) for part in parts if part.strip()]
+
+
+def _text(module: Module, passes: str, stage: str, with_metadata: bool) -> str:
+    """Return what was asked for of one module."""
     if passes:
         run_some(module, passes)
         text = print_module(module)
     else:
-        text = at_stage(compile(module), stage or "hlo")
-    if no_metadata:
-        text = print_module(parse(text), with_metadata=False)
-    if emit_proto:
-        loading.write_bytes(dump(parse(text), "hlo_proto"), output)
-    else:
-        loading.write_bytes(text.rstrip("\n").encode() + b"\n", output)
-    return 0
+        text = at_stage(compile(module), stage)
+    return text if with_metadata else print_module(parse(text), with_metadata=False)
 
 
 def run_some(module: Module, passes: str) -> None:

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import click
 
 from ingot.evaluator import Value
+from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds
-from ingot.tools.inputs import random_inputs, symbols
-from ingot.tools.literals import as_arguments, read_literals
+from ingot.tools.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols
+from ingot.tools.literals import as_arguments, read_iterations
 
 DEFAULT_SIZE = 4
 """A symbolic size that `--size` does not name."""
@@ -35,6 +36,9 @@ class ModuleOptions:
         sizes: values of symbolic sizes.
         inputs: file of literals to run on instead of random inputs, or nothing.
         input_format: format of the modules, or nothing to find it out.
+        floats: how random floats are distributed: a name of `inputs`.
+        replicas: how many run a module; 0 for what its header says.
+        partitions: the same of partitions.
     """
 
     seed: int
@@ -42,13 +46,28 @@ class ModuleOptions:
     sizes: dict[str, int]
     inputs: str
     input_format: str
+    floats: str = NORMAL
+    replicas: int = 0
+    partitions: int = 0
 
-    def inputs_of(self, module: Module, iteration: int = 0) -> list[Value]:
-        """Return the inputs of an iteration: those of the file, or random ones."""
+    def load(self, path: str) -> Module:
+        """Return the module in a file, on the grid of devices that was asked for."""
+        module = loading.load(path, self.input_format)
+        for name, count in (("replica_count", self.replicas), ("num_partitions", self.partitions)):
+            if count:
+                module.extra[name] = str(count)
+        return module
+
+    def inputs_of(self, module: Module, iteration: int = 0) -> list[list[Value]]:
+        """Return the inputs of each device in an iteration: those of the file, or random ones."""
+        devices = grid_of(module).devices
         if self.inputs:
-            return as_arguments(module, read_literals(self.inputs), self.inputs)
+            given = read_iterations(self.inputs)
+            row = as_arguments(module, given[iteration % len(given)], self.inputs)
+            return [row] * devices
         sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE) | self.sizes
-        return random_inputs(module, self.seed + iteration, sizes)
+        seeds = range(self.seed + iteration * devices, self.seed + (iteration + 1) * devices)
+        return [random_inputs(module, seed, sizes, self.floats) for seed in seeds]
 
 
 def module_options(command: Command) -> Command:
@@ -63,10 +82,23 @@ def module_options(command: Command) -> Command:
         size: dict[str, int],
         input_literals_file: str,
         input_format: str | None,
+        random_init_input_literals: bool,
+        use_large_float_range: bool,
+        num_replicas: int,
+        num_partitions: int,
         **others: Any,
     ) -> Any:
-        bounds = Bounds(abs_error_bound, rel_error_bound)
-        given = ModuleOptions(random_seed, bounds, size, input_literals_file, input_format or "")
+        floats = LARGE if use_large_float_range else NORMAL
+        given = ModuleOptions(
+            random_seed,
+            Bounds(abs_error_bound, rel_error_bound),
+            size,
+            input_literals_file,
+            input_format or "",
+            floats if random_init_input_literals else ZEROS,
+            num_replicas,
+            num_partitions,
+        )
         return command(*arguments, given=given, **others)
 
     for option in reversed(_OPTIONS):
@@ -87,13 +119,25 @@ def _read_sizes(
     return sizes
 
 
+def switch(name: str, help_text: str, *, default: bool = False) -> Callable[[Any], Any]:
+    """Return an option that is on or off: `--name`, `--no-name`; `cli` takes `--name=false` too."""
+    return click.option(f"{name}/--no-{name[2:]}", default=default, help=help_text)
+
+
 _OPTIONS = (
     click.option("--random-seed", default=42, show_default=True, help="Seed of random inputs."),
     click.option("--abs-error-bound", default=1e-3, show_default=True),
     click.option("--rel-error-bound", default=1e-3, show_default=True),
     click.option("--size", multiple=True, callback=_read_sizes, metavar="NAME=NUMBER",
                  help=f"A symbolic size; default {DEFAULT_SIZE}."),
-    click.option("--input-literals-file", default="", help="Inputs: .npz, .npy or HLO literals."),
+    click.option("--input-literals-file", default="",
+                 help="Inputs: .npz, .npy, .pb (protos, snapshots) or HLO literals."),
+    switch("--random-init-input-literals", "Random inputs; else zeros.", default=True),
+    switch("--use-large-float-range", "Random floats of every magnitude."),
+    click.option("--num-replicas", type=click.IntRange(0), default=0,
+                 help="Replicas that run the module; default: its header."),
+    click.option("--num-partitions", type=click.IntRange(0), default=0,
+                 help="Partitions that run the module; default: its header."),
     click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS),
                  help="Default: by data."),
 )  # fmt: skip

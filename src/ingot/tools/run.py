@@ -9,19 +9,25 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 from rich.console import Console
 
 from ingot.evaluator import Value
+from ingot.formats.hlo_proto.literals import IterationLiterals
 from ingot.hlo.literal import Array
+from ingot.hlo.module import Module
+from ingot.support.flags import RANDOM_SEED, override
 from ingot.support.text import format_seconds
-from ingot.tools import loading
 from ingot.tools.comparing import Comparison, compare, difference_table
-from ingot.tools.literals import literal_text, write_literals
-from ingot.tools.options import ModuleOptions, module_options
+from ingot.tools.isolated import isolated
+from ingot.tools.literals import as_literal, literal_text, write_iterations, write_literals
+from ingot.tools.options import ModuleOptions, module_options, switch
 from ingot.tools.platforms import NONE, PLATFORMS, Program, flat
+
+_ALIASES = {"interpreter": "evaluator", "default": "evaluator", "": NONE}
+"""What run_hlo_module calls platforms -> our name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +39,11 @@ class Options:
         platform: platform under test.
         reference: platform to compare with, or `none`.
         iterations: how often to run, on new inputs each time.
-        outputs: file to write the last iteration's outputs to, or nothing.
+        outputs: file to write the outputs to (of a `.pb` all iterations'), or nothing.
         print_literals: whether to print inputs and outputs.
+        isolate: whether to run each instruction alone.
+        seeds: whether each iteration has a seed of its own for the program's random numbers.
+        kept: what a `.pb` file is written from.
     """
 
     given: ModuleOptions
@@ -43,17 +52,33 @@ class Options:
     iterations: int
     outputs: str
     print_literals: bool
+    isolate: bool
+    seeds: bool
+    kept: list[IterationLiterals] = field(default_factory=list[IterationLiterals])
+
+
+def _platform(context: click.Context, option: click.Parameter, given: str) -> str:
+    """Return our name of a platform."""
+    name = _ALIASES.get(given.lower(), given.lower())
+    known = (*PLATFORMS, NONE) if option.name == "reference_platform" else tuple(PLATFORMS)
+    if name not in known:
+        text = f"'{given}' is not one of {', '.join(known)}"
+        raise click.BadParameter(text, ctx=context, param=option)
+    return name
 
 
 @click.command(name="run")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--platform", type=click.Choice([*PLATFORMS]), default="cpu", show_default=True)
-@click.option("--reference-platform", type=click.Choice([*PLATFORMS, NONE]), default="evaluator",
-              show_default=True, help="Compare with this.")  # fmt: skip
+@click.option("--platform", callback=_platform, default="cpu", show_default=True,
+              help=f"Run on this: {', '.join(PLATFORMS)}.")  # fmt: skip
+@click.option("--reference-platform", callback=_platform, default="evaluator", show_default=True,
+              help=f"Compare with this: {', '.join(PLATFORMS)}, {NONE}.")  # fmt: skip
 @module_options
 @click.option("--iterations", default=1, show_default=True, help="Runs, each on new inputs.")
 @click.option("--output-literals-file", default="", help="Where to write the outputs.")
-@click.option("--print-literals", is_flag=True, help="Print inputs and outputs.")
+@switch("--print-literals", "Print inputs and outputs.")
+@switch("--isolate-instructions", "Run and compare every instruction alone.")
+@switch("--different-random-seeds", "A seed for each iteration's `rng` ops.")
 def command(
     files: Sequence[str],
     given: ModuleOptions,
@@ -62,55 +87,89 @@ def command(
     iterations: int,
     output_literals_file: str,
     print_literals: bool,
+    isolate_instructions: bool,
+    different_random_seeds: bool,
 ) -> int:
     """Run the modules in FILES and compare with a reference platform (- is standard input)."""
-    reference = NONE if reference_platform == platform else reference_platform
-    options = Options(given, platform, reference, iterations, output_literals_file, print_literals)
+    options = Options(
+        given,
+        platform,
+        NONE if reference_platform == platform else reference_platform,
+        iterations,
+        output_literals_file,
+        print_literals,
+        isolate_instructions,
+        different_random_seeds,
+    )
     agree = [run_file(path, options) for path in files]
+    if options.outputs.endswith(".pb"):
+        write_iterations(options.outputs, options.kept)
     return 0 if all(agree) else 1
 
 
 def run_file(path: str, options: Options) -> bool:
-    """Run one module as often as asked; return whether the platforms agree."""
-    module = loading.load(path, options.given.input_format)
-    program = PLATFORMS[options.platform](module)
-    reference = None if options.reference == NONE else PLATFORMS[options.reference](module)
-    agree = True
+    """Run one module, or its instructions, as often as asked; return whether platforms agree."""
+    module = options.given.load(path)
+    if not options.isolate:
+        return run_module(path, module, options)
+    agree = [run_module(f"{path}: {one.name}", one, options) for one in isolated(module)]
+    return all(agree)
+
+
+def run_module(title: str, module: Module, options: Options) -> bool:
+    """Run a module as often as asked; return whether the platforms agree."""
+    agree, programs = True, _programs(module, options)
     for iteration in range(options.iterations):
-        values = options.given.inputs_of(module, iteration)
+        if options.seeds:
+            with override(RANDOM_SEED, iteration + 1):
+                programs = _programs(module, options)
+        rows = options.given.inputs_of(module, iteration)
         if options.print_literals:
-            _print_literals("input", [leaf for value in values for leaf in flat(value)])
-        agree = run_once(path, program, reference, values, options, iteration) and agree
+            _print_literals(
+                "input", [leaf for row in rows for value in row for leaf in flat(value)]
+            )
+        times = f" (iteration {iteration})" if options.iterations > 1 else ""
+        agree = run_once(f"{title}{times}", *programs, rows, options) and agree
     return agree
 
 
+def _programs(module: Module, options: Options) -> tuple[Program, Program | None]:
+    made = PLATFORMS[options.platform](module)
+    return made, None if options.reference == NONE else PLATFORMS[options.reference](module)
+
+
 def run_once(
-    path: str,
+    title: str,
     program: Program,
     reference: Program | None,
-    values: list[Value],
+    rows: list[list[Value]],
     options: Options,
-    iteration: int,
 ) -> bool:
     """Run on some inputs, print what came out; return whether the platforms agree."""
     start = time.perf_counter()
-    outputs = program(values)
+    outputs = program(rows)
     seconds = time.perf_counter() - start
     if options.print_literals:
         _print_literals("output", outputs)
-    if options.outputs:
+    if options.outputs and not options.outputs.endswith(".pb"):
         write_literals(options.outputs, outputs)
-    times = f" (iteration {iteration})" if options.iterations > 1 else ""
-    if reference is None:
-        click.echo(f"{path}{times}: {options.platform} ran in {format_seconds(seconds)}")
+    wanted = None if reference is None else reference(rows)
+    if options.outputs.endswith(".pb"):
+        both = (None if one is None else as_literal(_result(one)) for one in (outputs, wanted))
+        options.kept.append(IterationLiterals(tuple(map(as_literal, rows[0])), *both))
+    if wanted is None:
+        click.echo(f"{title}: {options.platform} ran in {format_seconds(seconds)}")
         return True
-    wanted = reference(values)
     found = [
         compare(number, got, want, options.given.bounds)
         for number, (got, want) in enumerate(zip(outputs, wanted, strict=True))
     ]
-    title = f"{path}{times}: {options.platform} and {options.reference}"
-    return _report(title, found)
+    return _report(f"{title}: {options.platform} and {options.reference}", found)
+
+
+def _result(leaves: list[Array]) -> Value:
+    """Return a program's result: one array, or all of them as a tuple."""
+    return leaves[0] if len(leaves) == 1 else tuple(leaves)
 
 
 def _report(title: str, found: list[Comparison]) -> bool:

@@ -46,6 +46,12 @@ HloUnoptimizedSnapshot
   3 version int32
 HloInputs
   1 arguments LiteralProto*
+RunHloModuleLiterals
+  1 iterations RunHloModuleIterationLiterals*
+RunHloModuleIterationLiterals
+  2 arguments LiteralProto*
+  3 result LiteralProto
+  4 reference_result LiteralProto
 HloModuleProtoWithConfig
   1 hlo_module HloModuleProto
   2 config HloModuleConfigProto
