@@ -183,6 +183,21 @@ def test_special_values(opcode: str) -> None:
     assert good.all(), (opcode, x[~good.all(0)], got[:, ~good.all(0)], want[:, ~good.all(0)])
 
 
+def test_special_values_of_one_divided() -> None:
+    x, _ = _special()
+    count = len(x)
+    text = f"""HloModule m
+ENTRY e {{
+  x = c64[{count}] parameter(0)
+  one = c64[] constant((1, 0))
+  ones = c64[{count}] broadcast(one), dimensions={{}}
+  ROOT r = c64[{count}] divide(ones, x)
+}}"""
+    want, got = _parts(evaluate(parse(text), [x])), _parts(ingot.compile(parse(text))(x))
+    good = _agrees(got, want)
+    assert good.all(), (x[~good.all(0)], got[:, ~good.all(0)], want[:, ~good.all(0)])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "opcode", sorted({*_EXACT, "exponential", "tanh"} - {"maximum", "minimum"})

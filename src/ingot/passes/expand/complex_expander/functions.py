@@ -18,12 +18,14 @@ from collections.abc import Callable, Mapping
 from ingot.hlo.dtype import F32
 from ingot.passes.expand.complex_expander.numbers import (
     INFINITY,
+    NAN,
     Complex,
     Real,
     absolute,
     angle,
     choose,
     divide,
+    reciprocal,
     scaled,
 )
 
@@ -50,29 +52,42 @@ def sign(z: Complex) -> Complex:
 
 def sqrt(z: Complex) -> Complex:
     """The root with a real part that is not negative (Kahan's CSQRT, scaled by the larger part)."""
+    larger, root, other, _ = _scaled_root(z)
+    size, positive = larger.apply("sqrt"), z.re.compare("GE", 0.0)
+    re = size * positive.choose(root, other)
+    im = size * positive.choose(other, root)
+    # Beside an infinite real part, a finite imaginary part is nothing and NaN stays NaN.
+    flat = z.re.is_infinite & z.im.magnitude.compare("NE", INFINITY)
+    level, infinity = z.im.magnitude * 0.0, z.re.constant(INFINITY)
+    re = flat.choose(positive.choose(infinity, level), re)
+    im = flat.choose(positive.choose(level, infinity), im)
+    return Complex(re, z.im.signed(im))
+
+
+def _scaled_root(z: Complex) -> tuple[Real, Real, Real, Real]:
+    """Return (larger part, r, s, |z| / larger): the root is sqrt(larger) times r, s or s, r."""
     larger, ratio = scaled(z.re, z.im)
     wide = z.re.magnitude.compare("GE", z.im.magnitude)
-    share = wide.choose(z.re.constant(1.0), ratio)
+    one = ratio.constant(1.0)
     hypot = (ratio * ratio + 1.0).apply("sqrt")
-    root = larger.apply("sqrt") * ((share + hypot) * 0.5).apply("sqrt")
-    other = z.im.magnitude / (root * 2.0)
-    positive = z.re.compare("GE", 0.0)
-    re, im = positive.choose(root, other), z.im.signed(positive.choose(other, root))
-    # On the axes the quotients are exact zeros, whatever the root is.
-    level, infinity = z.re.constant(0.0), z.re.constant(INFINITY)
-    flat = z.im.is_zero & z.re.is_nan.apply("not")
-    re = flat.choose(positive.choose(re, level), re)
-    im = flat.choose(positive.choose(z.im, im), im)
-    ends = z.re.is_infinite & z.im.apply("is-finite")
-    re = ends.choose(positive.choose(infinity, level), re)
-    im = ends.choose(z.im.signed(positive.choose(level, infinity)), im)
-    tall = z.im.is_infinite
-    return Complex(tall.choose(infinity, re), tall.choose(z.im, im))
+    root = ((wide.choose(one, ratio) + hypot) * 0.5).apply("sqrt")
+    return larger, root, wide.choose(ratio, one) * 0.5 / root, hypot
 
 
 def rsqrt(z: Complex) -> Complex:
-    """1 / sqrt(z)."""
-    return divide(z.constant(1.0), sqrt(z))
+    """1 / sqrt(z): the root's conjugate over |z|."""
+    larger, root, other, hypot = _scaled_root(z)
+    inverse = larger.constant(1.0) / (larger.apply("sqrt") * hypot)
+    positive, zero = z.re.compare("GE", 0.0), larger.constant(0.0)
+    re, im = positive.choose(root, other) * inverse, positive.choose(other, root) * inverse
+    im = larger.is_zero.choose(larger.constant(NAN), im)
+    # Zeros have the signs that 1 / sqrt(z) has.
+    flat = z.im.magnitude.compare("NE", INFINITY)
+    turned = flat & positive.apply("not") & re.is_zero
+    return Complex(
+        turned.choose(z.im.signed(zero), re),
+        (flat & positive).choose(zero, -zero) - z.im.signed(im),
+    )
 
 
 # ---- exponentials and logarithms
@@ -114,7 +129,7 @@ def log_plus_one(z: Complex) -> Complex:
 
 def logistic(z: Complex) -> Complex:
     """1 / (1 + e^-z)."""
-    return divide(z.constant(1.0), exponential(-z).plus(1.0))
+    return reciprocal(exponential(-z).plus(1.0))
 
 
 def power(z: Complex, w: Complex) -> Complex:

@@ -11,18 +11,53 @@ Source: quotients as XLA's elemental_ir_emitter.cc (R. Smith's method with C99's
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.hlo.shape import Shape
 
-INFINITY = float("inf")
+INFINITY, NAN = float("inf"), float("nan")
+
+
+class Formula(Builder):
+    """A builder that adds equal ops of a formula once: constants, tests of a part, its sign."""
+
+    def __init__(self, build: Builder) -> None:
+        """Go on building what `build` builds."""
+        super().__init__(build.computation, build.metadata)
+        self._made: dict[tuple[object, ...], Instruction] = {}
+
+    def emit(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        shape: Shape | str | None = None,
+        name: str = "",
+        **attributes: Any,
+    ) -> Instruction:
+        """Add an elementwise op, unless its equal is there."""
+        key = (opcode, *operands, shape, *attributes.items())
+        if key not in self._made:
+            made = super().emit(opcode, *operands, shape=shape, name=name, **attributes)
+            self._made[key] = made
+        return self._made[key]
+
+    def full(self, value: Any, like: Shape) -> Instruction:
+        """Add a constant array, unless it is there."""
+        # By its text: zeros are equal whatever their sign.
+        key = ("full", str(value), like)
+        if key not in self._made:
+            self._made[key] = super().full(value, like)
+        return self._made[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Real:
     """A real array in a computation being built, under Python's operators."""
 
-    build: Builder
+    build: Formula
     value: Instruction
 
     def constant(self, number: float) -> Real:
@@ -178,6 +213,8 @@ def angle(z: Complex) -> Real:
 
 def divide(a: Complex, b: Complex) -> Complex:
     """Return a / b by Smith's method; zeros and infinities as in C99's Annex G."""
+    if splat_of(a.re.value) == 1 and splat_of(a.im.value) == 0:
+        return reciprocal(b)
     imaginary = b.re.magnitude.compare("LT", b.im.magnitude)
     larger, smaller = imaginary.choose(b.im, b.re), imaginary.choose(b.re, b.im)
     u, v = imaginary.choose(a.re, a.im), imaginary.choose(a.im, a.re)
@@ -191,25 +228,37 @@ def divide(a: Complex, b: Complex) -> Complex:
     return choose(found.re.is_nan & found.im.is_nan, _special_quotient(a, b, found), found)
 
 
+def reciprocal(z: Complex) -> Complex:
+    """Return 1 / z, as `divide` does."""
+    imaginary = z.re.magnitude.compare("LT", z.im.magnitude)
+    larger, smaller = imaginary.choose(z.im, z.re), imaginary.choose(z.re, z.im)
+    ratio = smaller / larger
+    denominator = larger + ratio * smaller
+    zero, one = ratio.constant(0.0), ratio.constant(1.0)
+    # 0 + ratio and 0 - ratio: zeros have the signs that they have in `divide`.
+    re = imaginary.choose(ratio, one) + imaginary.choose(zero, -zero)
+    im = imaginary.choose(-one, zero) - imaginary.choose(zero, ratio)
+    re, im = re / denominator, im / denominator
+    pole = z.re.is_zero & z.im.is_zero
+    re = pole.choose(z.re.signed(INFINITY), re)
+    # Where an infinite part makes the ratio NaN, the quotient is a zero.
+    lost = re.is_nan & _is_infinite(z)
+    turned = z.im.is_infinite.choose((-z.im).signed(zero), zero)
+    return Complex(lost.choose(z.re.signed(zero), re), lost.choose(turned, im))
+
+
 def _special_quotient(a: Complex, b: Complex, otherwise: Complex) -> Complex:
     """The quotient where Smith's method gives no number."""
-    by_infinity = _ones(b)
-    zero = Complex(
-        (a.re * by_infinity.re + a.im * by_infinity.im) * 0.0,
-        (a.im * by_infinity.re - a.re * by_infinity.im) * 0.0,
-    )
-    of_infinity = _ones(a)
-    infinity = Complex(
-        (of_infinity.re * b.re + of_infinity.im * b.im) * INFINITY,
-        (of_infinity.im * b.re - of_infinity.re * b.im) * INFINITY,
-    )
-    pole = b.re.signed(INFINITY)
     a_infinite, b_infinite = _is_infinite(a), _is_infinite(b)
-    a_finite, b_finite = _is_finite(a), _is_finite(b)
-    result = choose(b_infinite & a_finite, zero, otherwise)
-    result = choose(a_infinite & b_finite, infinity, result)
-    is_pole = b.re.is_zero & b.im.is_zero
-    return choose(is_pole, Complex(pole * a.re, pole * a.im), result)
+    # Beside an infinite part all that is finite is nothing: only directions count.
+    u, v = choose(a_infinite, _ones(a), a), choose(b_infinite, _ones(b), b)
+    nothing, infinity = a.re.constant(0.0), a.re.constant(INFINITY)
+    size = a_infinite.choose(infinity, nothing)
+    size = (a_infinite & b_infinite).choose(a.re.constant(NAN), size)
+    directed = Complex((u.re * v.re + u.im * v.im) * size, (u.im * v.re - u.re * v.im) * size)
+    result = choose(a_infinite | b_infinite, directed, otherwise)
+    pole = b.re.signed(INFINITY)
+    return choose(b.re.is_zero & b.im.is_zero, Complex(pole * a.re, pole * a.im), result)
 
 
 def _ones(z: Complex) -> Complex:
@@ -221,7 +270,3 @@ def _ones(z: Complex) -> Complex:
 
 def _is_infinite(z: Complex) -> Real:
     return z.re.is_infinite | z.im.is_infinite
-
-
-def _is_finite(z: Complex) -> Real:
-    return z.re.apply("is-finite") & z.im.apply("is-finite")

@@ -29,7 +29,7 @@ from ingot.passes.expand.complex_expander.functions import (
     UNARY,
     clamp,
 )
-from ingot.passes.expand.complex_expander.numbers import Complex, Real
+from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
 from ingot.passes.expand.complex_expander.products import is_large, one_product
 
 MOVES = frozenset({
@@ -62,10 +62,11 @@ class Site:
         """Return the form of an operand."""
         return self.forms.of(self.instruction.operands[number])
 
-    def number(self, number: int) -> Complex:
-        """Return an operand as a complex number to calculate with."""
-        build = self.build
-        return Complex(*(Real(build, part) for part in self.forms.parts(self.form(number))))
+    def numbers(self) -> list[Complex]:
+        """Return the operands as complex numbers to calculate with."""
+        build = Formula(self.build)
+        parts = (self.forms.parts(self.forms.of(each)) for each in self.instruction.operands)
+        return [Complex(*(Real(build, part) for part in pair)) for pair in parts]
 
     def like(
         self, operands: Sequence[Instruction], shape: Shape, attributes: Any = None
@@ -120,7 +121,7 @@ def _convert(site: Site) -> Form:
     if target.dtype.is_complex:
         parts = site.forms.parts(site.form(0))
         return Pair(*(build.convert_to(part, part_type(target.dtype)) for part in parts))
-    return build.convert_to(site.number(0).re.value, target.dtype)
+    return build.convert_to(site.forms.parts(site.form(0)).re, target.dtype)
 
 
 def _bitcast_convert(site: Site) -> Form:
@@ -160,24 +161,24 @@ def _same_bits(build: Builder, value: Instruction, target: Shape) -> Instruction
 
 
 def _unary(site: Site) -> Form:
-    return _pair(UNARY[site.instruction.opcode](site.number(0)))
+    return _pair(UNARY[site.instruction.opcode](*site.numbers()))
 
 
 def _binary(site: Site) -> Form:
-    return _pair(BINARY[site.instruction.opcode](site.number(0), site.number(1)))
+    return _pair(BINARY[site.instruction.opcode](*site.numbers()))
 
 
 def _to_real(site: Site) -> Form:
-    return TO_REAL[site.instruction.opcode](site.number(0)).value
+    return TO_REAL[site.instruction.opcode](*site.numbers()).value
 
 
 def _compare(site: Site) -> Form:
     function = COMPARISONS[site.instruction.attributes.direction]
-    return function(site.number(0), site.number(1)).value
+    return function(*site.numbers()).value
 
 
 def _clamp(site: Site) -> Form:
-    build, dims = site.build, site.instruction.shape.dims
+    build, dims = Formula(site.build), site.instruction.shape.dims
     numbers: list[Complex] = []
     for place in range(3):
         parts = (build.broadcast_to(p, dims) for p in site.forms.parts(site.form(place)))
