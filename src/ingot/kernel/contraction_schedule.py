@@ -39,6 +39,9 @@ MAX_DEPTH = 1024
 MAX_PACKED_ROWS = 512
 """Rows that one packed block serves: enough to make packing cheap."""
 
+MIN_BOTH_ROWS = 64
+"""Rows that one packed block serves at least where rows are packed too."""
+
 MAX_PACKED_VECTORS = 4
 """Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
 
@@ -200,10 +203,13 @@ def cell_bits(accumulate: DType) -> int:
 
 
 def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
-    """Whether an operand is a load with strides along the axes `names`, in the sum's own type."""
+    """Whether an operand is a load with strides along the axes `names`, in the sum's own type.
+
+    Of complex numbers sums need parts in another order than operands have them.
+    """
     if operand.op != "load" or operand.args or operand.dtype is not accumulate:
         return False
-    if accumulate is PRED:
+    if accumulate is PRED or accumulate.is_complex:
         return False
     return all(stride(operand.payload.index, name) is not None for name in names)
 
@@ -355,20 +361,28 @@ def _blocks(
         elif min(n_block, n) * k * rows > 2 * target:
             n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
     else:
-        m_block, n_block = _packed_blocks(extents, batch, columns, n_block)
+        packs_both = kernel.patches is None and not has_plain_lhs(kernel)
+        m_block, n_block = _packed_blocks(
+            extents, batch, columns, n_block, MIN_BOTH_ROWS if packs_both else m
+        )
     return _even(m, m_block, rows), _even(n, n_block, columns)
 
 
 def _packed_blocks(
-    extents: tuple[int, int, int], batch: int, columns: int, n_block: int
+    extents: tuple[int, int, int], batch: int, columns: int, n_block: int, least_rows: int
 ) -> tuple[int, int]:
-    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack."""
+    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
+
+    From `least_rows` on it costs more to pack rows again for fewer columns: they are cut first.
+    """
     m, n, k = extents
     m_block = max(1, min(m, MAX_PACKED_ROWS))
     while batch * -(-m // m_block) * -(-n // n_block) < FEW_UNITS:
         if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
             break
-        if n_block > 2 * columns:
+        if m_block >= max(2 * least_rows, 2 * n_block):
+            m_block //= 2
+        elif n_block > 2 * columns:
             n_block = _multiple(n_block // 2, columns)
         elif m_block > MAX_PACKED_ROWS // 4:
             m_block //= 2

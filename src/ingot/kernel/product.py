@@ -12,7 +12,7 @@ left over that would use few registers.
 A large product whose lhs has *crowded* rows, which lie a multiple of 4096 bytes apart and so share
 one set of the L1 cache, runs with both operands packed: the whole rhs once, by a phase before the
 products (`Form.ahead`), and the rows of each unit beside each other where they are multiplied.
-Operands that are not of the sums' type are both packed too, by each unit.
+Operands that are not of the sums' type, and complex ones, are both packed too, by each unit.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ingot.hlo.dtype import F32, F64, DType
+from ingot.hlo.dtype import C64, C128, F32, F64, DType
 from ingot.kernel.contraction_schedule import (
     DOTS,
     MAX_PACKED_VECTORS,
@@ -49,6 +49,9 @@ from ingot.support.records import record
 ELEMENTS = (F32, F64)
 """Element types of the convolutions that have drivers."""
 
+PARTS = {C64: F32, C128: F64}
+"""Types of the parts of complex numbers."""
+
 MIN_VECTOR_BITS = 256
 """From here on rows end in masked vectors."""
 
@@ -61,22 +64,23 @@ then has no room for a whole register block of them."""
 
 PARAMETERS = (
     *("lhs_batch", "rhs_batch", "out_batch"),
-    *("lhs_row", "lhs_step", "rhs_step", "out_row", "block_row"),
+    *("lhs_row", "lhs_step", "rhs_step", "rhs_column", "out_row", "block_row"),
     *("n", "k", "n_block", "k_block", "panel_depth"),
     *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "row_units", "column_units"),
     *("units", "grain", "packed_columns", "packed_lhs_row"),
 )
 """Numbers of a product, in the order of its env.
 
-`rhs_step` goes from k to k, or from n to n in a transposed rhs; `out_row` goes from row to row of
-sums in a row block, `block_row` from row block to row block, for each row (0 where an epilogue
-takes each row block's sums before the next). A unit has `unit_row_blocks` row
+`rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n. `out_row`
+goes from row to row of sums in a row block, `block_row` from row block to row block, for each row
+(0 where an epilogue takes each row block's sums before the next). A unit has `unit_row_blocks` row
 blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
 rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels. Rows of a packed
 lhs are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
 """
 
-Placement = Literal["direct", "packed", "transposed", "dots"]
+Placement = Literal["direct", "packed", "transposed", "gathered", "dots"]
+"""How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
 
 
 @record
@@ -86,7 +90,7 @@ class Form:
     Attributes:
         element: type of the sums, integers signed.
         lanes: lanes of one vector.
-        rhs: how the rhs is read; see `ContractionSchedule`.
+        rhs: how the rhs is read.
         is_dense: whether the lhs has step 1 along k.
         vectors: vectors of a row of register blocks; columns of dot products.
         ahead: whether the rhs is packed by a phase of its own, and the lhs too.
@@ -111,6 +115,16 @@ class Form:
         words += ["ahead"] * self.ahead
         words += [] if self.operands is None else [item.name for item in self.operands]
         return "_".join([*words, *["pairs"] * self.pairs])
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the numbers are complex; lanes and columns count them."""
+        return self.element.is_complex
+
+    @property
+    def factor(self) -> DType:
+        """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
+        return PARTS.get(self.element, self.element)
 
     @property
     def columns(self) -> int:
@@ -147,7 +161,8 @@ def heights_of(vectors: Vectors) -> range:
 
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
     """Return how the shared driver runs a contraction, None if that cannot."""
-    given = plain_operands(kernel, vectors) if vectors.bits >= MIN_VECTOR_BITS else None
+    has_drivers = vectors.bits >= MIN_VECTOR_BITS or kernel.accumulate.is_complex
+    given = plain_operands(kernel, vectors) if has_drivers else None
     if given is None:
         return None
     is_crowded = given.are_cells and _is_crowded(given)
@@ -171,13 +186,15 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
     else:
         out, result = sums, kernel.stores[0].buffer
     words = -(-depth // 2) if form.pairs else depth
-    panel_depth = round_up(words, even.lanes)
+    # Each row of a complex rhs is packed twice.
+    panel_depth = round_up(words, even.lanes) * (1 + form.is_complex)
     values = {
         "lhs_batch": given.lhs.batch,
         "rhs_batch": given.rhs.batch,
         "lhs_row": given.lhs.free,
         "lhs_step": given.lhs.inner,
         "rhs_step": step,
+        "rhs_column": given.rhs.free,
         **dict(zip(("out_batch", "out_row", "block_row"), out, strict=True)),
         "n": n,
         "k": k,
@@ -193,7 +210,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
         "units": blocks.units,
         "grain": blocks.grain,
         "packed_columns": blocks.packed_columns,
-        "packed_lhs_row": blocks.packed_lhs_row or _packed_lhs_row(form, even, panel_depth),
+        "packed_lhs_row": blocks.packed_lhs_row
+        or _packed_lhs_row(form, even, panel_depth, is_crowded=_is_crowded(given)),
     }
     return Product(
         tuple(values[name] for name in PARAMETERS),
@@ -244,13 +262,15 @@ def _form(
     given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
 ) -> Form | None:
     is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
-    rhs = schedule.rhs
+    rhs: Placement | Literal["packed dots"] = schedule.rhs
     assert rhs != "packed dots", "patches are not plain"
     if given.are_cells:
         ahead = rhs != "dots" and _is_ahead(given, schedule)
         return Form(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
-    if not is_dense and given.lhs.free != 1:
+    if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:
         return None
+    if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:
+        rhs = "gathered"
     types = (given.lhs.dtype, given.rhs.dtype)
     pairs = given.are_pairs(vectors)
     return Form(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
@@ -258,9 +278,9 @@ def _form(
 
 def _rhs_step(schedule: ContractionSchedule, rhs: Operand) -> int | None:
     """Return the step of the rhs that is not 1, None where neither is."""
-    if schedule.rhs in ("transposed", "dots"):
-        return rhs.free if rhs.inner == 1 else None
-    return rhs.inner if rhs.free in (0, 1) else None
+    if schedule.rhs in ("transposed", "dots") and rhs.inner == 1:
+        return rhs.free
+    return rhs.inner if rhs.free in (0, 1) or rhs.dtype.is_complex else None
 
 
 def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
@@ -269,9 +289,13 @@ def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
     return None if steps is None else (*steps, steps[1])
 
 
-def _packed_lhs_row(form: Form, even: EvenBlocks, panel_depth: int) -> int:
-    """Return how far rows of an lhs that each unit packs lie apart, or its elements of each k."""
-    if form.operands is None:
+def _packed_lhs_row(form: Form, even: EvenBlocks, panel_depth: int, *, is_crowded: bool) -> int:
+    """Return how far rows of an lhs that each unit packs lie apart, or its elements of each k.
+
+    0: they are read where they lie.
+    """
+    if form.operands is None or (form.is_complex and form.is_dense and not is_crowded):
         return 0
     # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-    return panel_depth + form.lanes if form.is_dense else round_up(even.rows, form.lanes)
+    is_along = form.is_dense or form.is_complex
+    return panel_depth + form.lanes if is_along else round_up(even.rows, form.lanes)

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import (
     BF16,
+    C64,
+    C128,
     F32,
     F64,
     S8,
@@ -34,7 +36,7 @@ from ingot.kernel.schedule import Vectors
 from ingot.support.records import record
 
 CELLS: Mapping[DType, DType] = {
-    F32: F32, F64: F64,
+    F32: F32, F64: F64, C64: C64, C128: C128,
     S8: S8, S16: S16, S32: S32, S64: S64, U8: S8, U16: S16, U32: S32, U64: S64,
 }  # fmt: skip
 """Types of sums, and what drivers know them as: sums wrap around, so signs do not matter."""
@@ -84,8 +86,8 @@ class PlainOperands:
 
     @property
     def are_cells(self) -> bool:
-        """Whether both operands are of the type of the sums."""
-        return self.lhs.dtype is self.cell and self.rhs.dtype is self.cell
+        """Whether both operands are read as they lie in memory."""
+        return self.lhs.dtype is self.rhs.dtype is self.cell and not self.cell.is_complex
 
     def are_pairs(self, vectors: Vectors) -> bool:
         """Whether packed operands are multiplied in pairs."""
@@ -133,8 +135,8 @@ def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | 
 
 def _is_converted(dtype: DType, accumulate: DType) -> bool:
     """Whether signed sums stand for unsigned ones where such an element is converted."""
-    if dtype.is_complex:
-        return False
+    if dtype.is_complex or accumulate.is_complex:
+        return dtype is accumulate
     return accumulate.is_float or accumulate.is_signed or not dtype.is_float
 
 

@@ -46,6 +46,7 @@ def emit_contraction_kernel(
     target: TargetSpec,
 ) -> EmittedKernel:
     """Emit the functions of a contraction kernel into `module`."""
+    assert not kernel.accumulate.is_complex, "products of complex matrices have drivers"
     if schedule.swapped:
         kernel = oriented(kernel)
     count = len(kernel.buffers)

@@ -71,6 +71,9 @@ class ProductDriver:
     TILE_BYTES = TILE_BYTES
     """Bytes of the sums that wait for an epilogue."""
 
+    PACKED_BYTES = PACK_BYTES
+    """Bytes of what a unit packs of an operand."""
+
     def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
         """Open the function `void symbol(ptr env, i64 chunk)`."""
         f, self.env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
@@ -86,15 +89,18 @@ class ProductDriver:
         self.columns = form.columns
         self.signature = [type_ for _, type_ in micro_kernel(form, 1, form.columns).params]
         one = f.const(lt.I64, 1)
-        steps = (self.given["rhs_step"], one)
-        is_across = form.rhs in ("transposed", "dots")
-        self.rhs_column, self.rhs_row = steps if is_across else reversed(steps)
+        step = self.given["rhs_step"]
+        self.rhs_column, self.rhs_row = {
+            "transposed": (step, one),
+            "dots": (step, one),
+            "gathered": (self.given["rhs_column"], step),
+        }.get(form.rhs, (one, step))
         self.panels = self.room_for_panels()
 
     def room_for_panels(self) -> Value | None:
         """Emit the room where a unit packs its columns of the rhs, if it does."""
-        size = PACK_BYTES // self.cell.bytes
-        is_packed = self.form.rhs in ("packed", "transposed")
+        size = self.PACKED_BYTES // self.cell.bytes
+        is_packed = self.form.rhs in ("packed", "transposed", "gathered")
         return self.f.alloca(self.cell, size, 64) if is_packed else None
 
     def at(self, base: Value, *terms: tuple[Value, Value], cell: Type | None = None) -> Value:
@@ -249,5 +255,7 @@ class ProductDriver:
     def _operand(self) -> Expr:
         step, n, k = (Dim.symbol(name) for name in ("rhs_step", "@n", "@k"))
         index = n * step + k if self.form.rhs == "transposed" else k * step + n
+        if self.form.rhs == "gathered":
+            index = k * step + n * Dim.symbol("rhs_column")
         element = self.form.element if self.form.operands is None else self.form.operands[1]
         return ex.make("load", element, (), Access(0, index))

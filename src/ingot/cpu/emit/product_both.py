@@ -15,7 +15,6 @@ from ingot.cpu.emit.product import ProductDriver, emit_units
 from ingot.cpu.emit.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction_schedule import PACK_BYTES
 from ingot.kernel.expr import Access
 from ingot.kernel.product import Form
 from ingot.llvm.builder import ModuleBuilder
@@ -24,31 +23,34 @@ from ingot.llvm.values import Value
 
 def emit_driver_both(module: ModuleBuilder, symbol: str, form: Form) -> None:
     """Emit the driver of a form of products whose operands are both packed by each unit."""
-    emit_units(_Both(module, symbol, form))
+    emit_units(BothPacked(module, symbol, form))
 
 
-class _Both(ProductDriver):
+class BothPacked(ProductDriver):
     """Emits the function."""
 
     def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
         super().__init__(module, symbol, form)
         assert form.operands is not None, "operands of the sums' type are not packed by units"
         self.types = form.operands
-        self.room = self.f.alloca(self.cell, PACK_BYTES // self.cell.bytes, 64)
+        self.room = self.f.alloca(self.cell, self.PACKED_BYTES // self.cell.bytes, 64)
 
     @property
     def lhs_row(self) -> Value:
+        """How far packed rows lie apart, or their elements of each k."""
         return self.given["packed_lhs_row"]
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
-        # Rows packed across have step 1, and what is given goes from k to k.
+        """Return the one step: rows packed across have step 1, what is given goes from k to k."""
         return (lhs_row,)
 
     def depth(self, piece: Piece) -> Value:
+        """Return the packed elements along k."""
         f = self.f
         return f.as_value(f.iceildiv(piece.depth, 2)) if self.form.pairs else piece.depth
 
     def packer(self, k: Span) -> Packer:
+        """Return what packs operands: converted, or in pairs."""
         if self.form.pairs:
             return PairPacker(self.f, self.emitter, self.form.element, k)
         return super().packer(k)
@@ -62,9 +64,12 @@ class _Both(ProductDriver):
         i, step = Dim.symbol("@m"), Dim.symbol("@k")
         if form.is_dense:
             index = i * Dim.symbol("lhs_row") + step
+        elif form.is_complex:
+            index = i * Dim.symbol("lhs_row") + step * Dim.symbol("lhs_step")
         else:
             index = step * Dim.symbol("lhs_step") + i
         operand = ex.make("load", self.types[0], (), Access(0, index))
-        pack = self.packer(k).rows if form.is_dense else self.packer(k).across
+        is_along = form.is_dense or form.is_complex
+        pack = self.packer(k).rows if is_along else self.packer(k).across
         pack(operand, self.room, m, k, self.lhs_row, form.lanes)
         return self.room

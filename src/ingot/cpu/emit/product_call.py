@@ -10,6 +10,7 @@ from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.product import emit_product_driver
 from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
 from ingot.cpu.emit.product_both import emit_driver_both
+from ingot.cpu.emit.product_complex import emit_complex_driver
 from ingot.cpu.emit.product_parts import micro_kernel
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.product import Form, plain_product
@@ -31,7 +32,9 @@ class ProductCode:
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
         """Define the functions in a module of the library."""
-        if self.form.operands is not None:
+        if self.form.is_complex:
+            emit_complex_driver(module, self.name, self.form)
+        elif self.form.operands is not None:
             emit_driver_both(module, self.name, self.form)
         elif self.form.ahead:
             emit_driver_ahead(module, self.name, self.form)

@@ -23,15 +23,16 @@ def micro_kernel(form: Form, rows: int, columns: int) -> MicroKernel | DotProduc
     cell = cell_type(form.element)
     if form.rhs == "dots":
         return shared_dots(cell, form.lanes, rows, columns)
-    is_packed_across = form.operands is not None and not form.is_dense
+    is_along = form.is_dense or form.is_complex
+    parts = 2 if form.is_complex else 1
     return shared(
-        cell,
-        form.lanes,
+        cell_type(form.factor),
+        form.lanes * parts,
         rows,
         -(-columns // form.lanes),
         masked=columns % form.lanes > 0,
-        a_row=1 if is_packed_across else None,
-        a_step=1 if form.is_dense else None,
+        a_row=1 if form.operands is not None and not is_along else None,
+        a_step=1 if is_along else None,
         is_of_pairs=form.pairs,
     )
 

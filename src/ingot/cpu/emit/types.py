@@ -121,7 +121,7 @@ def _float_type(value: Value, element: DType) -> Type:
 
 def complex_part(f: FunctionBuilder, value: Value, number: int) -> Value:
     """Return the real (0) or imaginary (1) parts of complex register values."""
-    parts = f.bitcast(value, vector(_part_type(value), 2 * value.type.lanes))
+    parts = f.bitcast(value, vector(part_type(value), 2 * value.type.lanes))
     return f.shuffle(parts, parts, range(number, parts.type.lanes, 2))
 
 
@@ -138,5 +138,6 @@ def complex_of(f: FunctionBuilder, real: Value, imaginary: Value) -> Value:
     return f.bitcast(parts, vector(whole, lanes))
 
 
-def _part_type(value: Value) -> Type:
+def part_type(value: Value) -> Type:
+    """Return the type of the parts of complex register values."""
     return lt.F64 if value.type.element is lt.I128 else lt.F32

@@ -21,7 +21,7 @@ from ingot.cpu.library.drivers import (
     driver_kernel,
     shared_code,
 )
-from ingot.cpu.library.form_kernels import common_forms, rows_of_products
+from ingot.cpu.library.form_kernels import common_forms
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
 from ingot.cpu.library.positions import common_positions, positions_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
@@ -41,7 +41,7 @@ __all__ = [
 Maker = Callable[[TargetSpec, Any], LibraryKernel | None]
 
 MAKERS: Mapping[type, tuple[Maker, ...]] = {
-    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel, rows_of_products),
+    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel),
     ContractionKernel: (driver_kernel,),
     SortKernel: (sort_kernel,),
     FftKernel: (transform_kernel,),

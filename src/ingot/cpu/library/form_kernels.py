@@ -1,8 +1,8 @@
 """Forms of loop kernels as library code.
 
 A form (`kernel.form`) is a loop kernel for every size. Those that many programs have are parts of
-the library: complex matrices written as real ones here, reductions in `reductions`. So is what
-comes after the parts of a sum of anything (`emit.split.Fold`).
+the library: reductions in `reductions`. So is what comes after the parts of a sum of anything
+(`emit.split.Fold`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import C64, F32
+from ingot.hlo.dtype import F32
 from ingot.hlo.shape import Shape
 from ingot.kernel.collapse import collapse
-from ingot.kernel.complex_rows import complex_rows, rows_kernel
 from ingot.kernel.form import Form
-from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.schedule import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
@@ -51,17 +49,8 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
     return LibraryKernel(with_sizes(_emitted[target, name], form.values), (code,))
 
 
-def rows_of_products(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
-    """Return how the library writes the right operand of a complex product."""
-    form = complex_rows(kernel, vectors_of(target))
-    return None if form is None else form_kernel(target, "complex_rows", form)
-
-
 def common_forms(target: TargetSpec) -> Iterator[Shared]:
-    """Load what products of c64 and sums of a few f32 arrays need."""
-    found = rows_of_products(target, rows_kernel(C64))
-    assert found is not None, "it is what is recognized"
-    yield from found.parts
+    """Load what sums of a few f32 arrays need."""
     vectors = vectors_of(target)
     for inputs, opcode in product(range(1, MAX_INPUTS + 1), ("add", "maximum")):
         kernel = collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))

@@ -101,6 +101,9 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
         return False
     if is_way_in(group, user):
         assert group.dot is not None, "a way in leads to a contraction"
+        if group.dot.shape.dtype.is_complex:
+            # The library runs it, on operands as they lie in memory.
+            return True
         return producer.opcode not in CONTRACTIONS[group.dot.opcode]
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
         return False

@@ -24,6 +24,7 @@ from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
 from ingot.passes.expand.complex_expander.forms import Forms, has_complex
+from ingot.passes.expand.complex_expander.products import stays_complex
 from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site
 from ingot.passes.simplify.inline import replace_by_call
 
@@ -76,6 +77,8 @@ def _is_split(instruction: Instruction) -> bool:
     """Whether an op on complex numbers has to go."""
     if instruction.opcode in _KEPT or not _touches(instruction) or _is_move(instruction):
         return False
+    if stays_complex(instruction):
+        return False
     return instruction.opcode in RULES or instruction.opcode == "fusion"
 
 
@@ -115,6 +118,10 @@ def _split_one(site: Site, stays: bool) -> None:
         instruction.computation.replace_all_uses(instruction, made)
 
 
+def _takes_whole(user: Instruction) -> bool:
+    return user.opcode not in RULES or stays_complex(user)
+
+
 def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instruction]:
     """Return the moves whose results only borders, and moves for them, use.
 
@@ -125,6 +132,6 @@ def _stay_whole(order: list[Instruction], root: Instruction | None) -> set[Instr
         is_move = instruction.opcode in ("tuple", "get-tuple-element") or _is_move(instruction)
         if not is_move or (instruction.is_root and instruction is not root):
             continue
-        if all(user in found or user.opcode not in RULES for user in instruction.users):
+        if all(user in found or _takes_whole(user) for user in instruction.users):
             found.add(instruction)
     return found

@@ -30,7 +30,7 @@ from ingot.passes.expand.complex_expander.functions import (
     clamp,
 )
 from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
-from ingot.passes.expand.complex_expander.products import is_large, one_product
+from ingot.passes.expand.complex_expander.products import stays_complex
 
 MOVES = frozenset({
     "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
@@ -192,6 +192,9 @@ def _clamp(site: Site) -> Form:
 def _contraction(site: Site) -> Form:
     """Four real products: three would do, but differ from the naive sum where parts cancel."""
     left, right = site.instruction.operands
+    if stays_complex(site.instruction):
+        wholes = [site.forms.whole(site.form(number)) for number in (0, 1)]
+        return site.like(wholes, site.instruction.shape)
 
     def product(one: Instruction, other: Instruction) -> Instruction:
         return site.like((one, other), site.part_shape)
@@ -202,8 +205,6 @@ def _contraction(site: Site) -> Form:
     if not right.shape.dtype.is_complex:
         return Pair(*(product(part, right) for part in a))
     b, build = site.forms.parts(site.form(1)), site.build
-    if site.instruction.opcode == "dot" and is_large(site.instruction):
-        return one_product(build, site.instruction, site.forms.whole(site.form(0)), b)
     return Pair(
         build.subtract(product(a.re, b.re), product(a.im, b.im)),
         build.add(product(a.re, b.im), product(a.im, b.re)),
