@@ -5,10 +5,13 @@ What `cpu.kernels` makes and the host program calls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.library import Shared, shared_addresses
+from ingot.hlo.instruction import Instruction
 from ingot.kernel.ir import Kernel
 from ingot.llvm.linking import Library
 from ingot.passes.buffers.buffer_table import Slice
@@ -51,14 +54,12 @@ class CompiledKernel:
     @property
     def texts(self) -> tuple[str, ...]:
         """LLVM IR of the modules that hold its code."""
-        own = () if self.code is None else (self.code.text,)
-        return own + tuple(item.text for item in self.shared)
+        return _all_of(self.code, self.shared, lambda part: part.text)
 
     @property
     def objects(self) -> tuple[bytes, ...]:
         """Those modules' ELF objects."""
-        own = () if self.code is None else (self.code.object,)
-        return own + tuple(item.object for item in self.shared)
+        return _all_of(self.code, self.shared, lambda part: part.object)
 
     def addresses(self) -> dict[str, int]:
         """Return the address of every function that a host program names to run it."""
@@ -83,3 +84,47 @@ class RegisterLoop:
 
     emitted: EmittedKernel
     places: tuple[Slice, ...]
+
+
+@record
+class CompiledLoops:
+    """The register loops of a program and their code.
+
+    Attributes:
+        loops: by the outermost `while` of each.
+        code: the module that holds them; None if there are none.
+        shared: what they need of the library.
+    """
+
+    loops: dict[Instruction, RegisterLoop]
+    code: Code | None = None
+    shared: tuple[Shared, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """LLVM IR of the modules that hold the code."""
+        return _all_of(self.code, self.shared, lambda part: part.text)
+
+    @property
+    def objects(self) -> tuple[bytes, ...]:
+        """Those modules' ELF objects."""
+        return _all_of(self.code, self.shared, lambda part: part.object)
+
+    def addresses(self) -> dict[str, int]:
+        """Return the address of every loop."""
+        if self.code is None:
+            return {}
+        library = self.code.library
+        assert library is not None, "the loops are not finished"
+        symbols = (symbol for loop in self.loops.values() for symbol in loop.emitted.code)
+        return {symbol: library.address(symbol) for symbol in symbols}
+
+
+_Part = TypeVar("_Part")
+
+
+def _all_of(
+    code: Code | None, shared: tuple[Shared, ...], part: Callable[[Code | Shared], _Part]
+) -> tuple[_Part, ...]:
+    own = () if code is None else (part(code),)
+    return own + tuple(map(part, shared))

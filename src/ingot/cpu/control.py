@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
+from ingot.cpu.emit.loop import emit_in_place
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.cpu.inlining import VIEWS
-from ingot.cpu.kernels import KernelSet, emit_kernel
+from ingot.cpu.kernels import KernelSet
+from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.kernel.ir import Kernel
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule import schedule_loops
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.values import FunctionRef, Value
+from ingot.llvm.values import Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Slice
 from ingot.support.diagnostics import UnsupportedError
 
@@ -56,12 +58,7 @@ class ControlFlow(ABC):
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
-        self._inlined: dict[str, EmittedKernel] = {}
-
-    @property
-    def has_inlined(self) -> bool:
-        """Whether kernels were emitted in place."""
-        return bool(self._inlined)
+        self.has_inlined = False
 
     # ---- addresses
 
@@ -139,7 +136,7 @@ class ControlFlow(ABC):
         if inlined is None:
             self.kernel_call(instruction, addresses)
         else:
-            self._call_inlined(name, inlined, addresses)
+            self._emit_inlined(inlined, addresses)
 
     def fill(
         self, env: Value, kernel: EmittedKernel, addresses: list[Value], scratch: Value
@@ -159,27 +156,13 @@ class ControlFlow(ABC):
             return Value(lt.PTR, self.builder.declare(held.symbol, lt.VOID, []).text)
         return self.f.as_value(self.emitter.names[held])
 
-    def _call_inlined(self, name: str, kernel: Kernel, addresses: list[Value]) -> None:
-        """Call a kernel's functions in this module, which LLVM puts in place of the calls."""
-        f = self.f
-        emitted = self._inlined.get(name)
-        if emitted is None:
-            emitted = emit_kernel(self.builder, name, kernel, self.kernels.target)
-            assert emitted.scratch_bytes == 0, "small kernels work in registers"
-            self._inlined[name] = emitted
-            for phase in emitted.phases:
-                self.builder.defined(phase.symbol).always_inline()
-        # An env of its own never leaves the function, so its slots become registers.
-        env = f.alloca(lt.I64, emitted.slots, 64)
-        self.fill(env, emitted, addresses, f.zero(lt.PTR))
-        for phase in emitted.phases:
-            function = self.builder.defined(phase.symbol).reference
-
-            def step(chunk: Value, _: list[Value], to: FunctionRef = function) -> None:
-                f.call(to, [env, chunk])
-
-            chunks: IndexValue = self.emitter.index(phase.chunks)
-            f.loop(0, chunks, 1, [], step)
+    def _emit_inlined(self, kernel: LoopKernel, addresses: list[Value]) -> None:
+        """Emit a kernel's code here; its stack slots and those of its buffers become registers."""
+        target = self.kernels.target
+        sizes = {name: self.emitter.names[name] for name in kernel.symbols}
+        schedule = schedule_loops(kernel, vectors_of(target))
+        emit_in_place(self.f, addresses, sizes, kernel, schedule, target.has_fma)
+        self.has_inlined = True
 
     # ---- loops and branches
 

@@ -62,7 +62,7 @@ class HostProgram(ControlFlow):
         params = [
             (name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")
         ]
-        f = builder.function(info.run_symbol, lt.I32, params, attrs="nounwind uwtable")
+        f = builder.function(info.run_symbol, lt.I32, params, attrs="nounwind")
         self.runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = f.params
         layout = info.sizes_layout
         names: dict[str, IndexValue] = {
@@ -89,7 +89,7 @@ class HostProgram(ControlFlow):
 
     def _env_slots(self) -> int:
         kernels = [kernel.emitted for kernel in self.kernels.compiled.values()]
-        loops = [loop.emitted for loop in self.kernels.loops.values()]
+        loops = [loop.emitted for loop in self.kernels.loops.loops.values()]
         return max((kernel.slots for kernel in (*kernels, *loops)), default=1)
 
     def _load_bases(self, info: ProgramInfo) -> None:
@@ -182,7 +182,7 @@ class HostProgram(ControlFlow):
     def loop(self, instruction: Instruction) -> None:
         """Emit a `while`: the call of its function if it has one."""
         with self._timed(instruction):
-            known = self.kernels.loops.get(instruction)
+            known = self.kernels.loops.loops.get(instruction)
             if known is None:
                 super().loop(instruction)
             else:

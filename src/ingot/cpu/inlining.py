@@ -1,9 +1,9 @@
-"""Small kernels of loops, which become part of the host program.
+"""Small kernels of loops, which become part of what runs the loop.
 
 A call of a kernel costs a few nanoseconds: nothing, but for a loop of a hundred thousand steps on
-scalars. There the kernels' functions are emitted into the host program's own module and inlined,
-and the host program goes through LLVM's short list of passes. A loop of nothing but such kernels
-keeps its small state on the stack, which these passes turn into registers.
+scalars. There the kernels' code is emitted where it runs (`cpu.control`), and goes through a short
+list of LLVM's passes. A loop of nothing but such kernels keeps its small state on the stack, which
+these passes turn into registers (`cpu.register_loops`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.kernel.expr import walk
-from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.ir import LoopKernel
 from ingot.passes.buffers.buffer_table import Constant, Slice
 
 MAX_POINTS = 64
@@ -40,8 +40,8 @@ VIEWS = frozenset(
 CONTROL = frozenset({"while", "conditional"})
 """Ops whose computations are scheduled."""
 
-HOST_PASSES = ("inline", "sroa", "instcombine", "simplifycfg", "gvn")
-"""Passes of a host program with inlined kernels."""
+HOST_PASSES = ("sroa", "instcombine", "simplifycfg", "gvn")
+"""LLVM's passes over a function with kernels in it."""
 
 
 def loop_computations(module: Module) -> set[Computation]:
@@ -69,9 +69,9 @@ def _kernel_count(computation: Computation) -> int:
     return sum(1 for instruction in computation.instructions if instruction.opcode == "fusion")
 
 
-def is_small(kernel: Kernel) -> bool:
+def is_small(kernel: LoopKernel) -> bool:
     """Whether a kernel is worth a place in the host program."""
-    if not isinstance(kernel, LoopKernel) or kernel.kept:
+    if kernel.kept:
         return False
     points = 1
     for axes in (kernel.grid, *(item.axes for item in kernel.passes)):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ingot.analysis.prefixes import prefixes_of
-from ingot.cpu.code import Code, CompiledKernel, RegisterLoop
+from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.driver_calls import driver_call
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
@@ -110,9 +110,8 @@ class KernelSet:
     names: dict[Instruction, str] = field(default_factory=dict[Instruction, str])
     pending: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     compiled: dict[str, CompiledKernel] = field(default_factory=dict[str, CompiledKernel])
-    inlined: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
-    loops: dict[Instruction, RegisterLoop] = field(default_factory=dict[Instruction, RegisterLoop])
-    loop_code: Code | None = None
+    inlined: dict[str, LoopKernel] = field(default_factory=dict[str, LoopKernel])
+    loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
     _jobs: list[Job] = field(default_factory=list[Job])
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
@@ -124,7 +123,7 @@ class KernelSet:
             raise placed(error, fused) from error
         name = f"k_{fingerprint(kernel)}"
         self.names[fusion] = name
-        if in_loop and is_small(kernel):
+        if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
             self.inlined[name] = kernel
             return
         known = _known.get((self.target, name)) or self._of_library(name, kernel)
@@ -181,21 +180,22 @@ class KernelSet:
     def add_loops(
         self,
         loops: dict[Instruction, RegisterLoop],
-        text: str,
+        module: ModuleBuilder,
         opt_level: int,
         passes: Sequence[str],
     ) -> None:
-        """Begin to compile loops that are functions of their own, whose module is `text`."""
-        self.loops = loops
-        self.loop_code = Code(text)
+        """Begin to compile loops that are functions of `module`."""
+        code = Code(module.text())
+        imported = (subroutine_part(self.target, item) for item in module.imported.values())
+        self.loops = CompiledLoops(loops, code, tuple(imported))
         later = compile_later(
-            text,
+            code.text,
             self.target,
             opt_level=opt_level,
             passes=passes,
             in_background=usable_cpus() > 1,
         )
-        self._jobs.append((self.loop_code, later))
+        self._jobs.append((code, later))
 
     def finish(self) -> None:
         """Wait for the machine code and map it."""
@@ -203,7 +203,7 @@ class KernelSet:
             return
         for code, job in self._jobs:
             code.object = job()
-        needed: dict[str, int] = {}
+        needed = shared_addresses(self.loops.shared)
         for kernel in map(self.compiled.__getitem__, self.pending):
             needed |= shared_addresses(kernel.shared)
         library = link_object([code.object for code, _ in self._jobs], needed)
@@ -224,24 +224,17 @@ class KernelSet:
         found: dict[str, int] = {}
         for kernel in self.compiled.values():
             found |= kernel.addresses()
-        if self.loop_code is not None:
-            library = self.loop_code.library
-            assert library is not None, "the loops are not finished"
-            symbols = (symbol for loop in self.loops.values() for symbol in loop.emitted.code)
-            found |= {symbol: library.address(symbol) for symbol in symbols}
-        return found
+        return found | self.loops.addresses()
 
     def objects(self) -> tuple[bytes, ...]:
-        """Return the distinct ELF objects that hold the kernels."""
-        found = dict.fromkeys(data for one in self.compiled.values() for data in one.objects)
-        loops = () if self.loop_code is None else (self.loop_code.object,)
-        return (*found, *loops)
+        """Return the distinct ELF objects that hold the kernels and the loops."""
+        held = (*self.compiled.values(), self.loops)
+        return tuple(dict.fromkeys(data for one in held for data in one.objects))
 
     def llvm_texts(self) -> list[str]:
         """Return the LLVM IR of the distinct modules that hold the kernels and the loops."""
-        found = dict.fromkeys(text for one in self.compiled.values() for text in one.texts)
-        loops = () if self.loop_code is None else (self.loop_code.text,)
-        return [*found, *loops]
+        held = (*self.compiled.values(), self.loops)
+        return list(dict.fromkeys(text for one in held for text in one.texts))
 
     def text(self) -> str:
         """Return the kernel IR of all kernels."""

@@ -46,13 +46,13 @@ def emit_register_loops(
     outermost = [loop for loop in found if loop not in inner]
     if not outermost:
         return
-    builder = ModuleBuilder("loops", vector_bits=kernels.target.vector_bits)
+    builder = ModuleBuilder("loops", vector_bits=kernels.target.vector_bits, imports=True)
     loops = {
         loop: _LoopFunction(builder, f"loop_{number}", loop, module, assignment, kernels, plan)
         for number, loop in enumerate(outermost)
     }
     emitted = {loop: function.emit() for loop, function in loops.items()}
-    kernels.add_loops(emitted, builder.text(), LOOP_OPT_LEVEL, HOST_PASSES)
+    kernels.add_loops(emitted, builder, LOOP_OPT_LEVEL, HOST_PASSES)
 
 
 class _LoopFunction(ControlFlow):

@@ -50,7 +50,7 @@ def host_steps(
     if info.num_symbols or info.constraints or info.run_errors:
         return None
     schedule = module.schedule[module.entry]
-    loops = kernels.loops
+    loops = kernels.loops.loops
     if any(one.opcode not in _STRAIGHT and one not in loops for one in schedule):
         return None
     maker = _Maker(assignment, kernels, len(info.params))

@@ -7,17 +7,22 @@ called is in `kernel_abi`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.pieces import PieceEmitter
-from ingot.cpu.emit.rows import RowsEmitter
 from ingot.cpu.emit.split import emit_split_kernel
 from ingot.cpu.emit.staged import StagedEmitter
 from ingot.cpu.emit.tile import TiledLoopEmitter
 from ingot.cpu.emit.types import memory_type
+from ingot.cpu.emit.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule import LoopSchedule
-from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import Value
 
 
 def emit_loop_kernel(
@@ -30,13 +35,43 @@ def emit_loop_kernel(
     f, emitter, chunk = open_kernel(
         module, symbol, count, kernel.symbols, fma, is_cold=schedule.waits
     )
-    for number, buffer in enumerate(kernel.kept, count):
+    body = _emit_body(f, emitter, chunk, kernel, schedule)
+    f.ret()
+    phases = (Phase(symbol, schedule.chunks),)
+    return EmittedKernel(
+        phases, count, kernel.symbols, micro_kernels=body.shared, is_quick=schedule.waits
+    )
+
+
+def emit_in_place(
+    f: FunctionBuilder,
+    addresses: Sequence[Value],
+    sizes: Mapping[str, IndexValue],
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    fma: bool,
+) -> None:
+    """Emit a loop kernel of one chunk where `f` stands, with its buffers at `addresses`."""
+    assert schedule.chunks == 1, "small kernels are one chunk"
+    assert schedule.split is None, "small kernels have no parts"
+    emitter = ValueEmitter(f, dict(enumerate(addresses)), dict(sizes), fma)
+    _emit_body(f, emitter, f.const(lt.I64, 0), kernel, schedule)
+
+
+def _emit_body(
+    f: FunctionBuilder,
+    emitter: ValueEmitter,
+    chunk: Value,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+) -> LoopEmitter:
+    """Emit the units of a chunk."""
+    for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
         assert isinstance(buffer.size, int), "kept rows have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     emitter.far = schedule.far
     chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
     chosen = PieceEmitter if schedule.cuts else chosen
-    chosen = RowsEmitter if schedule.rows is not None else chosen
     chosen = StagedEmitter if schedule.staged else chosen
     body = chosen(f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)
@@ -48,8 +83,4 @@ def emit_loop_kernel(
         first = 0 if schedule.chunks == 1 else f.imul(chunk, grain)
         last = units if schedule.chunks == 1 else f.imin(f.iadd(first, grain), units)
         f.loop(first, last, 1, [], lambda unit, _: body.unit(unit, body.passes))
-    f.ret()
-    phases = (Phase(symbol, schedule.chunks),)
-    return EmittedKernel(
-        phases, count, kernel.symbols, micro_kernels=body.shared, is_quick=schedule.waits
-    )
+    return body
