@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingot.llvm.control import Control
-from ingot.llvm.types import PTR, Type
-from ingot.llvm.values import FunctionRef, Value, const, symbol_text, undef, zero
+from ingot.llvm.types import PTR, Type, is_bool
+from ingot.llvm.values import FunctionRef, Scalar, Value, const, symbol_text, undef, zero
 from ingot.llvm.writer import ModuleState, bytes_global
 from ingot.support.diagnostics import InternalError
 
@@ -42,6 +42,9 @@ ALIGNED_STACK = '"frame-pointer"="all"'
 """For functions that keep vectors on the stack. LLVM aligns stack slots to vectors only where a
 frame pointer is certain; across two cache lines, what is stored cannot be read at once."""
 
+CONSTANT_BYTES = 64
+"""The alignment of vector constants in memory."""
+
 
 class FunctionBuilder(Control):
     """One function under construction: every op of the families, and its parameters.
@@ -49,7 +52,7 @@ class FunctionBuilder(Control):
     `fast_math` holds the flags that float ops get ("", "contract", "reassoc nsz", ...).
     """
 
-    __slots__ = ("_head", "owner", "reference")
+    __slots__ = ("_constants", "_head", "_is_quick", "owner", "reference")
 
     def __init__(
         self,
@@ -57,17 +60,44 @@ class FunctionBuilder(Control):
         reference: FunctionRef,
         params: list[Value],
         head: str,
+        is_quick: bool,
     ) -> None:
         """Open the function; `ModuleBuilder.function` is the caller."""
         super().__init__(module, reference.name, reference.return_type, params)
         self.owner = module
         self.reference = reference
         self._head = head
+        self._is_quick = is_quick
+        self._constants: dict[Value, Value] = {}
 
     @property
     def address(self) -> Value:
         """The function's address as an operand."""
         return Value(PTR, self.reference.text)
+
+    def const(self, type: Type, value: Scalar | Sequence[Scalar]) -> Value:
+        """Return a constant; see `values.const`."""
+        return self._in_register(super().const(type, value))
+
+    def splat(self, scalar: Value, lanes: int) -> Value:
+        """Return a vector with `scalar` in every lane (the scalar itself for one lane)."""
+        return self._in_register(super().splat(scalar, lanes))
+
+    def _in_register(self, value: Value) -> Value:
+        """Return a vector constant of a quick function as a load: LLVM's quick way knows no others.
+
+        It leaves whole blocks that have one to the slow way of choosing instructions.
+        """
+        type = value.type
+        if not self._is_quick or value.text[0] == "%" or not type.is_vector or is_bool(type):
+            return value
+        found = self._constants.get(value)
+        if found is None:
+            text = f"private unnamed_addr constant {type.text} {value.text}, align {CONSTANT_BYTES}"
+            address = self.owner.global_text(f"{self.name}_c{len(self._constants)}", text)
+            found = self.at_entry(lambda: self.load(type, address, CONSTANT_BYTES))
+            self._constants[value] = found
+        return found
 
     def always_inline(self) -> None:
         """Let calls of the function be replaced by its body, and the function go away."""
@@ -131,10 +161,12 @@ class ModuleBuilder(ModuleState):
         linkage: str = "",
         param_attrs: Mapping[str, str] | None = None,
         attrs: str = "nounwind",
+        is_quick: bool = False,
     ) -> FunctionBuilder:
         """Define a function; `param_attrs` maps a parameter's name to its attributes.
 
         `linkage` precedes the type: "internal", "private", a calling convention ("ptx_kernel").
+        `is_quick`: LLVM makes its code quickly and does not optimize it.
         """
         if name in self._functions or name in self._declares:
             raise InternalError(f"function '{name}' is already in module '{self.name}'")
@@ -145,8 +177,9 @@ class ModuleBuilder(ModuleState):
         )
         symbol = symbol_text(name)
         reference = FunctionRef(name, return_type, tuple(type for _, type in params), symbol)
-        head = f"define {linkage} {return_type.text} {symbol}({listed}) {attrs} "
-        builder = FunctionBuilder(self, reference, values, head)
+        quick = " optnone noinline" if is_quick else ""
+        head = f"define {linkage} {return_type.text} {symbol}({listed}) {attrs}{quick} "
+        builder = FunctionBuilder(self, reference, values, head, is_quick)
         self._functions[name] = builder
         return builder
 

@@ -108,14 +108,14 @@ class IndexArithmetic(Memory):
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
         left, right = self._pair(a, b)
-        return self.intrinsic("llvm.smin", left.type, [left, right])
+        return self.select(self.icmp("slt", left, right), left, right)
 
     def imax(self, a: Index, b: Index) -> Index:
         """Return the larger, signed."""
         if isinstance(a, int) and isinstance(b, int):
             return max(a, b)
         left, right = self._pair(a, b)
-        return self.intrinsic("llvm.smax", left.type, [left, right])
+        return self.select(self.icmp("sgt", left, right), left, right)
 
     def _compare_index(self, predicate: str, a: Index, b: Index) -> Value:
         left, right = self._pair(a, b)

@@ -32,7 +32,7 @@ def keep_best(f: FunctionBuilder, area: Value, count: Value, k: Value) -> Value:
 
 def _define(module: ModuleBuilder) -> FunctionRef:
     params = [("area", lt.PTR), ("count", lt.I64), ("k", lt.I64)]
-    f = module.function(NAME, lt.I32, params, linkage="internal", attrs="nounwind uwtable")
+    f = module.function(NAME, lt.I32, params, linkage="internal", attrs="nounwind")
     area, count, k = f.params
     f.store(f.const(vector(lt.I64, LANES), WORST), f.gep(area, count, lt.I64))
     zero = f.const(lt.I64, 0)

@@ -38,7 +38,7 @@ def emit_epilogue(
     params = [("env", lt.PTR), ("tile", lt.PTR)]
     numbers = ("batch", "row", "rows", "row_step", "column", "columns")
     params += [(name, lt.I64) for name in numbers]
-    f = module.function(symbol, lt.VOID, params, attrs="nounwind noinline uwtable")
+    f = module.function(symbol, lt.VOID, params, attrs="nounwind noinline")
     env, tile, batch, first_row, rows, row_step, first_column, columns = f.params
     count = len(kernel.buffers)
     emitter = bind_env(f, env, count, kernel.symbols, target.has_fma)

@@ -84,9 +84,7 @@ def open_driver(
     `first_chunk`: the parameter that says how many chunks the parts before have; without it there
     is one part.
     """
-    f = module.function(
-        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
-    )
+    f = module.function(symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind")
     env, chunk = f.params
 
     def slot(type_: Type, base: Value, number: int) -> Value:

@@ -129,9 +129,9 @@ def open_kernel(
     `is_cold`: it has so little to do, or waits so much for memory, that its code need be no better
     than quickly made.
     """
-    quick = " optnone noinline" if is_cold else ""
-    attributes = f"nounwind uwtable {ALIGNED_STACK}{quick}"
-    f = module.function(symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs=attributes)
+    params = [("env", lt.PTR), ("chunk", lt.I64)]
+    attributes = f"nounwind {ALIGNED_STACK}"
+    f = module.function(symbol, lt.VOID, params, attrs=attributes, is_quick=is_cold)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
 

@@ -46,9 +46,7 @@ class SquareTranspose:
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
         """Define the function in a module."""
-        f = module.function(
-            self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind uwtable"
-        )
+        f = module.function(self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind")
         source, step, target = f.params
         wide, rows = vector(self.element, self.side), list[Value]()
         for _ in range(self.side):

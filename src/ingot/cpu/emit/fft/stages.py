@@ -75,16 +75,14 @@ def emit_folds(module: ModuleBuilder, name: str, type: Type, target: TargetSpec)
 
 def _open(module: ModuleBuilder, symbol: str) -> tuple[FunctionBuilder, Value, Value, Value]:
     params = [("env", lt.PTR), ("chunk", lt.I64), ("numbers", lt.PTR)]
-    f = module.function(symbol, lt.VOID, params, linkage="internal", attrs="nounwind uwtable")
+    f = module.function(symbol, lt.VOID, params, linkage="internal", attrs="nounwind")
     env, chunk, numbers = f.params
     return f, env, chunk, numbers
 
 
 def _emit_entry(module: ModuleBuilder, symbol: str, driver: str, number: int) -> None:
     """Emit phase `number`: the driver on the numbers of that stage."""
-    f = module.function(
-        symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind uwtable"
-    )
+    f = module.function(symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind")
     env, chunk = f.params
     offset = f.load(lt.I64, f.gep(env, (BUFFERS + 1 + number) * SLOT_BYTES), 8, invariant=True)
     f.call(module.defined(driver).reference, [env, chunk, f.gep(env, offset)])

@@ -37,7 +37,7 @@ Storer = Callable[[IndexValue, Complex], None]
 
 def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: bool) -> None:
     """Emit the function of a step in vectors of `type`."""
-    f = module.function(symbol, lt.VOID, SIGNATURE, attrs="nounwind uwtable")
+    f = module.function(symbol, lt.VOID, SIGNATURE, attrs="nounwind")
     tiles, source, target, lane, left, arguments = f.params
     names = code.arguments
 
