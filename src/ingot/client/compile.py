@@ -67,17 +67,20 @@ def compile(
 
 def _report(executable: Executable, module: Module, dump: Dump) -> None:
     """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
-    after = "cpu_after_optimizations"
-    for suffix, stage in (
-        ("before_optimizations.txt", "hlo_before"),
-        (f"{after}.txt", "hlo"),
-        (f"{after}-buffer-assignment.txt", "buffers"),
-        ("kernels.txt", "kernel"),
-        ("ir-no-opt.ll", "llvm"),
-    ):
-        dump.text(suffix, lambda stage=stage: executable.as_text(stage))
-    dump.proto("before_optimizations", module)
-    dump.proto(after, executable.module)
+    if dump.active:
+        after = "cpu_after_optimizations"
+        for suffix, stage in (
+            ("before_optimizations.txt", "hlo_before"),
+            (f"{after}.txt", "hlo"),
+            (f"{after}-buffer-assignment.txt", "buffers"),
+            ("kernels.txt", "kernel"),
+            ("ir-no-opt.ll", "llvm"),
+        ):
+            dump.text(suffix, lambda stage=stage: executable.as_text(stage))
+        dump.proto("before_optimizations", module)
+        dump.proto(after, executable.module)
+    if not enabled(Level.COMPILATION):
+        return
     log(
         Level.COMPILATION,
         "compiled",

@@ -74,8 +74,7 @@ def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key |
         constant_bytes += sum(i.attributes.literal.nbytes for i in order if i.opcode == "constant")
     if constant_bytes > _MOST_CONSTANT_BYTES:
         return None
-    values = tuple(flag.value() for flag in flags.ALL_FLAGS)
-    return Key(rows, (target, switches, values))
+    return Key(rows, (target, switches, flags.state()))
 
 
 def _computation(

@@ -29,6 +29,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
+from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
 
@@ -147,15 +148,15 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
     """Return the report row of one kernel call."""
     fused = fusion.attributes.calls
     inside = [i for i in fused.post_order() if i.opcode not in ("parameter", "constant", "tuple")]
-    lines = [str(i.metadata.location) for i in inside if i.metadata.location is not None]
+    places = dict.fromkeys((i.metadata.source_file, i.metadata.source_line) for i in inside)
     cost = fusion_cost(fused)
     return KernelInfo(
         kernels.names[fusion],
         fusion.name,
         fusion.attributes.kind,
-        tuple(i.name for i in inside),
-        tuple(i.opcode for i in inside),
-        tuple(dict.fromkeys(lines)),
+        tuple([i.name for i in inside]),
+        tuple([i.opcode for i in inside]),
+        tuple([str(SourceLocation(*place)) for place in places if place[0]]),
         cost.bytes_read,
         cost.bytes_written,
         cost.flops,

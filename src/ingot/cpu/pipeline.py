@@ -10,7 +10,6 @@ from __future__ import annotations
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.fusion import Fusion
-from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
-PIPELINE = Pipeline("cpu", (SIMPLIFICATION, Fusion(), DeadCodeElimination(), BUFFER_PASSES))
+PIPELINE = Pipeline("cpu", (SIMPLIFICATION, Fusion(), BUFFER_PASSES))

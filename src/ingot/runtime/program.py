@@ -26,7 +26,7 @@ from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
 from ingot.artifact.steps import COPY, Steps
 from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import conform_all
-from ingot.runtime.execution import PythonHalf, Result, aligned_empty, python_half
+from ingot.runtime.execution import PythonHalf, Result, python_half
 from ingot.runtime.native import native_runtime
 from ingot.runtime.python_api import fill_python_record, layout_problems, make_method
 from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
@@ -75,12 +75,12 @@ class Program:
             runtime, self._half, method = _calling()
         self.info = info
         record: Any = PROGRAM.structure()
-        block = _constant_block(constants)
+        address, block = _constant_block(constants)
         params, outputs, kept = _tables(info)
         values = {
             "sizes": sizes_address,
             "run": run_address,
-            "constants": 0 if block is None else block.ctypes.data,
+            "constants": address,
             "runtime": runtime.record,
             "num_params": len(info.params),
             "num_outputs": len(info.outputs),
@@ -177,16 +177,20 @@ class Program:
         return f"Program({self.info.symbol!r}, {params} parameters, {outputs} outputs)"
 
 
-def _constant_block(constants: bytes | np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any] | None:
-    """Return the constants at an aligned address."""
+def _constant_block(constants: bytes | np.ndarray[Any, Any] | None) -> tuple[int, object]:
+    """Return an aligned address of the constants, and what owns the memory there."""
     if constants is None or len(constants) == 0:
-        return None
-    data = np.frombuffer(constants, np.uint8) if isinstance(constants, bytes) else constants
-    if data.ctypes.data % DATA_ALIGNMENT == 0 and data.flags.c_contiguous:
-        return data
-    block = aligned_empty((data.nbytes,), np.dtype(np.uint8))
-    block[:] = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-    return block
+        return 0, None
+    if not isinstance(constants, bytes):
+        address = int(constants.ctypes.data)
+        if address % DATA_ALIGNMENT == 0 and constants.flags.c_contiguous:
+            return address, constants
+        constants = constants.tobytes()
+    block = bytearray(len(constants) + DATA_ALIGNMENT)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(block))
+    gap = -start % DATA_ALIGNMENT
+    block[gap : gap + len(constants)] = constants
+    return start + gap, block
 
 
 def _storage(name: str) -> np.dtype[Any]:

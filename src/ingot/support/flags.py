@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -37,12 +38,12 @@ _overrides: ContextVar[Mapping[str, Any]] = ContextVar(
 
 # What `os.environ` reads. Itself it raises and catches an error for each variable that is not set,
 # which takes ten times as long, and a compilation asks for thirty.
-_VARIABLES: Any = getattr(os.environ, "_data", None)
+_VARIABLES: Any = getattr(os.environ, "_data", None) if os.name == "posix" else None
 
 
 def _environment(variable: str) -> str | None:
     """Return an environment variable, None if it is not set."""
-    if _VARIABLES is None or os.name != "posix":
+    if _VARIABLES is None:
         return os.environ.get(variable)
     found = _VARIABLES.get(os.fsencode(variable))
     return None if found is None else os.fsdecode(found)
@@ -87,6 +88,12 @@ class Flag(Generic[T]):
                 notes=(f"{self.variable}: {self.doc}",),
                 hint=f"it takes {self.values}",
             ) from error
+
+
+def state() -> tuple[object, ...]:
+    """Return what the values of all flags follow from: overrides, and the environment's texts."""
+    texts = map(os.environ.get, _names()) if _VARIABLES is None else map(_VARIABLES.get, _keys())
+    return (*_overrides.get().items(), *texts)
 
 
 @contextmanager
@@ -300,3 +307,13 @@ def markdown() -> str:
     ]
     lines += [f"| `{flag.variable}` | {flag.values} | {flag.doc} |" for flag in ALL_FLAGS]
     return "\n".join(lines) + "\n"
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(flag.variable for flag in ALL_FLAGS)
+
+
+@cache
+def _keys() -> tuple[bytes, ...]:
+    return tuple(map(os.fsencode, _names()))

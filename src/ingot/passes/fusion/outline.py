@@ -29,7 +29,9 @@ def outline(computation: Computation, grouping: Grouping) -> bool:
     made = [(_outline_group(computation, group), group) for group in groups]
     for fusion, group in made:
         _replace_roots(computation, fusion, group)
-    _remove_unused(computation)
+    for group in groups:
+        for root in group.roots:
+            computation.remove_dead(root)
     return bool(groups)
 
 
@@ -52,7 +54,7 @@ def _outline_group(computation: Computation, group: Group) -> Instruction:
         if pending:
             stack.extend(reversed(pending))
             continue
-        clones[item] = fused.copy_of(item, (clones[operand] for operand in item.operands))
+        clones[item] = fused.copy_of(item, [clones[operand] for operand in item.operands])
     roots = [clones[root] for root in group.roots]
     builder.build(roots[0] if len(roots) == 1 else builder.tuple(*roots))
     assert computation.module is not None
@@ -75,8 +77,3 @@ def _replace_roots(computation: Computation, fusion: Instruction, group: Group) 
                 "get-tuple-element", (fusion,), IndexAttributes(number), metadata=root.metadata
             )
         computation.replace_all_uses(root, result)
-
-
-def _remove_unused(computation: Computation) -> None:
-    for instruction in reversed(computation.post_order()):
-        computation.remove_dead(instruction)
