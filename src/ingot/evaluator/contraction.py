@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import converted, doubled, rounded
+from ingot.evaluator.numbers import converted, doubled, rounded, summed_as
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.evaluator.windows import padded, window_elements
 from ingot.hlo.dtype import F64, DType
@@ -25,7 +25,7 @@ _WHOLE = WindowDimension(1)
 def dot(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Sums of products over the contracting dimensions: batch, then lhs free, then rhs free."""
     lhs, rhs = operands
-    given, element = op.attributes, op.shape.dtype
+    given, element = op.attributes, summed_as(operands, op.shape.dtype)
     left_free, right_free = given.lhs_free_dims(lhs.ndim), given.rhs_free_dims(rhs.ndim)
     batch, contracted = given.lhs_batch_dims, given.lhs_contracting_dims
     left = lhs.transpose(*batch, *left_free, *contracted)
@@ -36,7 +36,8 @@ def dot(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
         _summed(left, element).reshape(*sizes, _size(lhs, left_free), inner),
         _summed(right, element).reshape(*sizes, inner, _size(rhs, right_free)),
     )
-    return rounded(product.reshape(context.dims(op.shape)), element)
+    total = rounded(product.reshape(context.dims(op.shape)), element)
+    return converted(total, op.shape.dtype)
 
 
 def _size(value: Array, places: Sequence[int]) -> int:
@@ -55,7 +56,7 @@ def _summed(value: Array, element: DType) -> Array:
 @evaluates("convolution")
 def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Sums over windows and input features, group by group."""
-    given, element = op.attributes, op.shape.dtype
+    given, element = op.attributes, summed_as(operands, op.shape.dtype)
     labels, window = given.labels, given.window
     lhs = _summed(operands[0], element).transpose(labels.places(labels.lhs, "bf"))
     rhs = _summed(operands[1], element).transpose(labels.places(labels.rhs, "io"))
@@ -80,4 +81,4 @@ def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> V
         )
         total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *tap)])
     flat = total.reshape(dims)
-    return rounded(flat.transpose(np.argsort(order)), element)
+    return converted(rounded(flat.transpose(np.argsort(order)), element), op.shape.dtype)

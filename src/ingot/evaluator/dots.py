@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import doubled, rounded
+from ingot.evaluator.numbers import converted, doubled, rounded, summed_as
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -39,8 +39,13 @@ def _wide(value: Array, element: DType) -> Array:
 @evaluates("ragged-dot")
 def ragged_dot(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Rows of group g meet rhs g; or group g of the contraction gives result g."""
+    element = summed_as(operands[:2], op.shape.dtype)
+    return converted(rounded(_ragged(op, operands, element, context), element), op.shape.dtype)
+
+
+def _ragged(op: Instruction, operands: Sequence[Any], element: DType, context: Context) -> Array:
     lhs, rhs, sizes = operands
-    given, element = op.attributes, op.shape.dtype
+    given = op.attributes
     if sizes.ndim != 1:
         raise UnsupportedError(
             f"ragged-dot with group sizes {op.operands[2].shape} per batch",
@@ -55,7 +60,7 @@ def ragged_dot(op: Instruction, operands: Sequence[Any], context: Context) -> Va
     )  # fmt: skip
     mode, (ragged,) = given.mode(), given.lhs_ragged_dims
     if mode == "batch":
-        return rounded(_dot(left, right, plain), element)
+        return _dot(left, right, plain)
     limits = np.minimum(np.cumsum(sizes), lhs.shape[ragged])
     ranges = list(zip([0, *limits[:-1]], limits, strict=True))
     if mode == "contraction":
@@ -64,7 +69,7 @@ def ragged_dot(op: Instruction, operands: Sequence[Any], context: Context) -> Va
             _dot(_taken(left, ragged, *range_), _taken(right, other, *range_), plain)
             for range_ in ranges
         ]
-        return rounded(np.stack(parts), element)
+        return np.stack(parts)
     (group,) = given.rhs_group_dims
     place = (*given.lhs_batch_dims, *given.lhs_free_dims(lhs.ndim)).index(ragged)
     result = np.zeros(context.dims(op.shape), left.dtype)
@@ -72,7 +77,7 @@ def ragged_dot(op: Instruction, operands: Sequence[Any], context: Context) -> Va
         right_one = np.take(right, number, axis=group)
         part = _dot(_taken(left, ragged, start, limit), right_one, _without(plain, group))
         result[(slice(None),) * place + (slice(start, limit),)] = part
-    return rounded(result, element)
+    return result
 
 
 def _taken(value: Array, place: int, start: int, limit: int) -> Array:
@@ -93,7 +98,8 @@ def scaled_dot(op: Instruction, operands: Sequence[Any], context: Context) -> Va
     """The dot of both operands, each times its scale."""
     lhs, rhs, lhs_scale, rhs_scale = (doubled(value) for value in operands)
     left, right = lhs * _blocks(lhs_scale, lhs), rhs * _blocks(rhs_scale, rhs)
-    return rounded(_dot(left, right, op.attributes), op.shape.dtype)
+    element = summed_as(operands[:2], op.shape.dtype)
+    return converted(rounded(_dot(left, right, op.attributes), element), op.shape.dtype)
 
 
 def _blocks(scale: Array, like: Array) -> Array:

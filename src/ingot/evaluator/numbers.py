@@ -7,12 +7,13 @@ more than twice the digits.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ingot.evaluator.registry import Array
-from ingot.hlo.dtype import DTYPES, DType, Kind, from_numpy
+from ingot.hlo.dtype import DTYPES, F64, DType, Kind, from_numpy
 
 
 def element_of(value: Array) -> DType:
@@ -74,6 +75,12 @@ def _wrap_narrow(array: Array, element: DType) -> Array:
     if element.is_signed:
         low = np.where(low >> (element.bits - 1), low - (1 << element.bits), low)
     return low.astype(element.numpy)
+
+
+def summed_as(operands: Iterable[Array], element: DType) -> DType:
+    """Return the type of sums of products: floats give floats, also where integers are wanted."""
+    floats = all(element_of(value).is_float for value in operands)
+    return F64 if element.is_integer and floats else element
 
 
 def converted(value: Array, target: DType) -> Array:

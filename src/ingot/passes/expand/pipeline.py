@@ -16,6 +16,7 @@ from ingot.passes.expand.dynamic_boundary import DynamicBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
 from ingot.passes.expand.feeds import FeedExpander
 from ingot.passes.expand.map_to_scan import MapToScan
+from ingot.passes.expand.product_types import ConvolutionTypeCanonicalizer
 from ingot.passes.expand.ragged_dot import RaggedDotRewriter
 from ingot.passes.expand.rng import RngExpander, RngStateExpander
 from ingot.passes.expand.scaled_dot import ScaledDotRewriter
@@ -36,6 +37,7 @@ RUNTIME_OPS = Pipeline(
         SendRecvToPermute(),
         CollectiveExpander(),
         FeedExpander(),
+        ConvolutionTypeCanonicalizer(),
         RaggedDotRewriter(),
         ScaledDotRewriter(),
         ScanToWhile(),
