@@ -19,7 +19,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from ingot.hlo.dtype import C64, C128, F32, F64, DType
@@ -62,6 +62,12 @@ CROWDED_ROW, CROWDED_ROWS_LESS = 4096, 2
 """Rows of the lhs that lie a multiple of so many bytes apart share one set of the L1 cache, which
 then has no room for a whole register block of them."""
 
+SMALL_PRODUCTS = 8192
+"""Products of the largest matrices that are gone through one after the other."""
+
+WRITTEN_OUT = 8
+"""Depth of small matrices up to which products are written out."""
+
 PARAMETERS = (
     *("lhs_batch", "rhs_batch", "out_batch"),
     *("lhs_row", "lhs_step", "rhs_step", "rhs_column", "out_row", "block_row"),
@@ -96,6 +102,8 @@ class Form:
         ahead: whether the rhs is packed by a phase of its own, and the lhs too.
         operands: types of lhs and rhs where each unit packs both.
         pairs: whether what is packed is pairs of 16-bit factors.
+        rows, depth: of matrices that one register block holds; 0 if they may be any.
+        has_rest: whether the columns of those do not fill it.
     """
 
     element: DType
@@ -106,6 +114,9 @@ class Form:
     ahead: bool = False
     operands: tuple[DType, DType] | None = None
     pairs: bool = False
+    rows: int = 0
+    depth: int = 0
+    has_rest: bool = False
 
     @property
     def name(self) -> str:
@@ -114,7 +125,10 @@ class Form:
         words += ["dense" if self.is_dense else "across", self.rhs]
         words += ["ahead"] * self.ahead
         words += [] if self.operands is None else [item.name for item in self.operands]
-        return "_".join([*words, *["pairs"] * self.pairs])
+        words += ["pairs"] * self.pairs
+        if self.rows:
+            words += [f"{self.rows}x{self.depth}" + "masked" * self.has_rest]
+        return "_".join(words)
 
     @property
     def is_complex(self) -> bool:
@@ -172,7 +186,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
     form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given.rhs)
     if form is None or step is None:
         return None
-    _, n, k = given.sizes
+    m, n, k = given.sizes
     depth = schedule.k_block or k
     blocks = scheduled_blocks(schedule, given, even)
     sums = _sums(given.kernel)
@@ -185,6 +199,9 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
         result = None
     else:
         out, result = sums, kernel.stores[0].buffer
+    if result is not None and _is_small(given, form, even):
+        has_rest = n % form.columns > 0
+        form = replace(form, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
     words = -(-depth // 2) if form.pairs else depth
     # Each row of a complex rhs is packed twice.
     panel_depth = round_up(words, even.lanes) * (1 + form.is_complex)
@@ -225,6 +242,18 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
 
 def _is_crowded(given: PlainOperands) -> bool:
     return given.lhs.free * cell_bits(given.cell) // 8 % CROWDED_ROW == 0 and given.sizes[0] > 1
+
+
+def _is_small(given: PlainOperands, form: Form, even: EvenBlocks) -> bool:
+    """Whether this is many products of matrices that one register block holds."""
+    m, n, k = given.sizes
+    return (
+        form.rhs == "direct"
+        and given.kernel.batch.extent != 1
+        and even.row_blocks == 1
+        and n <= form.columns
+        and m * n * k <= SMALL_PRODUCTS
+    )
 
 
 def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:

@@ -29,6 +29,10 @@ CASES = [
     (7, 5, 3, 5, True, True),
     (1, 48, 64, 2, False, False),
     (3, 70, 129, 0, False, True),
+    # small matrices, each in one register block
+    (8, 16, 8, 300, False, False),
+    (5, 3, 7, 11, True, False),
+    (12, 20, 30, 5, False, False),
 ]
 RANDOM = np.random.default_rng(0)
 

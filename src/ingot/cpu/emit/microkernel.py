@@ -11,6 +11,8 @@ the block's shape, so that results do not depend on tiling.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ingot.cpu.emit.pairs import add_pairs
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
@@ -116,7 +118,9 @@ class MicroKernel:
             self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind noinline"
         )
         given = {name: f.params[6 + at] for at, (name, _) in enumerate(self.params[6:])}
-        _Body(self, f, given).emit()
+        a, b, c, depth, accumulate, columns = f.params[:6]
+        Block(self, f, (a, b, c), (depth, accumulate, columns), given).emit()
+        f.ret()
         return f.reference
 
 
@@ -160,16 +164,28 @@ GROUP = 4
 """Rows of A that are addressed from one carried address."""
 
 
-class _Body:
-    """Emits one micro-kernel."""
+class Block:
+    """Emits the work of one micro-kernel where it is wanted."""
 
-    def __init__(self, spec: MicroKernel, f: FunctionBuilder, given: dict[str, Value]) -> None:
+    def __init__(
+        self,
+        spec: MicroKernel,
+        f: FunctionBuilder,
+        operands: tuple[Value, Value, Value],
+        numbers: tuple[Index, Condition, Index],
+        given: Mapping[str, Value],
+    ) -> None:
+        """Emit into `f`: `operands` are A, B, C; `numbers` depth, whether to go on, columns.
+
+        `given` are the steps that `spec` does not know. A known depth is written out.
+        """
         self.spec = spec
         self.f = f
         self.wide = vector(spec.element, spec.lanes)
         self.factor = lt.I32 if spec.is_of_pairs else spec.element
         self.factors = vector(self.factor, spec.lanes)
-        self.a, self.b, self.c, self.depth, self.accumulate, self.columns = f.params[:6]
+        self.a, self.b, self.c = operands
+        self.depth, self.accumulate, self.columns = numbers
         known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
         known["c_row"] = spec.c_row
         self.strides: dict[str, Index] = {
@@ -179,6 +195,7 @@ class _Body:
         self.masks: list[Value | None] = []
 
     def emit(self) -> None:
+        """Emit the products and what becomes of the sums."""
         f, spec = self.f, self.spec
         self.masks = [self._mask(number) for number in range(spec.vectors)]
         zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
@@ -196,7 +213,6 @@ class _Body:
                 f.store(value, self._c(row, column), spec.element.alignment)
             else:
                 f.masked_store(value, self._c(row, column), mask)
-        f.ret()
 
     def _segment(self, number: Value, carried: list[Value]) -> list[Value]:
         """Emit the products of a segment of k."""
@@ -208,7 +224,12 @@ class _Body:
         """Emit `depth` products from an address of A on; return where B goes on, and the sums."""
         b, *sums = carried
         starts = [self._row(a, row) for row in range(0, self.spec.rows, GROUP)]
-        found = self.f.loop(0, self.depth, 1, [b, *starts, *sums], self._step)
+        found = [b, *starts, *sums]
+        if isinstance(self.depth, int):
+            for number in range(self.depth):
+                found = self._step(number, found)
+        else:
+            found = self.f.loop(0, self.depth, 1, found, self._step)
         return [found[0], *found[1 + len(starts) :]]
 
     def _mask(self, number: int) -> Value | None:

@@ -12,6 +12,7 @@ from ingot.cpu.emit.product_ahead import PACKING, emit_driver_ahead
 from ingot.cpu.emit.product_both import emit_driver_both
 from ingot.cpu.emit.product_complex import emit_complex_driver
 from ingot.cpu.emit.product_parts import micro_kernel
+from ingot.cpu.emit.product_small import emit_small_driver
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.product import Form, plain_product
 from ingot.kernel.schedule import Vectors
@@ -36,6 +37,8 @@ class ProductCode:
             emit_complex_driver(module, self.name, self.form)
         elif self.form.operands is not None:
             emit_driver_both(module, self.name, self.form)
+        elif self.form.rows:
+            emit_small_driver(module, self.name, self.form)
         elif self.form.ahead:
             emit_driver_ahead(module, self.name, self.form)
         else:
@@ -53,6 +56,7 @@ def product_call(kernel: ContractionKernel, vectors: Vectors) -> DriverCall | No
         micro_kernel(plan.form, rows, columns)
         for columns in (plan.form.columns, plan.rest or plan.form.columns)
         for rows in plan.heights
+        if not plan.form.rows
     )
     return DriverCall(
         code,
