@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from ingot.formats.hlo_proto.ifrt_schema import IFRT_SCHEMA
 from ingot.formats.hlo_proto.profile_schema import PROFILE_SCHEMA
 
 _SCHEMA = """
@@ -389,7 +390,7 @@ def message_types() -> dict[str, MessageType]:
     """Return the messages by name."""
     types: dict[str, MessageType] = {}
     current: dict[int, Field] = {}
-    for line in (_SCHEMA + PROFILE_SCHEMA.lstrip()).strip().splitlines():
+    for line in (_SCHEMA + PROFILE_SCHEMA.lstrip() + IFRT_SCHEMA.lstrip()).strip().splitlines():
         if not line.startswith(" "):
             current = {}
             types[line] = MessageType(line, current)

@@ -34,6 +34,11 @@ _SUFFIX = re.compile(r"([TESL])((?:\([\d,]*\))+)")
 _GROUP = re.compile(r"\(([\d,]*)\)")
 
 
+def type_number(element: DType) -> int:
+    """Return the PrimitiveType of an element type."""
+    return _TYPES[element.name]
+
+
 # ---- shapes
 
 
@@ -89,7 +94,7 @@ def write_shape(shape: Shape) -> Message:
     if shape.is_buffer:
         held = write_shape(replace(shape, is_buffer=False))
         return {"element_type": _BUFFER, "tuple_shapes": [held]}
-    message: Message = {"element_type": _TYPES[shape.dtype.name]}
+    message: Message = {"element_type": type_number(shape.dtype)}
     if shape.is_tuple:
         message["tuple_shapes"] = [write_shape(part) for part in shape.elements]
     if not shape.is_array:

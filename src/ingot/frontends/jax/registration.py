@@ -17,6 +17,7 @@ from typing import Any
 from ingot.client.pjrt.objects import PLATFORM
 from ingot.client.pjrt.plugin import api_address
 from ingot.frontends.jax.callbacks import install_callbacks
+from ingot.frontends.jax.compilation import install_compilation
 from ingot.frontends.jax.costs import install_costs
 from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
@@ -78,6 +79,7 @@ def register() -> None:
         # There is no other CPU: `jax.devices("cpu")` and `jax.devices("ingot")` are the same.
         bridge._alias_to_platforms[NAME] = [PLATFORM]
         install_partitioning()
+    install_compilation()
     install_callbacks()
     install_dlpack()
     install_costs()

@@ -1,0 +1,103 @@
+"""Programs that JAX hands over as they are: what stands in front of them, and what comes back."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ingot.frontends.jax import compilation
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The executables that were handed over."""
+    made = []
+    original = compilation._executable
+
+    def executable(*args):
+        made.append(original(*args))
+        return made[-1]
+
+    jax.jit(lambda x: x + 1)(X)  # the first program of a process goes JAX's own way
+    monkeypatch.setattr(compilation, "_executable", executable)
+    jax.clear_caches()
+    return made
+
+
+def test_jaxlib_is_understood(seen):
+    assert compilation._Trust.found is True
+
+
+def _complex_parts(x):
+    z = jax.lax.complex(x, x)
+    return z, z.astype(jnp.complex128), x.astype(jnp.bfloat16), jnp.sum(x), x > 2
+
+
+ELEMENTS = [
+    *(jnp.int8, jnp.int16, jnp.int32, jnp.uint8, jnp.uint16, jnp.uint32),
+    *(jnp.float16, jnp.bfloat16, jnp.int4, jnp.uint4, jnp.bool_),
+    *(jnp.float8_e5m2, jnp.float8_e4m3fn, jnp.float8_e4m3b11fnuz),
+    *(jnp.float8_e5m2fnuz, jnp.float8_e4m3fnuz),
+]
+PROGRAMS = [
+    (lambda x: x + 1, {}),
+    (lambda x: (x + 1, {"a": x.T, "b": jnp.zeros((3, 300, 2))}), {"donate_argnums": (0,)}),
+    (_complex_parts, {}),
+    (lambda x: (), {}),
+    (lambda x: [x.astype(element) for element in ELEMENTS], {}),
+]
+
+
+@pytest.mark.parametrize("index", range(len(PROGRAMS)))
+def test_what_stands_in_front_is_what_jaxlib_writes(index, seen, monkeypatch):
+    function, options = PROGRAMS[index]
+    monkeypatch.setattr(compilation._Trust, "found", False)
+    lowered = jax.jit(function, **options).lower(X)
+    header = compilation.executable_header(lowered.compiler_ir())
+    assert header is not None
+    assert lowered.compile().runtime_executable().serialize().startswith(header)
+    assert seen == []
+
+
+@pytest.mark.parametrize("index", range(len(PROGRAMS)))
+def test_a_program_handed_over_gives_the_same(index, seen, monkeypatch):
+    function, options = PROGRAMS[index]
+    x, y = jax.device_put(X), jax.device_put(X)
+    compiled = jax.jit(function, **options).lower(X).compile()
+    assert len(seen) == 1
+    found = jax.tree.leaves(compiled(x))
+    monkeypatch.setattr(compilation._Trust, "found", False)
+    wanted = jax.tree.leaves(jax.jit(lambda x: function(x))(y))
+    assert len(seen) == 1
+    for got, want in zip(found, wanted, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_donated_arguments_are_gone(seen):
+    x = jax.device_put(X)
+    y = jax.jit(lambda x: x * 2, donate_argnums=(0,))(x)
+    assert x.is_deleted()
+    np.testing.assert_array_equal(y, 2 * X)
+
+
+def test_what_ingot_refuses_is_reported_as_ever(seen):
+    result = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_target"):
+        jax.jit(lambda x: jax.ffi.ffi_call("no_such_target", result)(x))(X)
+    assert len(seen) == 1
+
+
+def test_programs_of_several_devices_go_the_ordinary_way(seen):
+    devices = jax.devices()
+    if len(devices) < 2:
+        pytest.skip("there is one device")
+    mesh = jax.sharding.Mesh(np.array(devices[:2]), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    np.testing.assert_array_equal(jax.jit(lambda x: x + 1)(jax.device_put(X, sharding)), X + 1)
+    assert not any(b"jit__lambda" in item for item in seen)
+    on_one = jax.jit(lambda x: x - 1)(jax.device_put(X, devices[1]))
+    assert on_one.devices() == {devices[1]}
+    np.testing.assert_array_equal(on_one, X - 1)
