@@ -13,6 +13,7 @@ from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.cpu.emit.pieces import PieceEmitter
+from ingot.cpu.emit.rows import RowsEmitter
 from ingot.cpu.emit.split import emit_split_kernel
 from ingot.cpu.emit.staged import StagedEmitter
 from ingot.cpu.emit.tile import TiledLoopEmitter
@@ -73,6 +74,7 @@ def _emit_body(
     chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
     chosen = PieceEmitter if schedule.cuts else chosen
     chosen = StagedEmitter if schedule.staged else chosen
+    chosen = RowsEmitter if schedule.rows is not None else chosen
     body = chosen(f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)
     if units == 1:
