@@ -302,9 +302,11 @@ def _lanes(
     exprs = item.exprs if item is not None else kernel.exprs
     nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
     widest = max((node.dtype.bits for node in nodes if node.op != "index"), default=32)
-    live = len(nodes) + sum(2 for node in nodes if _is_expensive(node))
+    called = sum(1 for node in nodes if _is_expensive(node))
+    live = len(nodes) + 2 * called
     # Long chains wait for each result: two at a time are faster even where registers are short.
-    registers = 4 if live <= 60 else 2
+    # Functions are subroutines: each has the registers to itself, and fills them with four.
+    registers = 4 if live <= 60 or called else 2
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
         # A sum of little more than loads (a vector times a matrix): long pieces of each row, half

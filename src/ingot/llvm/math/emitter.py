@@ -7,7 +7,7 @@ the same bits for every lane count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import F32, F64, I32, I64, Type
@@ -101,6 +101,15 @@ class MathEmitter:
         """Choose per lane; Python numbers are constants."""
         left = a if isinstance(a, Value) else self.c(a)
         return self.builder.select(condition, left, b if isinstance(b, Value) else self.c(b))
+
+    def unless_all(self, ordinary: Value, result: Value, otherwise: Callable[[], Value]) -> Value:
+        """Return `result` where all lanes are ordinary, else `otherwise`, in a branch rarely taken.
+
+        `otherwise` must give the ordinary lanes the same bits.
+        """
+        rare = self.builder.reduce("or", self.builder.not_(ordinary))
+        (found,) = self.builder.if_(rare, lambda: [otherwise()], otherwise=[result], likely=False)
+        return found
 
     def clamp(self, a: Value, low: float, high: float) -> Value:
         """Return a between `low` and `high`; NaN stays NaN."""

@@ -51,10 +51,13 @@ def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
 
 def _expm1_rest(m: MathEmitter, r: Value) -> Value:
     """Return exp(r) - 1 - r for a reduced r."""
+    return m.mul(_expm1_inner(m, r), m.mul(r, r))
+
+
+def _expm1_inner(m: MathEmitter, r: Value) -> Value:
+    """Return (exp(r) - 1 - r) / r^2 for a reduced r."""
     row = rows.EXPM1_TAIL_F32 if m.is_f32 else rows.EXP_TAIL_F64
-    square = m.mul(r, r)
-    inner = m.fma(m.polynomial(r, row), r, m.c(0.5))
-    return m.mul(inner, square)
+    return m.fma(m.polynomial(r, row), r, m.c(0.5))
 
 
 def short_exp(m: MathEmitter, x: Value) -> Value:
@@ -110,9 +113,15 @@ def tanh(m: MathEmitter, x: Value) -> Value:
 def _tanh_f64(m: MathEmitter, a: Value, z: Value, x: Value) -> Value:
     """Return tanh(x) with one division for both sides (S. Moshier, Cephes: tanh.c)."""
     limited = m.at_most(a, 22.0)
-    k, r, c = reduce(m, m.add(limited, limited))
-    p = m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
-    e = m.mul(p, m.power_of_two(k))
+    # The exponential's error is halved on the way: it needs no reduction's rest.
+    shifted = m.fma(limited, m.c(2 * LOG2_E), m.c(m.magic))
+    n = m.sub(shifted, m.c(m.magic))
+    r = m.fma(n, m.c(-LN2_HIGH_F64), m.add(limited, limited))
+    r = m.fma(n, m.c(-LN2_LOW_F64), r)
+    p = m.add(m.fma(_expm1_inner(m, r), m.mul(r, r), r), m.c(1.0))
+    # The integer stands in the last bits; what lies before it is shifted out.
+    shift = m.builder.shl(m.bits(shifted), m.i(m.mantissa_bits))
+    e = m.from_bits(m.builder.add(m.bits(p), shift))
     near = m.compare("ult", a, 0.625)
     numerator = m.mul(m.mul(a, z), m.polynomial(z, rows.TANH_NUMERATOR_F64))
     denominator = m.polynomial(z, rows.TANH_DENOMINATOR_F64)

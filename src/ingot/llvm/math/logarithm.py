@@ -19,16 +19,24 @@ _LN2_HIGH_F32, _LN2_LOW_F32 = 0.693359375, -2.12194440e-4
 
 def split_exponent(m: MathEmitter, x: Value) -> tuple[Value, Value]:
     """Return (k, f) with x = 2^k (1 + f), k as a float; x positive, denormals included."""
-    smallest = 2.0**-126 if m.is_f32 else 2.0**-1022
     shift = m.mantissa_bits
-    denormal = m.compare("olt", x, smallest)
-    normal = m.select(denormal, m.mul(x, m.c(2.0**shift)), x)
-    offset = m.select(denormal, -float(shift), 0.0)
-    bits = m.bits(normal)
+    denormal = m.compare("olt", x, smallest_normal(m))
+    k, f = split_normal(m, m.select(denormal, m.mul(x, m.c(2.0**shift)), x))
+    return m.add(k, m.select(denormal, -float(shift), 0.0)), f
+
+
+def split_normal(m: MathEmitter, x: Value) -> tuple[Value, Value]:
+    """Return what `split_exponent` does for an x that is not denormal."""
+    shift, bits = m.mantissa_bits, m.bits(x)
     start = m.i(_START_F32 if m.is_f32 else _START_F64)
     exponent = m.builder.ashr(m.builder.sub(bits, start), m.i(shift))
     mantissa = m.from_bits(m.builder.sub(bits, m.builder.shl(exponent, m.i(shift))))
-    return m.add(m.integer_to_float(exponent), offset), m.sub(mantissa, m.c(1.0))
+    return m.integer_to_float(exponent), m.sub(mantissa, m.c(1.0))
+
+
+def smallest_normal(m: MathEmitter) -> float:
+    """Return the smallest number that is not denormal."""
+    return 2.0**-126 if m.is_f32 else 2.0**-1022
 
 
 def assemble(m: MathEmitter, k: Value, f: Value, correction: Value) -> Value:
@@ -51,8 +59,15 @@ def assemble(m: MathEmitter, k: Value, f: Value, correction: Value) -> Value:
 
 def log(m: MathEmitter, x: Value) -> Value:
     """Return the natural logarithm: -inf at zero, NaN below."""
-    k, f = split_exponent(m, x)
-    result = assemble(m, k, f, m.c(-0.0))
+    ordinary = m.builder.and_(
+        m.compare("oge", x, smallest_normal(m)), m.compare("olt", x, INFINITY)
+    )
+    result = assemble(m, *split_normal(m, x), m.c(-0.0))
+    return m.unless_all(ordinary, result, lambda: _log_of_any(m, x))
+
+
+def _log_of_any(m: MathEmitter, x: Value) -> Value:
+    result = assemble(m, *split_exponent(m, x), m.c(-0.0))
     result = m.select(m.compare("oeq", x, INFINITY), INFINITY, result)
     result = m.select(m.compare("oeq", x, 0.0), -INFINITY, result)
     return m.select(m.compare("ult", x, 0.0), NAN, result)
@@ -61,6 +76,12 @@ def log(m: MathEmitter, x: Value) -> Value:
 def log_plus_one(m: MathEmitter, x: Value) -> Value:
     """Return log(1 + x), accurate near zero."""
     result = _log_plus_one_finite(m, x, None)
+    finite = m.builder.and_(m.compare("ogt", x, -1.0), m.compare("olt", x, INFINITY))
+    ordinary = m.builder.and_(finite, m.compare("one", x, 0.0))
+    return m.unless_all(ordinary, result, lambda: _log_plus_one_specials(m, x, result))
+
+
+def _log_plus_one_specials(m: MathEmitter, x: Value, result: Value) -> Value:
     result = m.select(m.compare("oeq", x, INFINITY), INFINITY, result)
     result = m.select(m.compare("oeq", x, -1.0), -INFINITY, result)
     result = m.select(m.compare("ult", x, -1.0), NAN, result)
@@ -72,8 +93,8 @@ def _log_plus_one_finite(m: MathEmitter, high: Value, low: Value | None) -> Valu
     total, error = m.two_sum(m.c(1.0), high)
     if low is not None:
         error = m.add(error, low)
-    k, f = split_exponent(m, total)
-    return assemble(m, k, f, m.div(error, total))
+    # No sum of 1 and a number of the type above -1 is denormal.
+    return assemble(m, *split_normal(m, total), m.div(error, total))
 
 
 def asinh(m: MathEmitter, x: Value) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ingot.llvm.math import coefficients as rows
 from ingot.llvm.math.emitter import INFINITY, NAN, MathEmitter
 from ingot.llvm.math.exponential import reduce, scale, scaled_exp, short_exp
-from ingot.llvm.math.logarithm import split_exponent
+from ingot.llvm.math.logarithm import split_exponent, split_normal
 from ingot.llvm.types import F64
 from ingot.llvm.values import Value
 
@@ -23,16 +23,17 @@ _CBRT_BIAS = 715094163
 def power(m: MathEmitter, x: Value, y: Value) -> Value:
     """Return x to the y, with the special cases of C's pow."""
     size = _power_f32(m, m.abs(x), y) if m.is_f32 else _power_f64(m, m.abs(x), y)
-    return _power_specials(m, x, y, size)
+    positive = m.builder.and_(m.compare("ogt", x, 0.0), m.compare("olt", x, INFINITY))
+    ordinary = m.builder.and_(positive, m.compare("ord", y, y))
+    return m.unless_all(ordinary, size, lambda: _power_specials(m, x, y, size))
 
 
 def _power_f32(m: MathEmitter, a: Value, y: Value) -> Value:
     wide = m.over(F64)
-    base, exponent = m.builder.fpext(a, wide.type), m.builder.fpext(y, wide.type)
-    k, f = split_exponent(wide, base)
-    log2 = wide.fma(wide.polynomial(f, rows.POWER_LOG2), f, k)
     # A finite exponent, so that log2 1 = 0 times it is 0; no f32 but 1 has a smaller logarithm.
-    exponent = wide.clamp(exponent, -1e30, 1e30)
+    exponent = m.builder.fpext(m.clamp(y, -1e30, 1e30), wide.type)
+    k, f = split_normal(wide, m.builder.fpext(a, wide.type))
+    log2 = wide.fma(wide.polynomial(f, rows.POWER_LOG2), f, k)
     t = wide.clamp(wide.mul(log2, exponent), -180.0, 160.0)
     n, integer = wide.round_product(t, 1.0)
     p = wide.polynomial(wide.sub(t, n), rows.POWER_EXP2)
