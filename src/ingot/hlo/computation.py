@@ -248,8 +248,18 @@ class Computation:
         order: list[Instruction] = []
         state: dict[Instruction, bool] = {}
         for start in self._instructions:
-            if start not in state:
-                _visit(start, state, order)
+            if start in state:
+                continue
+            # Most instructions were added after what they need.
+            for need in start.operands:
+                if need not in state:
+                    break
+            else:
+                if not start.control_predecessors:
+                    state[start] = True
+                    order.append(start)
+                    continue
+            _visit(start, state, order)
         self._order = (self.version, order)
         return list(order)
 

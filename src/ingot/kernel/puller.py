@@ -54,38 +54,41 @@ class Puller:
         Raises:
             UnsupportedError: the opcode cannot be part of a kernel (a fusion bug).
         """
+        memo = self._memo
         # Chains of elementwise ops may be longer than Python's recursion goes deep.
         stack = [(instruction, place)]
         while stack:
-            item, where = stack[-1]
-            pending = [key for key in self._plain_operands(item, where) if key not in self._memo]
+            key = stack[-1]
+            if key in memo:
+                stack.pop()
+                continue
+            sources = self._sources(*key)
+            if sources is None:
+                memo[key] = self._pull(*key)
+                continue
+            pending = [source for source in sources if source not in memo]
             if pending:
                 stack.extend(pending)
                 continue
-            stack.pop()
-            if (item, where) not in self._memo:
-                self._memo[item, where] = self._pull(item, where)
-        return self._memo[instruction, place]
+            item, args = key[0], tuple([memo[source] for source in sources])
+            memo[key] = ex.make(item.opcode, item.shape.dtype, args, item.attributes)
+        return memo[instruction, place]
 
     def operand(self, user: Instruction, number: int, place: Place) -> Expr:
         """Return operand `number` of `user` at `place` (scalars at their only place)."""
-        return self.value(*self._operand_key(user, number, place))
-
-    def _operand_key(
-        self, user: Instruction, number: int, place: Place
-    ) -> tuple[Instruction, Place]:
         operand = user.operands[number]
-        return operand, (place.at(()) if not operand.shape.dims else place)
+        return self.value(operand, place if operand.shape.dims else place.at(()))
 
-    def _plain_operands(
+    def _sources(
         self, instruction: Instruction, place: Place
-    ) -> list[tuple[Instruction, Place]]:
-        """Return what an elementwise op reads, and where; rules pull their operands themselves."""
-        known = (instruction, place) in self._memo or instruction in self.accumulators
-        if known or instruction.opcode in self.rules or not instruction.has(Trait.ELEMENTWISE):
-            return []
-        numbers = range(len(instruction.operands))
-        return [self._operand_key(instruction, number, place) for number in numbers]
+    ) -> list[tuple[Instruction, Place]] | None:
+        """Return what an elementwise op reads, and where; None where it takes a rule."""
+        if instruction.opcode in self.rules or not instruction.has(Trait.ELEMENTWISE):
+            return None
+        if instruction in self.accumulators or instruction in self.reductions:
+            return None
+        scalar = place if not place.index else place.at(())
+        return [(o, place if o.shape.dims else scalar) for o in instruction.operands]
 
     def _pull(self, instruction: Instruction, place: Place) -> Expr:
         if instruction in self.accumulators:
@@ -95,14 +98,6 @@ class Puller:
         rule = self.rules.get(instruction.opcode)
         if rule is not None:
             return rule(self, instruction, place)
-        if instruction.has(Trait.ELEMENTWISE):
-            args = tuple(
-                self.operand(instruction, number, place)
-                for number in range(len(instruction.operands))
-            )
-            return ex.make(
-                instruction.opcode, instruction.shape.dtype, args, instruction.attributes
-            )
         raise UnsupportedError(
             f"{instruction.opcode} cannot be part of a loop kernel",
             code="INGOT0340",

@@ -38,10 +38,9 @@ def census(module: Module) -> set[str]:
     found: set[str] = set()
     shapes: dict[int, Shape] = {}
     for computation in module.computations.values():
-        for instruction in computation.instructions:
-            found.add(instruction.opcode)
-            shape = instruction.shape
-            shapes[id(shape)] = shape
+        instructions = computation.instructions
+        found.update([instruction.opcode for instruction in instructions])
+        shapes.update([(id(instruction.shape), instruction.shape) for instruction in instructions])
     for shape in shapes.values():
         _add_words(shape, found)
     return found

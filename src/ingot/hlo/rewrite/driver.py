@@ -14,7 +14,8 @@ from ingot.hlo.dtype import Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Firing, PassContext
-from ingot.hlo.rewrite.rule import Candidates, Rule, RuleBuilder, RuleSet, first_match
+from ingot.hlo.rewrite.pattern import Bindings
+from ingot.hlo.rewrite.rule import Candidates, Rule, RuleBuilder, RuleSet
 from ingot.support.diagnostics import InternalError
 from ingot.support.tracing import Level, log
 
@@ -81,8 +82,11 @@ class _Driver:
         for entry, matches in candidates:
             if entry.fp > self._context.fp and touches_floats(instruction):
                 continue
-            bindings = first_match(matches, instruction)
-            if bindings is None:
+            for match in matches:
+                bindings: Bindings = {}
+                if match(instruction, bindings):
+                    break
+            else:
                 continue
             build = RuleBuilder(self._computation, instruction.metadata)
             made = entry.rewrite(instruction, bindings, build)

@@ -68,13 +68,14 @@ def _key(instruction: Instruction, numbers: dict[Instruction, int], known: Known
     operands = [numbers[operand] for operand in instruction.operands]
     if instruction.has(Trait.COMMUTATIVE):
         operands.sort()
-    called = tuple(fingerprint_computation(c, known) for c in instruction.called_computations)
+    called: tuple[object, ...] = ()
     attributes = instruction.attributes
-    if called:
+    if instruction.definition.callees:
+        called = tuple(fingerprint_computation(c, known) for c in instruction.called_computations)
         fields = instruction.definition.fields
         values = (getattr(attributes, row.name) for row in fields)
         attributes = tuple(repr(v) for v in values if not _holds_computations(v))
-    extra = tuple(sorted(instruction.extra.items()))
+    extra = tuple(sorted(instruction.extra.items())) if instruction.extra else ()
     return (instruction.opcode, tuple(operands), instruction.shape, attributes, called, extra)
 
 
