@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 import ingot
 from ingot.hlo.dim import Dim, evaluate, floordiv, mod
 from ingot.hlo.dtype import dtype
-from ingot.kernel.lane_offsets import cover, is_linear, lane_offsets, runs
+from ingot.kernel.lane_offsets import (
+    cover,
+    first_lane,
+    holds_anywhere,
+    lane_offsets,
+    runs,
+)
 
 LANE, ROW = Dim.symbol("@1"), Dim.symbol("@0")
 
@@ -41,7 +47,8 @@ def test_heads_are_pieces():
     assert found is not None
     assert runs(found, 4) == 2
     assert lane_offsets(where, "@1", 64, 1) is None
-    assert not is_linear(where, "@1")
+    assert holds_anywhere(where, "@1")
+    assert not holds_anywhere(floordiv(LANE - 1, 32), "@1")
 
 
 def test_a_long_row_is_one_piece():
@@ -84,10 +91,24 @@ def test_a_cover_holds_every_lane_and_nothing_beyond(offsets):
     assert max(found.starts) + found.length == max(offsets) + 1
     assert [found.starts[part] + at for part, at in found.places] == offsets
     assert found.length == 8 or len(found.starts) <= 2
-    assert found.is_shared == (len(set(offsets)) < 8)
+    assert found.shared == max(offsets.count(offset) for offset in offsets)
+    reading: set[int] = set()
     for number, start in enumerate(found.starts):
-        for at, lane in enumerate(found.readers(number)):
-            assert lane == 8 or offsets[lane] == start + at
+        for lanes in found.readers(number):
+            for at, lane in enumerate(lanes):
+                assert lane == 8 or offsets[lane] == start + at
+                reading.add(lane)
+    assert reading >= set(range(8))
+
+
+@pytest.mark.parametrize("aligned", [1, 2, 8])
+def test_a_pattern_begins_alike_in_every_block(aligned):
+    where = 3 * mod(LANE + 1, 2) + 5
+    known = first_lane(where, "@1", aligned)
+    starts = {evaluate(where, {"@1": start}) for start in range(0, 64, aligned)}
+    assert (known is not None) == (len(starts) == 1)
+    assert known is None or starts == {known}
+    assert first_lane(where + LANE, "@1", aligned) is None
 
 
 ROWS = {

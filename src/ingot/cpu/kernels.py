@@ -39,6 +39,7 @@ from ingot.kernel.convolution import build_convolution_kernel, find_convolution,
 from ingot.kernel.expr import walk
 from ingot.kernel.fft import build_fft_kernel
 from ingot.kernel.fingerprint import fingerprint, kernel_text
+from ingot.kernel.inside import read_inside
 from ingot.kernel.ir import (
     ContractionKernel,
     Kernel,
@@ -96,7 +97,7 @@ def lower_fusion(fused: Computation) -> Kernel:
         return collapse(build_scan_kernel(fused, prefixes))
     kernel = collapse(build_loop_kernel(fused))
     kernel = unroll_windows(kernel) if convolution is None else kernel
-    kernel = merge_choices(unroll_short_rows(kernel))
+    kernel = read_inside(merge_choices(unroll_short_rows(kernel)))
     kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
     plain = None if convolution is None else plain_root(fused)
     return kernel if plain is None else replace(kernel, convolution=plain)

@@ -16,11 +16,12 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
-from ingot.hlo.dim import Atom, Dim, symbols_of
+from ingot.hlo.dim import Atom, Dim, never_negative, symbols_of
 
 
 @lru_cache(maxsize=4096)
@@ -37,11 +38,37 @@ def lane_offsets(where: int | Dim, axis: str, lanes: int, aligned: int) -> tuple
     return tuple(total)
 
 
-def is_linear(where: int | Dim, axis: str) -> bool:
-    """Whether no division is along `axis`: offsets hold even where lane 0 is masked off."""
-    return isinstance(where, int) or not any(
-        atom.function and _varies(atom, axis) for key, _ in where.terms for atom in key
+def holds_anywhere(where: int | Dim, axis: str) -> bool:
+    """Whether offsets hold even where lane 0 is masked off: nothing negative is divided."""
+    return isinstance(where, int) or all(
+        never_negative(atom.left)
+        for key, _ in where.terms
+        for atom in key
+        if atom.function and _varies(atom, axis)
     )
+
+
+def first_lane(where: int | Dim, axis: str, aligned: int) -> int | None:
+    """Return the index of lane 0 if it is the same wherever the lanes begin, else None.
+
+    A pattern is such: `mod(@i,2)` for blocks of an even number of lanes.
+    """
+    total = 0
+    for key, factor in (((), where),) if isinstance(where, int) else where.terms:
+        if len(key) > 1:
+            return None
+        residue = _rest(key[0], axis, aligned) if key else 1
+        if residue is None:
+            return None
+        total += factor * residue
+    return total
+
+
+def _rest(atom: Atom, axis: str, aligned: int) -> int | None:
+    if atom.function != "mod" or not isinstance(atom.right, int) or isinstance(atom.left, int):
+        return None
+    residue, modulus = _residue(atom.left, atom.right, axis, aligned)
+    return residue if modulus == atom.right else None
 
 
 def _varies(atom: Atom, axis: str) -> bool:
@@ -111,14 +138,21 @@ class Cover:
     places: tuple[tuple[int, int], ...]
 
     @property
-    def is_shared(self) -> bool:
-        """Whether two lanes have the same element."""
-        return len(set(self.places)) < len(self.places)
+    def shared(self) -> int:
+        """How many lanes have the same element, at most."""
+        return max(Counter(self.places).values())
 
-    def readers(self, number: int) -> list[int]:
-        """Return which lane has each element of a vector; where none has, the number of lanes."""
-        lanes = {place: lane for lane, place in enumerate(self.places)}
-        return [lanes.get((number, at), len(self.places)) for at in range(self.length)]
+    def readers(self, number: int) -> list[list[int]]:
+        """Return which lanes have each element of a vector, in rounds of one lane for each.
+
+        Where none has, the number of lanes stands.
+        """
+        lanes: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for lane, place in enumerate(self.places):
+            lanes[place].append(lane)
+        found = [lanes.get((number, at), [len(self.places)]) for at in range(self.length)]
+        rounds = max(map(len, found))
+        return [[own[min(turn, len(own) - 1)] for own in found] for turn in range(rounds)]
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ the first lane's element or after the last one's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from ingot.cpu.emit.indices import IndexEmitter, IndexValue
 from ingot.cpu.emit.types import memory_type
@@ -31,6 +32,9 @@ MOST_RUNS = 4
 
 MOST_COVER = 4
 """Vectors that are read whole to pick lanes from; elements further apart are gathered."""
+
+MOST_SHARED = 4
+"""Lanes that have one element and a mask each; with more of them lanes are gathered."""
 
 
 class AccessEmitter(IndexEmitter):
@@ -78,7 +82,7 @@ class AccessEmitter(IndexEmitter):
         count = None if offsets is None else runs(offsets, MOST_RUNS)
         if offsets is None or count is None:
             whole = None if offsets is None else cover(offsets, MOST_COVER)
-            if whole is not None and not (combined and whole.is_shared):
+            if whole is not None and not (combined and whole.shared > MOST_SHARED):
                 pointer = self._pointer(base, where, values, memory, combined)
                 return self._picked(pointer, memory, whole, combined)
             return self._gathered(base, where, values, memory, combined, offsets, lanes)
@@ -155,8 +159,7 @@ class AccessEmitter(IndexEmitter):
         f, wide = self.f, vector(memory, whole.length)
         parts: list[Value] = []
         for number, start in enumerate(whole.starts):
-            readers = whole.readers(number)
-            held = None if mask is None else f.shuffle(mask, f.zero(mask.type), readers)
+            held = None if mask is None else self._of_readers(mask, whole.readers(number))
             parts.append(self._neighbours(pointer, start, wide, held))
         if len(parts) == 1:
             return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
@@ -167,6 +170,12 @@ class AccessEmitter(IndexEmitter):
             order = [at + whole.length if part == number else lane for lane, (part, at) in lanes]
             picked = f.shuffle(picked, loaded, order)
         return picked
+
+    def _of_readers(self, mask: Value, rounds: list[list[int]]) -> Value:
+        """Return the mask of a vector's elements: whether one of the lanes that have it is on."""
+        f = self.f
+        held = [f.shuffle(mask, f.zero(mask.type), readers) for readers in rounds]
+        return reduce(f.or_, held)
 
     def _gathered(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
-from ingot.kernel.lane_offsets import is_linear, lane_offsets
+from ingot.kernel.lane_offsets import first_lane, holds_anywhere, lane_offsets
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
@@ -75,6 +75,10 @@ class IndexEmitter:
         """Emit an index as i64: scalar, or a vector when it varies along the vector axis."""
         if isinstance(value, int):
             return value
+        if self.lanes is not None and self.lanes.count > 1 and not value.is_symbol:
+            known = self._known_lanes(value, values)
+            if known is not None:
+                return known
         total: IndexValue = 0
         for key, factor in value.terms:
             term: IndexValue = factor
@@ -82,6 +86,22 @@ class IndexEmitter:
                 term = self._multiply(term, self._atom(atom, values))
             total = self._add(total, term)
         return total
+
+    def _known_lanes(self, value: Dim, values: tuple[Value, ...]) -> Value | None:
+        """Return an index whose lanes lie at known offsets from lane 0's."""
+        lanes, f = self.lanes, self.f
+        assert lanes is not None
+        if lanes.axis not in symbols_of((value,)):
+            return None
+        offsets = self.lane_offsets(value, values, None)
+        if offsets is None:
+            return None
+        first = first_lane(value, lanes.axis, lanes.aligned)
+        type_ = vector(lt.I64, lanes.count)
+        if first is not None:
+            return f.const(type_, [first + offset for offset in offsets])
+        start = f.splat(f.as_value(self.base_index(value, values)), lanes.count)
+        return f.add(start, f.const(type_, list(offsets)))
 
     def _atom(self, atom: Atom, values: tuple[Value, ...]) -> IndexValue:
         if not atom.function:
@@ -161,6 +181,6 @@ class IndexEmitter:
         used = [name for name in symbols_of((where,)) if name[0] == "$"]
         if any(values[int(name[1:])].type.lanes > 1 for name in used):
             return None
-        if mask is not None and not is_linear(where, lanes.axis):
+        if mask is not None and not holds_anywhere(where, lanes.axis):
             return None
         return lane_offsets(where, lanes.axis, lanes.count, lanes.aligned)
