@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import warnings
+from array import array
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from typing import Any, Protocol
@@ -198,27 +199,37 @@ def _storage(name: str) -> np.dtype[Any]:
     return dtype(name).storage or np.dtype(np.bool_)
 
 
+@cache
+def _rows(structure: Any, count: int) -> Any:
+    """Return the type of an array of records; ctypes takes longer to make one than to fill it."""
+    return structure * count
+
+
 def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     """Return the parameter table, the output table, and what they point to."""
-    kept: list[Any] = []
-    params = (PARAM.structure * len(info.params))()
+    sizes = [-1 if dim is None else dim for param in info.params for dim in param.dims]
+    dims = array("q", sizes)
+    kept: list[Any] = [dims]
+    address = dims.buffer_info()[0]
+    params = _rows(PARAM.structure, len(info.params))()
     for row, param in zip(params, info.params, strict=True):
-        storage = _storage(param.dtype)
-        rank = len(param.dims)
-        dims = (ctypes.c_int64 * rank)(*[-1 if dim is None else dim for dim in param.dims])
-        kept.extend((storage, dims))
-        row.dims, row.rank = ctypes.addressof(dims), rank
+        storage, rank = _storage(param.dtype), len(param.dims)
+        kept.append(storage)
+        row.dims, row.rank = address, rank
         row.element_bytes, row.descr = storage.itemsize, id(storage)
         row.type_number = storage.num
-    outputs = (OUTPUT.structure * len(info.outputs))()
+        address += rank * dims.itemsize
+    outputs = _rows(OUTPUT.structure, len(info.outputs))()
     layout = info.sizes_layout
+    bytes_slot, dims_slot = layout.output_bytes(0), layout.output_dims(0)
     for index, (row, output) in enumerate(zip(outputs, info.outputs, strict=True)):
-        storage = _storage(output.dtype)
+        storage, rank = _storage(output.dtype), len(output.dims)
         kept.append(storage)
-        row.rank, row.element_bytes = len(output.dims), storage.itemsize
-        row.bytes_slot, row.dims_slot = layout.output_bytes(index), layout.output_dims(index)
+        row.rank, row.element_bytes = rank, storage.itemsize
+        row.bytes_slot, row.dims_slot = bytes_slot + index, dims_slot
         row.alias_param = -1 if output.alias_param is None else output.alias_param
         row.descr = id(storage)
+        dims_slot += rank
     return params, outputs, kept
 
 

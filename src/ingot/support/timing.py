@@ -18,8 +18,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -47,7 +46,10 @@ class Phase:
 
     def child(self, name: str) -> Phase:
         """Return the phase called `name` inside this one, made on first use."""
-        return self.children.setdefault(name, Phase(name))
+        found = self.children.get(name)
+        if found is None:
+            found = self.children[name] = Phase(name)
+        return found
 
     def lines(self, indent: int = 0) -> Iterator[str]:
         """Yield the report: this phase and those inside it, in the order in which they began."""
@@ -85,6 +87,31 @@ class _ProgressLine:
         self._thread.join()
 
 
+class _Block:
+    """The `with` block of a phase."""
+
+    __slots__ = ("_name", "_progress", "_stack", "_start")
+
+    def __init__(self, stack: list[Phase], name: str, progress: _ProgressLine | None) -> None:
+        self._stack = stack
+        self._name = name
+        self._progress = progress
+        self._start = 0.0
+
+    def __enter__(self) -> Phase:
+        phase = self._stack[-1].child(self._name)
+        self._stack.append(phase)
+        self._start = time.perf_counter()
+        return phase
+
+    def __exit__(self, *_: object) -> None:
+        phase = self._stack.pop()
+        phase.seconds += time.perf_counter() - self._start
+        phase.count += 1
+        if self._progress is not None:
+            self._progress.stop()
+
+
 class PhaseTimer:
     """The phases of one compilation; used by one thread."""
 
@@ -95,21 +122,10 @@ class PhaseTimer:
         self._console = console
         self._began = 0.0
 
-    @contextmanager
-    def phase(self, name: str) -> Generator[Phase]:
+    def phase(self, name: str) -> _Block:
         """Measure the `with` block as phase `name` inside the phases that are open now."""
         progress = self._start_progress() if len(self._stack) == 1 else None
-        phase = self._stack[-1].child(name)
-        self._stack.append(phase)
-        start = time.perf_counter()
-        try:
-            yield phase
-        finally:
-            phase.seconds += time.perf_counter() - start
-            phase.count += 1
-            self._stack.pop()
-            if progress is not None:
-                progress.stop()
+        return _Block(self._stack, name, progress)
 
     def describe(self) -> str:
         """Return what is going on now, for the live line."""

@@ -107,7 +107,8 @@ class _Runner:
 
     def _pass(self, step: Pass, pipeline: str) -> bool:
         context = self._context
-        if self._settled.get(type(step)) == step or not context.may_run(step):
+        settled = self._settled.get(type(step))
+        if (settled is not None and settled == step) or not context.may_run(step):
             return False
         missing = step.requires - context.properties
         if missing:
