@@ -8,9 +8,10 @@ builder's `fast_math` flags (none by default), or the `flags` given to the one o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from ingot.llvm.types import I1, I32, I64, Type, vector
-from ingot.llvm.values import Scalar, Value, const, undef, zero
+from ingot.llvm.types import I1, I64, Type, vector
+from ingot.llvm.values import Scalar, Value, const, known_lanes, of_lanes, undef, zero
 from ingot.llvm.writer import FunctionWriter
 from ingot.support.diagnostics import InternalError
 
@@ -234,24 +235,34 @@ class Arithmetic(FunctionWriter):
 
     def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
         """Return the lanes `mask` of a ++ b; -1 is a lane that is never looked at."""
-        lanes = ", ".join([f"i32 {item}" if item >= 0 else "i32 poison" for item in mask])
         # A vector of one lane is a scalar everywhere else in this builder.
         if len(mask) == 1:
             return self.extract(a if mask[0] < a.type.lanes else b, mask[0] % a.type.lanes)
         type = vector(a.type.element, len(mask))
+        known = None if a.text[0] == "%" else _shuffled(a, b, mask)
+        if known is not None:
+            return of_lanes(type, known)
         text = a.type.text
-        mask_text = f"{vector(I32, len(mask)).text} <{lanes}>"
-        return self.define(type, f"shufflevector {text} {a.text}, {text} {b.text}, {mask_text}")
+        places = mask if isinstance(mask, range) else tuple(mask)
+        held = f"{text} {a.text}, {text} {b.text}"
+        return self.define(type, f"shufflevector {held}, {_places_text(places)}")
 
     def slice_lanes(self, a: Value, start: int, count: int) -> Value:
         """Return `count` consecutive lanes of `a`."""
         if start == 0 and count == a.type.lanes:
             return a
+        parts = self._joined.get(a.text, [])
+        width = parts[0].type.lanes if parts else 0
+        if parts and start % width == count % width == 0:
+            return self.concat_lanes(parts[start // width : (start + count) // width])
+        if parts and start // width == (start + count - 1) // width:
+            return self.slice_lanes(parts[start // width], start % width, count)
         return self.shuffle(a, undef(a.type), range(start, start + count))
 
     def concat_lanes(self, parts: Sequence[Value]) -> Value:
         """Return the lanes of equal vectors (or scalars) one after the other; a power of two."""
         parts = list(parts)
+        joined = parts
         if not parts[0].type.is_vector:
             result = undef(vector(parts[0].type, len(parts)))
             for lane, part in enumerate(parts):
@@ -260,6 +271,8 @@ class Arithmetic(FunctionWriter):
         while len(parts) > 1:
             mask = range(2 * parts[0].type.lanes)
             parts = [self.shuffle(parts[at], parts[at + 1], mask) for at in range(0, len(parts), 2)]
+        if len(joined) > 1 and parts[0].text[0] == "%":
+            self._joined.setdefault(parts[0].text, joined)
         return parts[0]
 
     def extract_value(self, aggregate: Value, index: int) -> Value:
@@ -296,3 +309,19 @@ class Arithmetic(FunctionWriter):
             low, high = self.slice_lanes(a, 0, lanes), self.slice_lanes(a, lanes, lanes)
             a = self._float(opcode, low, high, None)
         return a
+
+
+@lru_cache(maxsize=4096)
+def _places_text(places: Sequence[int]) -> str:
+    """Return where the lanes of a shuffle come from; most shuffles are alike."""
+    lanes = ", ".join([f"i32 {item}" if item >= 0 else "i32 poison" for item in places])
+    return f"<{len(places)} x i32> <{lanes}>"
+
+
+def _shuffled(a: Value, b: Value, mask: Sequence[int]) -> list[str] | None:
+    """Return the lanes that a shuffle of constants gives, None if one is not known."""
+    first, second = known_lanes(a), known_lanes(b)
+    if first is None or (second is None and max(mask) >= len(first)):
+        return None
+    both = first + (second or ())
+    return [both[max(item, 0)] for item in mask]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ingot.llvm.arithmetic import Arithmetic
 from ingot.llvm.types import I1, I8, I64, I128, PTR, VOID, Type, is_bool, struct, vector
-from ingot.llvm.values import Value, const, undef, zero
+from ingot.llvm.values import Value, const, known_lanes, undef, zero
 from ingot.support.diagnostics import InternalError
 
 
@@ -101,6 +101,9 @@ class Memory(Arithmetic):
         other = zero(type) if otherwise is None else otherwise
         if not type.is_vector:
             raise InternalError("a masked load of one lane is a branch: use if_")
+        known = known_lanes(mask)
+        if known is not None and len(set(known)) == 1:
+            return self.load(type, pointer, align) if known[0] == "true" else other
         if type.element is I128:
             words = _as_words(type)
             loaded = self.masked_load(
@@ -132,6 +135,11 @@ class Memory(Arithmetic):
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
         """Store the lanes where `mask` holds."""
         type = value.type
+        known = known_lanes(mask)
+        if known is not None and len(set(known)) == 1:
+            if known[0] == "true":
+                self.store(value, pointer, align)
+            return
         if type.element is I128:
             words = self.bitcast(value, _as_words(type))
             self.masked_store(words, pointer, self._per_word(mask), align)

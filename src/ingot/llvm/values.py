@@ -132,6 +132,29 @@ def _splat_const(type: Type, value: Scalar) -> Value:
 _const = functools.lru_cache(maxsize=8192)(_splat_const)
 
 
+@functools.lru_cache(maxsize=1024)
+def known_lanes(value: Value) -> tuple[str, ...] | None:
+    """Return the text of each lane of a vector constant, None for what is computed."""
+    type, text = value
+    if not type.is_vector or text[0] == "%":
+        return None
+    if text == "zeroinitializer":
+        return (scalar_text(type.element, 0),) * type.lanes
+    if text.startswith("splat ("):
+        return (text[7:-1].partition(" ")[2],) * type.lanes
+    if text[0] == "<":
+        return tuple(item.partition(" ")[2] for item in text[1:-1].split(", "))
+    return None
+
+
+def of_lanes(type: Type, lanes: Sequence[str]) -> Value:
+    """Return the constant whose lanes have these texts."""
+    element = type.element.text
+    if len(set(lanes)) == 1:
+        return Value(type, f"splat ({element} {lanes[0]})")
+    return Value(type, f"<{', '.join([f'{element} {lane}' for lane in lanes])}>")
+
+
 def zero(type: Type) -> Value:
     """Return the all-zero constant of any type."""
     if type.kind in ("integer", "float", "pointer"):

@@ -82,6 +82,7 @@ class FunctionWriter:
         "_blocks",
         "_count",
         "_first",
+        "_joined",
         "block_name",
         "fast_math",
         "lines",
@@ -105,6 +106,7 @@ class FunctionWriter:
         self.block_name = "entry"
         self.terminated = False
         self._first: list[str] = []
+        self._joined: dict[str, list[Value]] = {}
         self._count = 0
         self._blocks = 0
 

@@ -139,13 +139,18 @@ class LoopEmitter:
             return values
 
         def tail() -> list[Value]:
-            left = f.as_value(f.isub(high, whole))
-            narrow = f.splat(f.trunc(left, lt.I32), lanes)
-            numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
-            mask = f.icmp("ult", numbers, narrow)
+            mask = self._first_lanes(f.isub(high, whole), lanes)
             return self._at(name, whole, Lanes(name, lanes, mask, aligned), values, body)
 
         return f.if_(f.ilt(whole, high), tail, otherwise=values)
+
+    def _first_lanes(self, count: IndexValue, lanes: int) -> Value:
+        """Return the mask of the first `count` lanes."""
+        f = self.f
+        if isinstance(count, int):
+            return f.const(vector(lt.I1, lanes), [lane < count for lane in range(lanes)])
+        narrow = f.splat(f.trunc(count, lt.I32), lanes)
+        return f.icmp("ult", f.const(vector(lt.I32, lanes), list(range(lanes))), narrow)
 
     def _rounded(self, low: IndexValue, high: IndexValue, lanes: int) -> IndexValue:
         """Return `high` less what is no whole block of lanes from `low` on."""
