@@ -51,6 +51,7 @@ from ingot.kernel.loops import build_loop_kernel
 from ingot.kernel.plain_convolution import plain_root
 from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import grid_vector_axis, schedule_loops
+from ingot.kernel.short_rows import join_short_rows
 from ingot.kernel.sort import build_sort_kernel, schedule_sort
 from ingot.kernel.topk import build_topk_kernel
 from ingot.kernel.unroll import unroll_short_rows, unroll_windows
@@ -95,7 +96,7 @@ def lower_fusion(fused: Computation) -> Kernel:
     prefixes = prefixes_of(fused.root)
     if prefixes is not None:
         return collapse(build_scan_kernel(fused, prefixes))
-    kernel = collapse(build_loop_kernel(fused))
+    kernel = join_short_rows(collapse(build_loop_kernel(fused)))
     kernel = unroll_windows(kernel) if convolution is None else kernel
     kernel = read_inside(merge_choices(unroll_short_rows(kernel)))
     kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel

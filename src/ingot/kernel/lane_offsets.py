@@ -19,9 +19,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from math import gcd
 
 from ingot.hlo.dim import Atom, Dim, never_negative, symbols_of
+
+MOST_STRETCHES = 8
+"""Stretches of neighbours far apart, each read as a vector, from which lanes are picked."""
 
 
 @lru_cache(maxsize=4096)
@@ -129,7 +133,7 @@ class Cover:
 
     Attributes:
         starts: offset of each vector's first element, ascending; the last two may overlap.
-        length: elements of each, a power of two; that of the lanes if there are more than two.
+        length: elements of each, a power of two, no more than the lanes.
         places: of each lane, the vector and the element in it.
     """
 
@@ -157,13 +161,16 @@ class Cover:
 
 @lru_cache(maxsize=1024)
 def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
-    """Return the vectors that hold every lane's element, None if more than `most`."""
+    """Return the vectors that hold every lane's element.
+
+    They are `most` side by side at most, or as many stretches far apart as may be; else None.
+    """
     least = min(offsets)
     reach = max(offsets) - least + 1
-    length = min(len(offsets), 1 << reach.bit_length() - 1)
+    length = min(1 << len(offsets).bit_length() - 1, 1 << reach.bit_length() - 1)
     count = -(-reach // length)
     if length == 1 or count > most:
-        return None
+        return _cover_of_stretches(offsets)
     places = tuple(divmod(offset - least, length) for offset in offsets)
     back = count * length - reach
     last = count - 1
@@ -172,3 +179,15 @@ def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
         length,
         tuple((part, at + back if part == last else at) for part, at in places),
     )
+
+
+def _cover_of_stretches(offsets: tuple[int, ...]) -> Cover | None:
+    """Return the vectors where elements lie in stretches of equal length, far apart."""
+    places = sorted(set(offsets))
+    starts = [at for before, at in pairwise((places[0] - 2, *places)) if at != before + 1]
+    length = len(places) // len(starts)
+    is_even = all(at + step in offsets for at in starts for step in range(length))
+    if length < 2 or length.bit_count() > 1 or not is_even or len(starts) > MOST_STRETCHES:
+        return None
+    where = {at + step: (part, step) for part, at in enumerate(starts) for step in range(length)}
+    return Cover(tuple(starts), length, tuple(where[offset] for offset in offsets))

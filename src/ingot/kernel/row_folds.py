@@ -10,6 +10,7 @@ Invariant: lanes are joined in the order in which those of a single row would be
 from __future__ import annotations
 
 from ingot.hlo import dim
+from ingot.hlo.dtype import PRED
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.lane_folds import starts_from_identity
 
@@ -32,7 +33,8 @@ def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | None:
         return None
     if any(item.axes or item.reductions for item in rest):
         return None
-    if not all(map(starts_from_identity, first.reductions)):
+    truths = any(value.dtype is PRED for fold in first.reductions for value in fold.inputs)
+    if truths or not all(map(starts_from_identity, first.reductions)):
         return None
     axis = kernel.grid[-1]
     length = dim.product(item.extent for item in first.axes)

@@ -13,20 +13,28 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.opdef import Trait, find
-from ingot.kernel.expr import LEAVES, Expr, walk
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.far import far_buffers
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
-from ingot.kernel.lane_folds import folds_lanes, scans_lanes
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.lane_counts import (
+    Vectors,
+    is_expensive,
+    lanes_of_row,
+    most_lanes,
+    pass_lanes,
+    results_of_register,
+    widest_in_memory,
+)
+from ingot.kernel.lane_folds import folds_lanes
 from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.row_folds import rows_together
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
-from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tile_axis
+from ingot.kernel.short_rows import lanes_of_rows
+from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, side_of_tile, tile_axis
 from ingot.support.records import record
 
 CHUNK_WORK = 400_000
@@ -44,24 +52,6 @@ COMPUTED_AGAIN = 4
 loads and conversions."""
 
 MAX_SPLITS = 256
-
-
-@record
-class Vectors:
-    """What a target's vectors hold: bits of a register, registers to work with.
-
-    `most` is how many registers a value may take; `has_bf16_pairs`: whether an instruction adds
-    two products of bf16 to an f32.
-    """
-
-    bits: int
-    registers: int
-    most: int = 64
-    has_bf16_pairs: bool = False
-
-    def lanes(self, element_bits: int, registers: int) -> int:
-        """Return the lanes of `registers` vector registers (`most` at most) of an element type."""
-        return max(1, self.bits * min(registers, self.most) // max(element_bits, 8))
 
 
 STREAMED_BYTES, STREAMED_NODES = 64 << 20, 12
@@ -126,7 +116,8 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         vectors = replace(vectors, most=1)
     staged, row = 0, None
     if axis is not None:
-        lanes = _lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
+        lanes = most_lanes(kernel, vectors, axis.extent, _is_column_reduction(kernel))
+        lanes = lanes_of_rows(kernel, axis, lanes, vectors.lanes(widest_in_memory(kernel), 1))
         rows = staged_rows(kernel, axis, lanes)
         if rows:
             staged, row, axis = rows, axis, kernel.grid[-2]
@@ -135,12 +126,12 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
             lanes = 1
         per_pass = (lanes,) * len(kernel.passes)
     else:
-        per_pass = tuple(_pass_lanes(kernel, item, vectors) for item in kernel.passes)
+        per_pass = tuple(pass_lanes(kernel, item, vectors) for item in kernel.passes)
         lanes = 1
-    together = _results_of_register(kernel, vectors)
+    together = results_of_register(kernel, vectors)
     rows = rows_together(kernel, per_pass[0], together) if axis is None else None
     if rows is not None:
-        per_pass = (_lanes_of_row(kernel.passes[0].axes[-1], per_pass[0], together), *per_pass[1:])
+        per_pass = (lanes_of_row(kernel.passes[0].axes[-1], per_pass[0], together), *per_pass[1:])
     block = lanes if rows is None else together
     tile = None
     if axis is not None:
@@ -149,7 +140,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         if not has_inner and isinstance(per_element, int):
             step = max(lanes, staged)
             block = max(step, CHUNK_WORK // max(per_element, 1) // step * step)
-        side = vectors.lanes(LANE_BITS, 1)
+        side = side_of_tile(axis, vectors.lanes(LANE_BITS, 1))
         tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 and not staged else None
         if tile is not None:
             per_pass, block = (side,) * len(kernel.passes), SIDE_TILES * side
@@ -167,7 +158,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     split = _split(kernel, units, points) if rows is None else None
     chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     waits = waits and tile is None
-    in_pieces = tile is None and lanes > 1 and not staged
+    in_pieces = tile is None and lanes > 1 and lanes.bit_count() == 1 and not staged
     cuts = cut_axes(kernel, axis) if axis is not None and in_pieces else ()
     return LoopSchedule(
         axis,
@@ -199,7 +190,7 @@ def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:
         return False
     names = [axis.name] if axis is not None else [i.axes[-1].name for i in kernel.passes if i.axes]
     nodes = list(walk(kernel.exprs))
-    if len(nodes) > STREAMED_NODES or any(_is_expensive(node) for node in nodes):
+    if len(nodes) > STREAMED_NODES or any(is_expensive(node) for node in nodes):
         return False
     loads = [node for node in nodes if node.op == "load"]
     steps = [coefficient(load.payload.index, name) for load in loads for name in names]
@@ -257,7 +248,7 @@ def has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
     lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
     short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
     return (
-        _has_many_rows(kernel) and short and any(_is_expensive(node) for node in walk(kernel.exprs))
+        _has_many_rows(kernel) and short and any(is_expensive(node) for node in walk(kernel.exprs))
     )
 
 
@@ -281,79 +272,12 @@ def _is_column_reduction(kernel: LoopKernel) -> bool:
     return any(item.axes and item.reductions for item in kernel.passes)
 
 
-# ---- how many lanes
-
-
-def _pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:
-    if not item.axes or not folds_lanes(item) or kernel.serial:
-        return 1
-    if item.is_running and not scans_lanes(item):
-        return 1
-    return _lanes(kernel, vectors, item.axes[-1].extent, False, item)
-
-
-def _lanes(
-    kernel: LoopKernel,
-    vectors: Vectors,
-    extent: int | Dim,
-    wide: bool,
-    item: Pass | None = None,
-) -> int:
-    exprs = item.exprs if item is not None else kernel.exprs
-    nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
-    widest = max((node.dtype.bits for node in nodes if node.op != "index"), default=32)
-    called = sum(1 for node in nodes if _is_expensive(node))
-    live = len(nodes) + 2 * called
-    # Long chains wait for each result: two at a time are faster even where registers are short.
-    # Functions are subroutines: each has the registers to itself, and fills them with four.
-    registers = 4 if live <= 60 or called else 2
-    if wide:
-        live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
-        # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
-        # of the registers, so that every row touches few pages and cache lines follow each other.
-        if live <= 24 and vectors.registers >= 32:
-            registers = 16 if live <= 4 else 8
-    lanes = vectors.lanes(max(widest, 32), registers)
-    if isinstance(extent, int):
-        while lanes > 1 and lanes // 2 >= extent:
-            lanes //= 2
-    return lanes
-
-
-def _results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:
-    """Return how many results of the first pass's widest fold a register holds, in words."""
-    folds = kernel.passes[0].reductions
-    widest = max((each.dtype.bits for fold in folds for each in fold.inputs), default=LANE_BITS)
-    return vectors.lanes(max(widest, LANE_BITS), 1)
-
-
-def _lanes_of_row(row: Axis, lanes: int, register: int) -> int:
-    """Return the lanes along rows that are folded together: those of short ones are not wasted."""
-    while isinstance(row.extent, int) and lanes > max(register, row.extent // 4):
-        lanes //= 2
-    return lanes
-
-
-def _fold_size(fold: Reduction) -> int:
-    """Return how many ops fold one element."""
-    return sum(1 for node in walk(fold.combiner.results) if node.op not in LEAVES)
-
-
 # ---- how much work
-
-
-@cache
-def _is_expensive_op(op: str) -> bool:
-    return op not in LEAVES and find(op).has(Trait.EXPENSIVE)
-
-
-def _is_expensive(node: Expr) -> bool:
-    return _is_expensive_op(node.op)
 
 
 def _weight(exprs: tuple[Expr, ...]) -> int:
     return 1 + sum(
-        EXPENSIVE_WEIGHT if _is_expensive(node) else 1
+        EXPENSIVE_WEIGHT if is_expensive(node) else 1
         for node in walk(exprs)
         if node.op not in ("constant", "index")
     )

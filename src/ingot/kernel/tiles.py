@@ -20,6 +20,9 @@ SIDE_TILES = 4
 LANE_BITS = 32
 """A tile's side is the lanes of a register of elements this wide, whatever the elements are."""
 
+SHORTEST_SIDE = 8
+"""Smaller tiles are no better than lanes one by one."""
+
 MAX_TILED_LOADS = 4
 """Loads that are turned around in one kernel; each has a tile on the stack."""
 
@@ -34,6 +37,14 @@ def transposed_loads(exprs: tuple[Expr, ...], axis: str, tile: str) -> list[Expr
         and coefficient(item.payload.index, tile) == 1
         and coefficient(item.payload.index, axis) not in (None, 0, 1)
     ]
+
+
+def side_of_tile(axis: Axis, lanes: int) -> int:
+    """Return the side of tiles along an axis: that of the register, less where it is shorter."""
+    side = lanes
+    while side > SHORTEST_SIDE and isinstance(axis.extent, int) and axis.extent < side:
+        side //= 2
+    return side
 
 
 def tile_axis(kernel: LoopKernel, axis: Axis, side: int) -> Axis | None:

@@ -33,6 +33,10 @@ MOST_RUNS = 4
 MOST_COVER = 4
 """Vectors that are read whole to pick lanes from; elements further apart are gathered."""
 
+WIDE_VECTORS, MOST_WIDE_COVER, QUICK_GATHER_BITS = 512, 8, 64
+"""Likewise where one instruction picks lanes from any two vectors, of elements narrower than those
+that are gathered as quickly."""
+
 MOST_SHARED = 4
 """Lanes that have one element and a mask each; with more of them lanes are gathered."""
 
@@ -81,7 +85,7 @@ class AccessEmitter(IndexEmitter):
             return f.splat(f.load(memory, pointer), lanes)
         count = None if offsets is None else runs(offsets, MOST_RUNS)
         if offsets is None or count is None:
-            whole = None if offsets is None else cover(offsets, MOST_COVER)
+            whole = None if offsets is None else cover(offsets, self._most_cover(memory))
             if whole is not None and not (combined and whole.shared > MOST_SHARED):
                 pointer = self._pointer(base, where, values, memory, combined)
                 return self._picked(pointer, memory, whole, combined)
@@ -165,11 +169,23 @@ class AccessEmitter(IndexEmitter):
             return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
         first = [at + part * whole.length if part < 2 else -1 for part, at in whole.places]
         picked = f.shuffle(parts[0], parts[1], first)
+        lanes = len(whole.places)
         for number, loaded in enumerate(parts[2:], 2):
-            lanes = enumerate(whole.places)
-            order = [at + whole.length if part == number else lane for lane, (part, at) in lanes]
-            picked = f.shuffle(picked, loaded, order)
+            places = enumerate(whole.places)
+            order = [at + lanes if part == number else lane for lane, (part, at) in places]
+            picked = f.shuffle(picked, self._filled_up(loaded, lanes), order)
         return picked
+
+    def _filled_up(self, value: Value, lanes: int) -> Value:
+        """Return a vector with more lanes, whatever they hold."""
+        own = value.type.lanes
+        if own == lanes:
+            return value
+        return self.f.shuffle(value, undef(value.type), [*range(own), *[-1] * (lanes - own)])
+
+    def _most_cover(self, memory: lt.Type) -> int:
+        is_quick = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < QUICK_GATHER_BITS
+        return MOST_WIDE_COVER if is_quick else MOST_COVER
 
     def _of_readers(self, mask: Value, rounds: list[list[int]]) -> Value:
         """Return the mask of a vector's elements: whether one of the lanes that have it is on."""

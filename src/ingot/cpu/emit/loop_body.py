@@ -137,6 +137,11 @@ class LoopEmitter:
         values = f.loop(low, whole, lanes, carried, full)
         if lanes == 1 or only_whole or f.ieq(whole, high) is True:
             return values
+        if lanes.bit_count() > 1:
+            # Masks are for whole registers; of such lanes there are no folds.
+            return f.loop(
+                whole, high, 1, values, lambda at, held: self._at(name, at, None, held, body)
+            )
 
         def tail() -> list[Value]:
             mask = self._first_lanes(f.isub(high, whole), lanes)

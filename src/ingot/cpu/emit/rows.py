@@ -11,7 +11,7 @@ from ingot.cpu.emit.indices import Lanes
 from ingot.cpu.emit.loop_body import LoopEmitter, divides
 from ingot.kernel.ir import Axis, Pass
 from ingot.llvm import types as lt
-from ingot.llvm.types import Type, vector
+from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 Parts = tuple[Value, ...]
@@ -43,8 +43,7 @@ class RowsEmitter(LoopEmitter):
         foldings = [Folding(emitter, first, reduction) for reduction in first.reductions]
         width = min(self.schedule.lanes[0], block)
         rooms = [
-            [f.alloca(_stored(type), block * width, 64) for type in folding.types]
-            for folding in foldings
+            [f.alloca(type, block * width, 64) for type in folding.types] for folding in foldings
         ]
 
         def fold_row(number: Value, _: list[Value]) -> list[Value]:
@@ -58,9 +57,7 @@ class RowsEmitter(LoopEmitter):
                 while parts[0].type.lanes > width:
                     parts = folding.halved(parts, 1)
                 for part, room in zip(parts, held, strict=True):
-                    f.store(
-                        _kept(self, part), f.gep(room, f.imul(number, width), _stored(part.type))
-                    )
+                    f.store(part, f.gep(room, f.imul(number, width), part.type.element))
             emitter.close_scope()
             return []
 
@@ -75,7 +72,7 @@ class RowsEmitter(LoopEmitter):
         def finish(_: list[Value]) -> list[Value]:
             for folding, held in zip(foldings, rooms, strict=True):
                 parts = tuple(
-                    self._all(room, type, block * width)
+                    f.load(vector(type, block * width), room)
                     for room, type in zip(held, folding.types, strict=True)
                 )
                 while parts[0].type.lanes > block:
@@ -91,18 +88,3 @@ class RowsEmitter(LoopEmitter):
         """Collect the lanes of a row instead of joining them."""
         del item, lanes
         self.collected = values
-
-    def _all(self, room: Value, type: Type, lanes: int) -> Value:
-        """Return the lanes of all rows of a block, row by row."""
-        value = self.f.load(vector(_stored(type), lanes), room)
-        return self.f.icmp("ne", value, self.f.zero(value.type)) if type is lt.I1 else value
-
-
-def _stored(type: Type) -> Type:
-    """Return how an accumulator lies on the stack: a truth value takes a byte."""
-    return lt.I8 if type.element is lt.I1 else type.element
-
-
-def _kept(rows: RowsEmitter, value: Value) -> Value:
-    stored = vector(_stored(value.type), value.type.lanes)
-    return rows.f.zext(value, stored) if value.type.element is lt.I1 else value

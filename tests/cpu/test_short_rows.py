@@ -1,0 +1,79 @@
+"""Short rows are laid end to end: any length, rows left over, what is read near or far apart."""
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.hlo.dtype import dtype
+from ingot.llvm.target import TargetSpec, host_levels
+
+PROGRAMS = {
+    "columns": ("[K,R]", "z = T[R,K] transpose(x), dimensions={1,0}", lambda x, k: x.T),
+    "of planes": (
+        "[3,K,R]", "z = T[3,R,K] transpose(x), dimensions={0,2,1}",
+        lambda x, k: x.transpose(0, 2, 1),
+    ),
+    "repeated": (
+        "[R]", "z = T[R,K] broadcast(x), dimensions={0}",
+        lambda x, k: np.repeat(x[:, None], k, 1),
+    ),
+    "backwards": ("[R,K]", "z = T[R,K] reverse(x), dimensions={1}", lambda x, k: x[:, ::-1]),
+    "rows backwards": ("[R,K]", "z = T[R,K] reverse(x), dimensions={0}", lambda x, k: x[::-1]),
+    "beside each other": (
+        "[R]",
+        "a = T[R,1] reshape(x)\n  b = T[R,1] negate(a)\n"
+        "  z = T[R,2] concatenate(a, b), dimensions={1}",
+        lambda x, k: np.stack([x, -x], 1),
+    ),
+}  # fmt: skip
+
+
+def check(name, element, length, rows, level):
+    shape, body, meaning = PROGRAMS[name]
+    dims = [{"K": length, "R": rows, "3": 3}[word] for word in shape[1:-1].split(",")]
+    text = f"HloModule m\nENTRY e {{\n  x = T{shape} parameter(0)\n  {body}\n"
+    text += "  ROOT y = T[SAME] negate(z)\n}"
+    wanted_of = np.arange(np.prod(dims)).reshape(dims) % 100
+    x = wanted_of.astype(dtype(element).numpy)
+    wanted = -meaning(x, length)
+    text = text.replace("SAME", ",".join(map(str, wanted.shape)))
+    for word, number in (("K", length), ("R", rows)):
+        text = text.replace(f"[{word}", f"[{number}").replace(f",{word}", f",{number}")
+    module = ingot.parse_hlo(text.replace("T[", f"{element}["))
+    found = ingot.compile(module, target=TargetSpec.host(level))(x)
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "s8"])
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows_end_to_end(name, length, element, level):
+    check(name, element, length, 211, level)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rows_of_three(name):
+    check(name, "f32", 3, 1000, host_levels()[0])
+
+
+@pytest.mark.parametrize("padding", ["0_0_1x0_0_1", "2_1_2x1_0_1", "0_0_2x0_0_3", "0_0_0x-1_0_1"])
+@pytest.mark.parametrize("element", ["f32", "f64", "u8", "bf16"])
+def test_padding_between_elements(element, padding):
+    x = np.arange(1, 1 + 40 * 70).reshape(40, 70).astype(dtype(element).numpy)
+    sizes, places = [], []
+    for size, one in zip(x.shape, padding.split("x"), strict=True):
+        low, high, inside = map(int, one.split("_"))
+        sizes.append(low + high + size + (size - 1) * inside)
+        places.append(low + np.arange(size) * (inside + 1))
+    wanted = np.zeros(sizes, x.dtype)
+    kept = [(at >= 0) & (at < limit) for at, limit in zip(places, sizes, strict=True)]
+    wanted[np.ix_(places[0][kept[0]], places[1][kept[1]])] = x[np.ix_(*kept)]
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  x = {element}[40,70] parameter(0)
+  zero = {element}[] constant(0)
+  ROOT y = {element}[{sizes[0]},{sizes[1]}] pad(x, zero), padding={padding}
+}}""")
+    np.testing.assert_array_equal(np.asarray(ingot.compile(module)(x)), wanted)
