@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.llvm.math_harness import CONVERTED_LANES, run
 
-from ingot.llvm.math.half import narrow, narrow_f64, widen
+from ingot.llvm.math.half import narrow, narrow_f64, round_to_bf16, widen
 from ingot.llvm.target import host_levels
 from ingot.llvm.types import BF16, F16, F32, F64
 
@@ -58,3 +58,17 @@ def test_narrowing_f64_rounds_once(element, dtype) -> None:
     up = (above < below) | ((above == below) & (lower % 2 == 1))
     wanted = np.where(up, upper, lower) + np.where(x < 0, 0x8000, 0)
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("level", host_levels())
+def test_rounding_results_to_bf16(level: str) -> None:
+    every = np.arange(65536, dtype=np.uint32) << 16
+    parts = [every + low for low in (0, 0x7FFF, 0x8000, 0x8001)]
+    x = np.concatenate(parts).astype(np.uint32).view(np.float32)
+    # NaN as arithmetic on bf16 makes it.
+    x = np.where(np.isnan(x), (x.view(np.uint32) & 0xFFFF0000 | 0x400000).view(np.float32), x)
+    out = np.empty(x.size, np.float32)
+    run(lambda f, v, _: round_to_bf16(f, v), F32, x, out, level)
+    wanted = x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(np.signbit(out), np.signbit(wanted))

@@ -12,7 +12,7 @@ from ingot.hlo.dtype import dtype
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
-from ingot.llvm.math.minifloat import EXPONENT_ONLY, MINIFLOATS, narrow, widen
+from ingot.llvm.math.minifloat import EXPONENT_ONLY, MINIFLOATS, is_not_zero, narrow, widen
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.llvm.types import F32, F64, I8, I64, PTR, VOID, vector
 
@@ -126,3 +126,15 @@ def test_a_nan_keeps_sign_and_payload_when_widened() -> None:
     out = np.empty(LANES, np.float32)
     run(lambda f, v: widen(f, v, "f8e5m2"), I8, x, out, LEVELS[0])
     assert out.view(np.uint32)[:4].tolist() == [0x7FA00000, 0x7FC00000, 0x7FE00000, 0xFFA00000]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_zero_of_every_pattern(name: str) -> None:
+    x = patterns(name).view(np.uint8)
+    out = np.empty(x.size, np.uint8)
+
+    def emit(f: Any, v: Any) -> Any:
+        return f.zext(is_not_zero(f, v, name), vector(I8, LANES))
+
+    run(emit, I8, x, out, LEVELS[0])
+    np.testing.assert_array_equal(out.astype(bool), patterns(name).astype(np.float32) != 0)

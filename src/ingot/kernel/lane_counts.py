@@ -17,6 +17,10 @@ from ingot.kernel.tiles import LANE_BITS
 from ingot.support.records import record
 
 
+CALL_NODES = 20
+"""A function computes about as much as so many other nodes."""
+
+
 @record
 class Vectors:
     """What a target's vectors hold: bits of a register, registers to work with.
@@ -72,7 +76,7 @@ def most_lanes(
     live = len(nodes) + 2 * called
     # Long chains wait for each result: two at a time are faster even where registers are short.
     # Functions are subroutines: each has the registers to itself, and fills them with four.
-    registers = 4 if live <= 60 or called else 2
+    registers = 4 if live <= 60 or called * CALL_NODES >= len(nodes) else 2
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
         # A sum of little more than loads (a vector times a matrix): long pieces of each row, half

@@ -32,6 +32,8 @@ def convert(
     """Return `value` of element type `source` as `target`."""
     if source is target:
         return value
+    if is_minifloat(source) and target is PRED:
+        return minifloat.is_not_zero(f, value, source.name)
     if is_minifloat(source):
         return convert(f, minifloat.widen(f, value, source.name), F32, target, has_f16c)
     if is_minifloat(target):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ingot.cpu.emit import division
 from ingot.cpu.emit.conversions import bitcast_convert, convert
-from ingot.cpu.emit.types import complex_of, complex_part, round_to
+from ingot.cpu.emit.types import complex_of, complex_part, round_result
 from ingot.hlo.dtype import F16, PRED, DType
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -76,7 +76,7 @@ def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) 
         value = MATH[expr.op](f, *args, fma=fma)
     else:
         raise UnsupportedError(f"the CPU backend has no code for {expr.op}", code="INGOT0321")
-    return value if expr.op in EXACT else round_to(f, value, expr.dtype, fma)
+    return value if expr.op in EXACT else round_result(f, value, expr.dtype, fma)
 
 
 def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
@@ -278,8 +278,8 @@ def _bitcast_convert(op: Op) -> Value:
 def _reduce_precision(op: Op) -> Value:
     """Round to fewer exponent and mantissa bits. Source: XLA's EmitReducePrecisionIR."""
     f = op.f
-    # An f16 is in its own bits here, for its denormals; its conversions by integers are exact.
-    x = half.narrow(f, op.x, lt.F16, has_f16c=False) if op.dtype is F16 else op.x
+    # An f16 is in its own bits here, for its denormals.
+    x = half.narrow(f, op.x, lt.F16, op.fma) if op.dtype is F16 else op.x
     integer, mantissa, exponent = {
         lt.F16: (lt.I16, 10, 5), lt.F32: (lt.I32, 23, 8), lt.F64: (lt.I64, 52, 11),
     }[x.type.element]  # fmt: skip
@@ -305,7 +305,7 @@ def _reduce_precision(op: Op) -> Value:
         bits = f.select(f.icmp("ule", field, number(least)), sign, bits)
     result = f.bitcast(bits, x.type)
     if op.dtype is F16:
-        result = half.widen(f, result, has_f16c=False)
+        result = half.widen(f, result, op.fma)
     return f.select(f.fcmp("uno", op.x, op.x), op.x, result)
 
 

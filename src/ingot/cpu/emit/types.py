@@ -115,6 +115,16 @@ def round_to(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -
     return half.widen(f, rounds(f, value, to, has_f16c), has_f16c)
 
 
+def round_result(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
+    """Return the result of arithmetic on an element type as `round_to` does.
+
+    Its NaN is one of its operands or made by the op: nothing stands in the lower half.
+    """
+    if element is BF16 and value.type.element is lt.F32:
+        return half.round_to_bf16(f, value)
+    return round_to(f, value, element, has_f16c)
+
+
 def _float_type(value: Value, element: DType) -> Type:
     return value.type.with_element(lt.F16 if element is F16 else lt.BF16)
 

@@ -23,7 +23,7 @@ from ingot.cpu.emit.types import (
     is_minifloat,
     narrow,
     register_type,
-    round_to,
+    round_result,
     widen,
 )
 from ingot.hlo.dtype import PRED, DType
@@ -126,7 +126,7 @@ class ValueEmitter(AccessEmitter):
     def _on_circle(self, item: Expr, x: Value) -> Value:
         """Emit sine and cosine together: the second is found emitted."""
         for op, value in zip(CIRCLE, circle(self.f, x, fma=self.fma), strict=True):
-            rounded = round_to(self.f, value, item.dtype, self.fma)
+            rounded = round_result(self.f, value, item.dtype, self.fma)
             self.bind(make(op, item.dtype, item.args, item.payload), rounded)
         found = self.find(item)
         assert found is not None
@@ -185,8 +185,8 @@ class ValueEmitter(AccessEmitter):
 
 def angles_of(exprs: Iterable[Expr]) -> frozenset[Expr]:
     """Return what both the sine and the cosine are taken of."""
-    found = {op: {e.args[0] for e in exprs if e.op == op} for op in CIRCLE}
-    return frozenset(set.intersection(*found.values()))
+    wanted = {(e.op, e.args[0]) for e in exprs if e.op in CIRCLE}
+    return frozenset(x for _, x in wanted if all((op, x) in wanted for op in CIRCLE))
 
 
 def combine(

@@ -46,6 +46,18 @@ def narrow(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) -> V
     return f.bitcast(f.trunc(narrowed, half), type)
 
 
+def round_to_bf16(f: FunctionBuilder, value: Value) -> Value:
+    """Return an f32 value rounded to bf16, as f32.
+
+    A NaN's lower half must be zero: that of every NaN is that arithmetic on bf16 makes.
+    """
+    integer = value.type.with_element(I32)
+    bits = f.bitcast(value, integer)
+    odd = f.and_(f.lshr(bits, const(integer, 16)), const(integer, 1))
+    rounded = f.add(bits, f.add(odd, const(integer, 0x7FFF)))
+    return f.bitcast(f.and_(rounded, const(integer, 0xFFFF0000)), value.type)
+
+
 def narrow_f64(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) -> Value:
     """Return an f64 value as `element`: first to f32 rounded to odd, so that once is rounded."""
     return narrow(f, round_to_odd(f, value), element, has_f16c)

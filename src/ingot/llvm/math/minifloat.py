@@ -98,6 +98,16 @@ def narrow(f: FunctionBuilder, value: Value, name: str) -> Value:
     return f.trunc(narrowed, value.type.with_element(I8))
 
 
+def is_not_zero(f: FunctionBuilder, value: Value, name: str) -> Value:
+    """Return whether a minifloat (`i8`) is a number other than zero, or NaN."""
+    if name == EXPONENT_ONLY:
+        return f.icmp("eq", value, value)
+    format = MINIFLOATS[name]
+    has_minus_zero = format.special is not Special.FNUZ
+    size = f.and_(value, const(value.type, format.sign - 1)) if has_minus_zero else value
+    return f.icmp("ne", size, f.zero(value.type))
+
+
 def _widen(f: FunctionBuilder, bits: Value, format: Minifloat) -> Value:
     integer = bits.type
     single = integer.with_element(F32)
