@@ -53,6 +53,35 @@ def fingerprint_computation(computation: Computation, known: Known | None = None
     return known[computation]
 
 
+class Representatives:
+    """For each computation the first one seen that has the same fingerprint.
+
+    Only computations that look alike are hashed.
+    """
+
+    def __init__(self) -> None:
+        """Have seen none."""
+        self._of: dict[Computation, Computation] = {}
+        self._alike: dict[tuple[object, ...], list[Computation]] = {}
+        self._known: Known = {}
+
+    def of(self, computation: Computation) -> Computation:
+        """Return the computation's representative; itself if it is the first of its kind."""
+        found = self._of.get(computation)
+        if found is None:
+            root = computation.root
+            others = self._alike.setdefault((len(computation), root.opcode, root.shape), [])
+            found = next((one for one in others if self._same(one, computation)), computation)
+            if found is computation:
+                others.append(computation)
+            self._of[computation] = found
+        return found
+
+    def _same(self, one: Computation, other: Computation) -> bool:
+        known = self._known
+        return fingerprint_computation(one, known) == fingerprint_computation(other, known)
+
+
 def _order(computation: Computation) -> list[Instruction]:
     """Operands first, from the root; then what the root does not need."""
     seen: set[Instruction] = set()

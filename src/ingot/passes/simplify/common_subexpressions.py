@@ -13,7 +13,7 @@ from ingot.hlo.computation import Computation, retarget
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
-from ingot.hlo.rewrite.fingerprint import Known, fingerprint_computation
+from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.dead_code import acts
 
@@ -33,15 +33,17 @@ class CommonSubexpressionElimination(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Merge equal reducers, then equal instructions in every reachable computation."""
-        known: Known = {}
-        changed = _merge_reducers(module, known)
+        called = Representatives()
+        changed = _merge_reducers(module, called)
         effects: dict[Computation, bool] = {}
         for computation in module.post_order():
-            changed = _merge(computation, known, effects) or changed
+            changed = _merge(computation, called, effects) or changed
         return changed
 
 
-def _merge(computation: Computation, known: Known, effects: dict[Computation, bool]) -> bool:
+def _merge(
+    computation: Computation, called: Representatives, effects: dict[Computation, bool]
+) -> bool:
     first: dict[Hashable, Instruction] = {}
     numbers: dict[Instruction, int] = {}
     changed = False
@@ -49,7 +51,7 @@ def _merge(computation: Computation, known: Known, effects: dict[Computation, bo
         numbers[instruction] = len(numbers)
         if not _may_merge(instruction, effects):
             continue
-        key = _key(instruction, numbers, known)
+        key = _key(instruction, numbers, called)
         found = first.setdefault(key, instruction)
         if found is not instruction:
             computation.replace(instruction, found)
@@ -64,19 +66,21 @@ def _may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> bo
     return not collective and not acts(instruction, effects)
 
 
-def _key(instruction: Instruction, numbers: dict[Instruction, int], known: Known) -> Hashable:
+def _key(
+    instruction: Instruction, numbers: dict[Instruction, int], called: Representatives
+) -> Hashable:
     operands = [numbers[operand] for operand in instruction.operands]
     if instruction.has(Trait.COMMUTATIVE):
         operands.sort()
-    called: tuple[object, ...] = ()
+    callees: tuple[Computation, ...] = ()
     attributes = instruction.attributes
     if instruction.definition.callees:
-        called = tuple(fingerprint_computation(c, known) for c in instruction.called_computations)
+        callees = tuple(map(called.of, instruction.called_computations))
         fields = instruction.definition.fields
         values = (getattr(attributes, row.name) for row in fields)
         attributes = tuple(repr(v) for v in values if not _holds_computations(v))
     extra = tuple(sorted(instruction.extra.items())) if instruction.extra else ()
-    return (instruction.opcode, tuple(operands), instruction.shape, attributes, called, extra)
+    return (instruction.opcode, tuple(operands), instruction.shape, attributes, callees, extra)
 
 
 def _holds_computations(value: object) -> bool:
@@ -85,17 +89,15 @@ def _holds_computations(value: object) -> bool:
     return isinstance(value, Computation)
 
 
-def _merge_reducers(module: Module, known: Known) -> bool:
+def _merge_reducers(module: Module, reducers: Representatives) -> bool:
     """Make ops with equal scalar computations call the same one."""
-    first: dict[str, Computation] = {}
     changed = False
     for computation in module.post_order():
         for instruction in computation.instructions:
             if instruction.opcode not in _SCALAR_CALLERS:
                 continue
             replacements = {
-                called: first.setdefault(fingerprint_computation(called, known), called)
-                for called in instruction.called_computations
+                called: reducers.of(called) for called in instruction.called_computations
             }
             if any(old is not new for old, new in replacements.items()):
                 retarget(instruction, replacements)
