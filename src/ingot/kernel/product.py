@@ -249,6 +249,7 @@ def _is_small(given: PlainOperands, form: Form, even: EvenBlocks) -> bool:
     m, n, k = given.sizes
     return (
         form.rhs == "direct"
+        and form.operands is None  # others are packed, which these are not
         and given.kernel.batch.extent != 1
         and even.row_blocks == 1
         and n <= form.columns
