@@ -3,6 +3,7 @@
 `reduce` folds a tree of neighbours, which every associative computation with a neutral initial
 value allows and which keeps rounding errors small. Float sums narrower than f64 are summed in f64
 and rounded once: the value that every order of summation approximates.
+A reduction over no dimensions is its operands, as XLA's simplifier has it.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     starts = [rounded(v, e) for v, e in zip(operands[count:], taken[:count], strict=True)]
     values = [rounded(v, e) for v, e in zip(operands[:count], taken[count:], strict=True)]
     inputs = [_reduced_last(value, places) for value in values]
-    results = _fold(computation, inputs, starts, context)
+    if places:
+        results = _fold(computation, inputs, starts, context)
+    else:
+        pairs = zip(values, op.operands, strict=False)
+        results = tuple(rounded(value, like.shape.dtype) for value, like in pairs)
     return results if op.shape.is_tuple else results[0]
 
 
 @evaluates("reduce-window")
 def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Each window folded; elements outside the input are the initial value."""
+    """Each window folded into the initial value; elements outside the input take no part."""
     count = len(operands) // 2
     inputs, starts = operands[:count], operands[count:]
     dimensions, computation = op.attributes.window, op.attributes.to_apply
@@ -48,12 +53,18 @@ def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) ->
     wide = is_float_sum(computation)
     if wide:
         inputs, starts = ([doubled(value) for value in given] for given in (inputs, starts))
-    bases = [padded(v, dimensions, start) for v, start in zip(inputs, starts, strict=True)]
+    bases = [padded(value, dimensions, np.array(0)) for value in inputs]
+    inside = padded(np.ones(inputs[0].shape, np.bool_), dimensions, np.array(False))
     totals = tuple(np.broadcast_to(start, dims) for start in starts)
     for place in np.ndindex(*(one.size for one in dimensions)):
         box = window_elements(dimensions, place, dims)
         taken = [base[box] for base in bases]
-        totals = (totals[0] + taken[0],) if wide else apply(computation, [*totals, *taken], context)
+        if wide:
+            totals = (totals[0] + taken[0],)
+            continue
+        joined = apply(computation, [*totals, *taken], context)
+        pairs = zip(joined, totals, strict=True)
+        totals = tuple(np.where(inside[box], new, old) for new, old in pairs)
     results = tuple(rounded(t, s.dtype) for t, s in zip(totals, shapes, strict=True))
     return results if op.shape.is_tuple else results[0]
 

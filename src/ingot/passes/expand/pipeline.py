@@ -18,9 +18,11 @@ from ingot.passes.expand.feeds import FeedExpander
 from ingot.passes.expand.map_to_scan import MapToScan
 from ingot.passes.expand.product_types import ConvolutionTypeCanonicalizer
 from ingot.passes.expand.ragged_dot import RaggedDotRewriter
+from ingot.passes.expand.reducer_expander import ReducerExpander
 from ingot.passes.expand.rng import RngExpander, RngStateExpander
 from ingot.passes.expand.scaled_dot import ScaledDotRewriter
 from ingot.passes.expand.scan import ScanToWhile
+from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
 from ingot.passes.expand.send_recv import SendRecvToPermute
 from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvertDecomposer
 
@@ -31,6 +33,8 @@ RUNTIME_OPS = Pipeline(
         BatchNormExpander(),
         DynamicBoundary(),
         DynamicPadder(),
+        SelectAndScatterExpander(),
+        ReducerExpander(),
         MapToScan(),
         ConditionalToSelect(),
         AsyncToSync(),

@@ -17,7 +17,6 @@ from ingot.passes.expand.linalg import LinalgExpander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
 from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
-from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
 from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
@@ -67,7 +66,6 @@ EXPANSION = Pipeline(
         TopKExpander(),
         ComparisonExpander(),
         RngBitGeneratorExpander(),
-        SelectAndScatterExpander(),
         ScatterSimplifier(),
         FloatNormalization(),
         SubByteNormalization(),
@@ -98,6 +96,11 @@ ORDER = (
     Order("dynamic-boundary", "dynamic_padder", "nothing of dynamic size enters or leaves then"),
     Order("batchnorm_expander", "dynamic_padder", "it counts elements by get-dimension-size"),
     Order("call-inliner", "map-to-scan", "what a call holds then stands in the map"),
+    Order("dynamic_padder", "select-and-scatter-expander", "sizes are known then"),
+    Order("select-and-scatter-expander", "reducer-expander", "its computations may hold loops"),
+    Order("select-and-scatter-expander", "map-to-scan", "its scatter computation may hold a loop"),
+    Order("reducer-expander", "conditional-to-select", "branches with loops stay branches"),
+    Order("reducer-expander", "scan_expander", "its scans are loops then"),
     Order("map-to-scan", "conditional-to-select", "branches with loops stay branches"),
     Order("map-to-scan", "scan_expander", "its scans are loops then"),
     Order("conditional-to-select", "map-inliner", "it takes no branches"),

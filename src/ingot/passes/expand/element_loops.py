@@ -1,0 +1,86 @@
+"""Computations that are applied to elements and cannot be computed for many of them at once.
+
+Most reducers, comparators and mapped computations are arithmetic on scalars, which kernels do for
+whole vectors of elements. Those that hold loops, reductions, sorts, arrays or custom calls are run
+for one element after the other: as a `scan` over the elements in a row.
+
+Example:
+    >>> from ingot.hlo.builder import scalar_computation
+    >>> has_loop(scalar_computation("add", "f32"))
+    False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+
+_BRANCHES = frozenset({"call", "conditional", "map"})
+"""Ops whose computations can be computed for all elements at once."""
+
+
+def has_loop(computation: Computation) -> bool:
+    """Whether a computation needs a step of its own for each element: it is not all scalars."""
+    for op in computation.instructions:
+        if op.opcode == "custom-call" or (op.called_computations and op.opcode not in _BRANCHES):
+            return True
+        if op.shape.is_array and op.shape.dims:
+            return True
+        if any(map(has_loop, op.called_computations)):
+            return True
+    return False
+
+
+def applied(
+    build: Builder, module: Module, computation: Computation, operands: Sequence[Instruction]
+) -> list[Instruction]:
+    """Return the results of `computation` at each element of `operands`, which are of one shape."""
+    dims = operands[0].shape.dims
+    if not dims:
+        return parts_of(build, build.call(*operands, to_apply=computation))
+    size = operands[0].shape.size
+    rows = [build.reshape_to(operand, (size,)) for operand in operands]
+    done = build.scan(
+        *rows,
+        build.constant(0, S32),
+        num_carries=1,
+        dimensions=(0,),
+        to_apply=module.take(_step(computation)),
+    )
+    results = range(len(done.shape.elements) - 1)
+    return [build.reshape_to(build.element_of(done, n), dims) for n in results]
+
+
+def parts_of(build: Builder, value: Instruction) -> list[Instruction]:
+    """Return the elements of a tuple, or an array as the only one."""
+    if not value.shape.is_tuple:
+        return [value]
+    return [build.element_of(value, n) for n in range(len(value.shape.elements))]
+
+
+def together(build: Builder, parts: Sequence[Instruction], shape: Shape) -> Instruction:
+    """Return `parts` as a value of `shape`: a tuple, or the only one of them."""
+    return build.tuple(*parts) if shape.is_tuple else parts[0]
+
+
+def converted(
+    build: Builder, values: Sequence[Instruction], like: Sequence[Instruction]
+) -> list[Instruction]:
+    """Return `values` in the element types of `like`."""
+    pairs = zip(values, like, strict=True)
+    return [build.convert_to(value, other.shape.dtype) for value, other in pairs]
+
+
+def _step(computation: Computation) -> Computation:
+    """Return `computation` with a carry, which a scan must have, that stays the same."""
+    b = Builder("map_step")
+    elements = [b.parameter(n, one.shape) for n, one in enumerate(computation.parameters)]
+    carry = b.parameter(len(elements), Shape.array(S32, ()))
+    made = b.call(*elements, to_apply=computation)
+    return b.build(b.tuple(*parts_of(b, made), carry))

@@ -1,0 +1,171 @@
+"""reducer-expander: reductions, windows, scatters and sorts that kernels have no form for.
+
+Kernels fold many elements at once with arithmetic; a loop, a reduction or an array in a reducer has
+no such form. So these few ops go through their elements in order, one application after the other
+(`element_loops`): a `reduce` is a scan over what it reduces, a window's elements are joined one
+after the other, a scatter is a scan over its updates, and a sort counts for each element how many
+come before it.
+
+Kernels fold a window's padding as if it were the initial value. XLA leaves it out, so an initial
+value that changes something is joined once, after the window is folded.
+
+A reduction over no dimensions is its operands: XLA's simplifier leaves out the initial value.
+
+Source: xla/service/cpu/ir_emitter.cc, which emits such computations as functions;
+xla/service/elemental_ir_emitter.cc (EmitElementalReduceWindow); scatter_expander.cc;
+algebraic_simplifier.cc (HandleReduce).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
+from ingot.hlo.identities import identity_of
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import Window
+from ingot.passes.expand.element_loops import applied, converted, has_loop, parts_of, together
+from ingot.passes.expand.expander import Expander
+from ingot.passes.expand.scatter_scan import scattered
+from ingot.passes.expand.sort_by_rank import sorted_by_rank
+from ingot.passes.simplify.reducers import is_identity, reducer_opcode
+
+
+@dataclass(frozen=True, slots=True)
+class ReducerExpander(Expander):
+    """Rewrites what applies a computation to elements as no kernel does."""
+
+    name: ClassVar[str] = "reducer-expander"
+    concerns: ClassVar[frozenset[str] | None] = frozenset(
+        {"reduce", "reduce-window", "scatter", "sort"}
+    )
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the results; `op` itself where kernels do it."""
+        if op.opcode == "reduce" and not op.attributes.dimensions:
+            return _reduced_over_nothing(op, build)
+        if any(one.shape.size == 0 for one in op.operands):
+            return op
+        if not has_loop(op.attributes.to_apply):
+            is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
+            return _started_late(op, build, module) if is_padded else op
+        return together(build, _EXPANSIONS[op.opcode](op, build, module), op.shape)
+
+
+def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
+    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    pairs = zip(op.operands, shapes, strict=False)
+    return together(build, [build.convert_to(one, s.dtype) for one, s in pairs], op.shape)
+
+
+def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
+    reducer: Computation = op.attributes.to_apply
+    reduced: tuple[int, ...] = tuple(sorted(op.attributes.dimensions))
+    count = len(op.operands) // 2
+    dims = op.operands[0].shape.dims
+    kept = [place for place in range(len(dims)) if place not in reduced]
+    size: int | Dim = 1
+    for place in reduced:
+        size = size * dims[place]
+    rest = tuple(dims[place] for place in kept)
+    rows = [
+        build.reshape_to(build.transpose(one, dimensions=(*reduced, *kept)), (size, *rest))
+        for one in converted(build, op.operands[:count], reducer.parameters[count:])
+    ]
+    starts = converted(build, op.operands[count:], reducer.parameters[:count])
+    carries = [build.broadcast_to(start, rest) for start in starts]
+    done = build.scan(
+        *rows,
+        *carries,
+        num_carries=count,
+        dimensions=(0,),
+        to_apply=module.take(_joining_step(reducer, rest, module)),
+    )
+    return converted(build, parts_of(build, done), op.operands[:count])
+
+
+def _joining_step(reducer: Computation, dims: tuple[int | Dim, ...], module: Module) -> Computation:
+    """Return the step (elements, totals) -> totals of arrays of `dims`."""
+    b = Builder("reduce_step")
+    count = len(reducer.parameters) // 2
+    types = [one.shape.dtype for one in reducer.parameters]
+    order = [*types[count:], *types[:count]]
+    given = [b.parameter(n, Shape.array(element, dims)) for n, element in enumerate(order)]
+    return b.build(b.tuple(*applied(b, module, reducer, [*given[count:], *given[:count]])))
+
+
+def _is_padded(window: Window) -> bool:
+    return any(one.low > 0 or one.high > 0 or one.base_dilation > 1 for one in window)
+
+
+def _started_late(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Return a padded window of arithmetic that starts from the reducer's identity."""
+    if len(op.operands) != 2:
+        return op
+    value, start = op.operands
+    reducer: Computation = op.attributes.to_apply
+    opcode = reducer_opcode(reducer)
+    if not opcode:
+        return together(build, _reduce_window(op, build, module), op.shape)
+    if is_identity(start, opcode) or reducer.root.shape.dtype is not value.shape.dtype:
+        return op
+    neutral = build.constant(identity_of(opcode, value.shape.dtype), value.shape.dtype)
+    folded = build.emit(
+        "reduce-window", value, neutral, window=op.attributes.window, to_apply=reducer
+    )
+    return build.emit(opcode, build.broadcast_to(start, op.shape.dims), folded)
+
+
+def _reduce_window(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
+    reducer: Computation = op.attributes.to_apply
+    window: Window = op.attributes.window
+    count = len(op.operands) // 2
+    dims = (op.shape.elements[0] if op.shape.is_tuple else op.shape).dims
+    inputs = converted(build, op.operands[:count], reducer.parameters[count:])
+    starts = converted(build, op.operands[count:], reducer.parameters[:count])
+    padding = tuple((one.low, one.high, one.base_dilation - 1) for one in window)
+    padded = [build.pad(one, build.constant(0, one.shape.dtype), padding=padding) for one in inputs]
+    everywhere = build.full(True, Shape.array(PRED, inputs[0].shape.dims))
+    inside = build.pad(everywhere, build.constant(False, PRED), padding=padding)
+    totals = [build.broadcast_to(start, dims) for start in starts]
+    for place in product(*(range(one.size) for one in window)):
+        firsts = [at * one.window_dilation for at, one in zip(place, window, strict=True)]
+        boxes = tuple(
+            (first, first + (n - 1) * one.stride + 1, one.stride)
+            for first, one, n in zip(firsts, window, dims, strict=True)
+        )
+        taken = [build.slice(one, slice=boxes) for one in padded]
+        joined = _joined(build, module, reducer, [*totals, *taken])
+        if _is_padded(window):
+            real = build.slice(inside, slice=boxes)
+            pairs = zip(joined, totals, strict=True)
+            joined = [build.select(real, new, old) for new, old in pairs]
+        totals = joined
+    return converted(build, totals, op.operands[:count])
+
+
+def _joined(
+    build: Builder, module: Module, reducer: Computation, operands: list[Instruction]
+) -> list[Instruction]:
+    if has_loop(reducer):
+        return applied(build, module, reducer, operands)
+    places = tuple(range(len(operands[0].shape.dims)))
+    return [build.map(*operands, dimensions=places, to_apply=reducer)]
+
+
+_Expansion = Callable[[Instruction, Builder, Module], list[Instruction]]
+
+_EXPANSIONS: dict[str, _Expansion] = {
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "scatter": scattered,
+    "sort": sorted_by_rank,
+}
