@@ -33,6 +33,7 @@ from ingot.frontends.tensorflow.locations import location_of
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     dtypes,
+    function_def_to_graph,
     handle_data_util,
     op_def_registry,
     tensor_util,
@@ -102,6 +103,10 @@ def _graph_of(owner: Any, name: str) -> Any:
     function = _find_function(owner, name)
     if function is None:
         raise InternalError(f"the graph '{owner.name}' calls '{name}', which it does not hold")
+    if not hasattr(function, "graph"):
+        # Made by TensorFlow's old `Defun`, as a few of its own ops are.
+        with owner.as_default():
+            return function_def_to_graph.function_def_to_graph(function.definition)
     cached = function.graph
     signature = function.cached_definition.signature
     same_inputs = len(cached.inputs) == len(signature.input_arg)
@@ -209,13 +214,16 @@ def _capture_node(graph: Any, node: Any) -> CapturedNode:
     attributes = {
         key: _attribute(value) for key, value in node.attr.items() if not key.startswith("_")
     }
+    op = node.op
+    if op_def_registry.get(op) is None:
+        op, attributes = _old_call(graph, op)
     return CapturedNode(
         name=node.name,
-        op=node.op,
+        op=op,
         inputs=tuple(data),
         control_inputs=tuple(control),
         attributes=attributes,
-        outputs=_output_types(node, attributes),
+        outputs=_output_types(op, node, attributes),
         location=location_of(graph, node.name),
     )
 
@@ -225,8 +233,20 @@ def _tensor_ref(text: str) -> TensorRef:
     return TensorRef(name, int(index or 0))
 
 
-def _output_types(node: Any, attributes: Mapping[str, Attribute]) -> tuple[TensorType, ...]:
-    names = op_output_types(node.op, attributes)
+def _old_call(graph: Any, name: str) -> tuple[str, dict[str, Attribute]]:
+    """Return op and attributes of a node whose op is a function's name, as TensorFlow 1 had it."""
+    function = _find_function(graph, name)
+    if function is None:
+        raise InternalError(f"TensorFlow has no op '{name}'")
+    signature = function.definition.signature
+    kinds = tuple(type_name(item.type) for item in signature.output_arg)
+    return "PartitionedCall", {"f": FunctionRef(name), "Tout": kinds}
+
+
+def _output_types(
+    op: str, node: Any, attributes: Mapping[str, Attribute]
+) -> tuple[TensorType, ...]:
+    names = op_output_types(op, attributes)
     shapes = [_shape(item) for item in node.attr["_output_shapes"].list.shape]
     shapes.extend([None] * (len(names) - len(shapes)))
     return tuple([TensorType(name, shape) for name, shape in zip(names, shapes, strict=False)])

@@ -239,3 +239,11 @@ def test_instructions_know_the_users_line():
     assert tanh.metadata.op_type == "Tanh"
     assert tanh.metadata.source_file == __file__
     assert tanh.metadata.source_line > 0
+
+
+def test_functions_of_the_old_kind_are_called():
+    def loss(logits):
+        labels = tf.constant([[1, 2], [3, 3]])
+        return tf.nn.ctc_loss(labels, logits, [2, 2], [8, 8], logits_time_major=False)
+
+    check(loss, np.random.default_rng(0).standard_normal((2, 8, 16)).astype(np.float32))
