@@ -106,8 +106,9 @@ def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> 
     if len(lengths) != 1:
         return lanes
     (length,) = lengths
-    is_odd = isinstance(length, int) and length <= LONGEST and lanes % length != 0
-    return lcm(length, register) if is_odd and lanes >= register else lanes
+    if not isinstance(length, int) or length > LONGEST or lanes < register:
+        return lanes
+    return lcm(length, register) if lanes % length != 0 else lanes
 
 
 def _reads_plainly(kernel: LoopKernel) -> bool:

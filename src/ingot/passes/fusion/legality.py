@@ -62,6 +62,9 @@ ALONE = frozenset({"sort", "fft", "topk"})
 EPILOGUE_DEPTH = 16
 _MASKING = frozenset({"pad", "concatenate"})
 
+_SLOW = frozenset({"sqrt", "rsqrt", "divide", "remainder"})
+"""Ops of one instruction that takes as long as many others: not for every row of a large result."""
+
 
 def is_fusible(instruction: Instruction) -> bool:
     """Whether an instruction can be computed inside a kernel."""
@@ -129,7 +132,7 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return _why_not_dot(grouping, producer, group, frame)
     if is_repeated(group, producer):
         return "a reduction would compute it again for each of its results"
-    if producer.has(Trait.EXPENSIVE):
+    if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
@@ -202,10 +205,18 @@ def _why_not_dot(
 
 
 def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None) -> str:
+    if producer.opcode in _SLOW:
+        if frame is None or _is_small(group.points):
+            return _why_not_places(producer, group)
+        return _why_not_every_row(group, frame) or _why_not_places(producer, group)
     if group.kind is GroupKind.IN_PLACE:
         return "expensive, and a scan goes element by element" if is_scan(group.main) else ""
     if frame is None:
         return "expensive, and read at other places than it is computed at"
+    return _why_not_every_row(group, frame)
+
+
+def _why_not_every_row(group: Group, frame: Frame) -> str:
     axes = {axis for axis in frame if axis != ONE}
     main = group.frames.main_axes
     missing = [number for number, axis in enumerate(main) if axis not in axes]
