@@ -13,12 +13,13 @@ from tests.differential import (
     library_cases,
     program_cases,
     shaping_cases,
+    stablehlo_cases,
 )
 from tests.differential.case import Case, unique
 
 FAMILIES = (
     elementwise_cases, shaping_cases, contraction_cases, indexing_cases, control_cases,
-    library_cases, program_cases, device_cases,
+    library_cases, program_cases, stablehlo_cases, device_cases,
 )  # fmt: skip
 
 

@@ -31,6 +31,14 @@ def canonical_text(text: str) -> str:
 
 def run_hlo_text(text: str, inputs: Sequence[Array]) -> list[Array]:
     """Compile HLO text with XLA and run it on `inputs`; the outputs, a result tuple flattened."""
+    from jaxlib import _jax
+
+    program = _jax.mlir.hlo_to_stablehlo(parse(text).as_serialized_hlo_module_proto())
+    return run_stablehlo(program, inputs)
+
+
+def run_stablehlo(program: str | bytes, inputs: Sequence[Array]) -> list[Array]:
+    """Compile StableHLO, text or bytecode, with XLA and run it on `inputs`; the same outputs."""
     import jax
     from jax.extend.backend import get_backend
     from jaxlib import _jax, xla_client
@@ -40,8 +48,8 @@ def run_hlo_text(text: str, inputs: Sequence[Array]) -> list[Array]:
     options.env_option_overrides = [("xla_allow_excess_precision", False)]
     client = get_backend("cpu")
     device = client.devices()[0]
-    program = _jax.mlir.hlo_to_stablehlo(parse(text).as_serialized_hlo_module_proto())
-    executable = client.compile_and_load(program, _jax.DeviceList((device,)), options)
+    data = program.encode() if isinstance(program, str) else program
+    executable = client.compile_and_load(data, _jax.DeviceList((device,)), options)
     with jax.enable_x64(True):
         buffers = [jax.device_put(np.asarray(value), device) for value in inputs]
         # The executable drops nothing: its parameters are the entry's, in order.

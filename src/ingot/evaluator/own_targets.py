@@ -29,9 +29,10 @@ def _topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 def _pad_to_static(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The array at its bound, zeros behind its sizes, and the sizes."""
     (value,) = operands
-    whole = np.zeros(context.dims(op.shape.elements[0]), value.dtype)
+    whole: Array = np.zeros(context.dims(op.shape.elements[0]), value.dtype)
     whole[tuple(map(slice, value.shape))] = value
-    return (whole, *(np.int32(size) for size in value.shape))
+    sizes: list[Array] = [np.array(size, np.int32) for size in value.shape]
+    return (whole, *sizes)
 
 
 def _slice_to_dynamic(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
