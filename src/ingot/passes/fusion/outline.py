@@ -36,7 +36,9 @@ def outline(computation: Computation, grouping: Grouping) -> bool:
 
 
 def _outline_group(computation: Computation, group: Group) -> Instruction:
-    fused = Computation(f"fused_{_NAMES[group.kind].removesuffix('_fusion')}")
+    assert computation.module is not None
+    name = f"fused_{_NAMES[group.kind].removesuffix('_fusion')}"
+    fused = computation.module.take(Computation(name))
     builder = Builder(fused)
     clones: dict[Instruction, Instruction] = {}
     operands: list[Instruction] = []
@@ -57,8 +59,6 @@ def _outline_group(computation: Computation, group: Group) -> Instruction:
         clones[item] = fused.copy_of(item, [clones[operand] for operand in item.operands])
     roots = [clones[root] for root in group.roots]
     builder.build(roots[0] if len(roots) == 1 else builder.tuple(*roots))
-    assert computation.module is not None
-    computation.module.take(fused)
     attributes = FusionAttributes(group.kind.value, fused)
     return computation.add(
         "fusion",

@@ -31,9 +31,10 @@ def copy_into(
     for instruction in instructions:
         if instruction in copies:
             continue
-        copy = into.copy_of(instruction, (copies[o] for o in instruction.operands))
-        copy.control_predecessors = tuple(copies[p] for p in instruction.control_predecessors)
+        copy = into.copy_of(instruction, [copies[o] for o in instruction.operands])
         copies[instruction] = copy
+        if instruction.control_predecessors:
+            copy.control_predecessors = tuple(copies[p] for p in instruction.control_predecessors)
     return copies
 
 
