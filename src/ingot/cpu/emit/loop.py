@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ingot.cpu.emit.copies import only_copies
 from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
@@ -33,14 +34,13 @@ def emit_loop_kernel(
     count = len(kernel.buffers)
     if schedule.split is not None:
         return emit_split_kernel(module, symbol, kernel, schedule, schedule.split, fma)
-    f, emitter, chunk = open_kernel(
-        module, symbol, count, kernel.symbols, fma, is_cold=schedule.waits
-    )
+    is_quick = schedule.waits or only_copies(kernel, schedule)
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_cold=is_quick)
     body = _emit_body(f, emitter, chunk, kernel, schedule)
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)
     return EmittedKernel(
-        phases, count, kernel.symbols, micro_kernels=body.shared, is_quick=schedule.waits
+        phases, count, kernel.symbols, micro_kernels=body.shared, is_quick=is_quick
     )
 
 

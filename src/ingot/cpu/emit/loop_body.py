@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
+from ingot.cpu.emit.copies import copy_runs, is_copied
 from ingot.cpu.emit.folds import Folding
 from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.scan import scan_lanes
@@ -94,6 +95,9 @@ class LoopEmitter:
         """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
         lanes = self.schedule.lanes[0]
         low, high = self._block_bounds(axis)
+        if isinstance(axis.extent, int) and is_copied(self.kernel.passes, axis.name, axis.extent):
+            copy_runs(self.emitter, self.kernel.passes, axis.name, (low, high))
+            return
         changing = frozenset((axis.name,))
         self._prepare(self.kernel.passes, changing | self._pass_axes())
         whole = divides(lanes, axis.extent, self.schedule.block)

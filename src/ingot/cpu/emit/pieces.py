@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import gcd
 
+from ingot.cpu.emit.copies import copy_runs, is_copied
 from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.loop_body import LoopEmitter, divides
-from ingot.kernel.ir import Axis, Pass
+from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.pieces import Cut, Range, narrowed
 from ingot.llvm.values import Value
 
@@ -21,6 +22,7 @@ class PieceEmitter(LoopEmitter):
     """Emits a kernel whose schedule has cuts."""
 
     block: tuple[IndexValue, IndexValue]
+    kernel: LoopKernel
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         *outer, vector = self.schedule.cuts
@@ -63,6 +65,11 @@ class PieceEmitter(LoopEmitter):
         low, high = self.block
         kernel = self.kernel
         for (first, last), passes in self._distinct(vector, ranges):
+            start, end = f.imax(low, first), f.imin(high, last + 1)
+            end = f.imax(start, end)
+            if is_copied(passes, name, last + 1 - first):
+                copy_runs(self.emitter, passes, name, (start, end))
+                continue
             self.kernel = replace(kernel, passes=passes)
             self.emitter.open_scope()
             self._prepare(passes, frozenset((name,)))
@@ -71,11 +78,10 @@ class PieceEmitter(LoopEmitter):
                 body()
                 return []
 
-            start, end = f.imax(low, first), f.imin(high, last + 1)
             lanes = self._lanes(first, last)
             known = gcd(first, self.schedule.lanes[0])
             aligned = known if divides(known, self.schedule.block) else 1
-            self.vectorize(name, start, f.imax(start, end), lanes, [], vectors, aligned=aligned)
+            self.vectorize(name, start, end, lanes, [], vectors, aligned=aligned)
             self.emitter.close_scope()
         self.kernel = kernel
 
