@@ -1,6 +1,6 @@
 """Reducers, combiners and comparators that no kernel has a form for, and padded windows.
 
-XLA runs those with reductions inside, and is asked; it ends the process on loops and arrays in them.
+XLA runs those with reductions inside, and is asked; loops and arrays in them end its process.
 """
 
 from __future__ import annotations

@@ -168,3 +168,42 @@ def test_large_state_stays_in_memory(count):
     before = table.copy()
     run(LOOKUP, np.int32(count), table)
     np.testing.assert_array_equal(table, before)
+
+
+def test_what_a_loop_computes_alike_is_computed_once_before_it():
+    """The product leaves both loops, and each reads the buffer that holds it."""
+    text = """HloModule m
+    more { s = (s32[], f32[9,9], f32[9,9]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(3)
+      ROOT p = pred[] compare(i, n), direction=LT }
+    step { s = (s32[], f32[9,9], f32[9,9]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      w = f32[9,9] get-tuple-element(s), index=1
+      x = f32[9,9] get-tuple-element(s), index=2
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      d = f32[9,9] dot(w, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      y = f32[9,9] add(x, d)
+      ROOT r = (s32[], f32[9,9], f32[9,9]) tuple(j, w, y) }
+    outer { s = (s32[], f32[9,9], f32[9,9]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      w = f32[9,9] get-tuple-element(s), index=1
+      x = f32[9,9] get-tuple-element(s), index=2
+      zero = s32[] constant(0)
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      t = (s32[], f32[9,9], f32[9,9]) tuple(zero, w, x)
+      l = (s32[], f32[9,9], f32[9,9]) while(t), condition=more, body=step
+      y = f32[9,9] get-tuple-element(l), index=2
+      ROOT r = (s32[], f32[9,9], f32[9,9]) tuple(j, w, y) }
+    ENTRY e { w = f32[9,9] parameter(0)
+      x = f32[9,9] parameter(1)
+      zero = s32[] constant(0)
+      t = (s32[], f32[9,9], f32[9,9]) tuple(zero, w, x)
+      ROOT l = (s32[], f32[9,9], f32[9,9]) while(t), condition=more, body=outer }"""
+    random = np.random.default_rng(0)
+    program = run(text, *random.uniform(size=(2, 9, 9)).astype(np.float32))
+    entry = program.as_text("hlo").split("ENTRY")[1]
+    assert entry.count("calls=%fused_dot") == 1
+    assert program.as_text("hlo").count(" dot(") == 1

@@ -34,6 +34,7 @@ from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.scatters import ScatterSimplifier
+from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
@@ -48,6 +49,7 @@ FIXED_POINT = FixedPoint(
         ConstantFolding(),
         ConditionalSimplifier(),
         WhileLoopSimplifier(),
+        WhileLoopInvariantCodeMotion(),
         DeadCodeElimination(),
     ),
 )
@@ -138,6 +140,12 @@ ORDER = (
     Order("algsimp", "constant-folding", "broadcasts of constants are moved out of the way"),
     Order("constant-folding", "simplify-conditional", "it looks for constant predicates"),
     Order("constant-folding", "simplify-while-loops", "it looks for constant bounds"),
+    Order(
+        "simplify-while-loops",
+        "while-loop-invariant-code-motion",
+        "constants are in the body, not in its state",
+    ),
+    Order("while-loop-invariant-code-motion", "dce", "what moved is left behind in the body"),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
     Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
 )

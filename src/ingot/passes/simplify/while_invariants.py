@@ -1,0 +1,211 @@
+"""while-loop-invariant-code-motion: what a loop computes alike in each turn is computed before it.
+
+An instruction of the body is invariant if it reads only elements of the state that the body hands
+on unchanged, constants, and other invariants. It moves to the loop's caller, and its result becomes
+one more unchanged element of the state. What only moves elements or repeats them stays, unless
+something that moves needs it: it is cheaper to do again than to keep.
+
+Invariant: a loop that is not entered may compute more than before, never fail or act.
+
+Source: xla/service/while_loop_invariant_code_motion.cc; results larger than what they are computed
+from are hoisted if they are dear (while_loop_expensive_invariant_code_motion.cc).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
+from ingot.passes.simplify.dead_code import acts
+from ingot.passes.simplify.inline import copy_into
+from ingot.passes.simplify.trip_count import element_index
+
+_CHEAP = frozenset({"constant", "iota", "bitcast", "tuple", "get-tuple-element", "copy", "reshape"})
+"""Ops that are not worth an element of the state, beside those that only move elements."""
+
+_STAYS = frozenset(
+    {
+        "parameter", "rng", "rng-get-and-update-state", "opt-barrier", "after-all",
+        "while", "conditional", "call", "scan", "custom-call",
+    }
+)  # fmt: skip
+"""Ops that are what they are where they stand, and those that might not end or fail."""
+
+_DEAR = frozenset({"dot", "convolution", "reduce", "reduce-window", "sort", "fft"})
+"""Ops whose results are worth any memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhileLoopInvariantCodeMotion(Pass):
+    """Moves what does not change out of loops.
+
+    Attributes:
+        least_elements: smaller results stay: they are computed in registers, and an element of
+            the state costs as much.
+    """
+
+    name: ClassVar[str] = "while-loop-invariant-code-motion"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    least_elements: int = 65
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Visit the loops of every reachable computation, inner ones first."""
+        changed = False
+        for computation in module.post_order():
+            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
+                if loop.parent is not None and not loop.control_predecessors:
+                    changed = self._hoist(loop, module) or changed
+        return changed
+
+    def _hoist(self, loop: Instruction, module: Module) -> bool:
+        body: Computation = loop.attributes.body
+        condition: Computation = loop.attributes.condition
+        start, states = loop.operands[0], (body.parameters[0], condition.parameters[0])
+        if start.opcode != "tuple" or body.root.opcode != "tuple":
+            return False
+        if any(element_index(user, state) is None for state in states for user in state.users):
+            return False
+        invariant = _invariants(body)
+        kept = [
+            one
+            for one in invariant
+            if self._is_worth(one)
+            and any(user not in invariant or not self._is_worth(user) for user in one.users)
+        ]
+        moved = [one for one in kept if _is_read(one, invariant, kept)]
+        if moved:
+            _move(loop, moved, module)
+        return bool(moved)
+
+    def _is_worth(self, one: Instruction) -> bool:
+        """Whether a result is worth an element of the state."""
+        if one.opcode in _CHEAP or one.has(Trait.SHAPING) or one.opcode == "broadcast":
+            return False
+        if not one.shape.is_array or not _at_least(one.shape, self.least_elements):
+            return one.opcode in _DEAR and one.shape.is_array
+        return one.opcode in _DEAR or one.has(Trait.EXPENSIVE) or not _is_inflated(one)
+
+
+def _at_least(shape: Shape, least: int) -> bool:
+    return not isinstance(shape.size, int) or shape.size >= least
+
+
+def _is_inflated(one: Instruction) -> bool:
+    """Whether a result is larger than all that it is computed from in memory."""
+    inner, seen = [one], {one}
+    read: int | Dim = 0
+    while inner:
+        for operand in inner.pop().operands:
+            if operand in seen:
+                continue
+            seen.add(operand)
+            if operand.opcode == "get-tuple-element":
+                read = read + operand.shape.bytes
+            else:
+                inner.append(operand)
+    size = one.shape.bytes
+    return isinstance(size, int) and isinstance(read, int) and size > read
+
+
+def _invariants(body: Computation) -> dict[Instruction, None]:
+    """Return the instructions that are the same in each turn, operands first."""
+    state, effects = body.parameters[0], dict[Computation, bool]()
+    pinned = {p for one in body.instructions for p in one.control_predecessors}
+    found: dict[Instruction, None] = {}
+    for one in body.post_order():
+        index = element_index(one, state)
+        if index is not None:
+            if body.root.operands[index] is one:
+                found[one] = None
+        elif (
+            one.opcode not in _STAYS
+            and not one.is_root
+            and one not in pinned
+            and not one.control_predecessors
+            and not one.has(Trait.COLLECTIVE)
+            and not acts(one, effects)
+            and all(operand in found for operand in one.operands)
+        ):
+            found[one] = None
+    return found
+
+
+def _is_read(one: Instruction, invariant: dict[Instruction, None], kept: list[Instruction]) -> bool:
+    """Whether something that stays in the loop needs a result, be it by way of cheap ops."""
+    stack, seen = [one], {one}
+    while stack:
+        for user in stack.pop().users:
+            if user not in invariant:
+                return True
+            if user not in seen and user not in kept:
+                seen.add(user)
+                stack.append(user)
+    return False
+
+
+def _move(loop: Instruction, moved: list[Instruction], module: Module) -> None:
+    """Replace the loop by one whose state also has `moved`, computed before it."""
+    caller, body = loop.computation, loop.attributes.body
+    first = loop.operands[0].operands
+    state: Instruction = body.parameters[0]
+    copies = {
+        read: first[index]
+        for read in state.users
+        if (index := element_index(read, state)) is not None
+    }
+    copy_into(caller, _behind(moved, copies), copies)
+    values = [*first, *(copies[one] for one in moved)]
+    shape = Shape.tuple(tuple(value.shape for value in values))
+    build = Builder(caller, loop.metadata)
+    made = build.while_(
+        build.tuple(*values),
+        condition=module.take(_widened(loop.attributes.condition, shape, (), len(first))),
+        body=module.take(_widened(body, shape, moved, len(first))),
+    )
+    made.extra = dict(loop.extra)
+    caller.hand_on_order(loop, made)
+    results = [build.get_tuple_element(made, index=n) for n in range(len(first))]
+    caller.replace_all_uses(loop, build.tuple(*results))
+    caller.remove(loop)
+
+
+def _behind(roots: list[Instruction], known: dict[Instruction, Instruction]) -> list[Instruction]:
+    """Return what `roots` need that is not known, operands first."""
+    found: dict[Instruction, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        item = stack[-1]
+        waiting = [one for one in item.operands if one not in found and one not in known]
+        if waiting:
+            stack += waiting
+        else:
+            found[stack.pop()] = None
+    return list(found)
+
+
+def _widened(
+    source: Computation, shape: Shape, moved: list[Instruction] | tuple[()], count: int
+) -> Computation:
+    """Return a copy of a body or condition for a state with `moved` at its end."""
+    made = Computation(source.name)
+    build = Builder(made)
+    old = source.parameters[0]
+    state = build.parameter(0, shape, old.name)
+    copies = {old: state}
+    for number, one in enumerate(moved, count):
+        copies[one] = build.get_tuple_element(state, index=number)
+    copy_into(made, source.post_order(), copies)
+    root = copies[source.root]
+    if source.root.shape.is_tuple:
+        added = [copies[one] for one in moved]
+        root = build.tuple(*root.operands, *added)
+    made.set_root(root)
+    return made
