@@ -68,8 +68,10 @@ class _Driver:
             self._waiting.discard(instruction)
             if instruction.parent is None or instruction in pinned:
                 continue
+            if not (instruction.users or instruction.is_root):
+                continue
             candidates = self._rules.candidates(instruction)
-            if not candidates or not (instruction.users or instruction.is_root):
+            if not candidates:
                 continue
             changed = self._visit(instruction, candidates) or changed
             if self._left <= 0:

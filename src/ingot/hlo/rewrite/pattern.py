@@ -81,7 +81,7 @@ class Capture(Pattern):
         def match(instruction: Instruction, bindings: Bindings) -> bool:
             if where is not None and not where(instruction):
                 return False
-            return _bind(bindings, name, instruction)
+            return bindings.setdefault(name, instruction) is instruction
 
         return match
 
@@ -122,7 +122,7 @@ class Splat(Pattern):
                 return False
             if where is not None and not where(found):
                 return False
-            return not name or _bind(bindings, name, instruction)
+            return not name or bindings.setdefault(name, instruction) is instruction
 
         return match
 
@@ -175,37 +175,25 @@ class Op(Pattern):
 
     def compile(self) -> Match:
         """Return the closure that matches this instruction, then its operands."""
-        opcodes = frozenset(self.opcodes)
-        inner = None if self.operands is None else [sub.compile() for sub in self.operands]
-        condition = self._condition()
-        name = self.name
+        opcodes, attributes, once = frozenset(self.opcodes), self.attributes, self.once
+        fits = None if self.operands is None else _fitting([sub.compile() for sub in self.operands])
+        where, name = self.where, self.name
 
         def match(instruction: Instruction, bindings: Bindings) -> bool:
-            if instruction.definition.name not in opcodes:
+            if instruction.opcode not in opcodes:
                 return False
-            if inner is not None and not _match_all(inner, instruction.operands, bindings):
-                return False
-            if condition is not None and not condition(instruction):
-                return False
-            return not name or _bind(bindings, name, instruction)
-
-        return match
-
-    def _condition(self) -> Condition | None:
-        """Return one condition for attributes, use count and `where`; None if there is none."""
-        attributes, where, once = self.attributes, self.where, self.once
-        if not attributes and not once:
-            return where
-
-        def holds(instruction: Instruction) -> bool:
+            for field, value in attributes:
+                if getattr(instruction.attributes, field) != value:
+                    return False
             if once and (instruction.use_count != 1 or instruction.is_root):
                 return False
-            for name, value in attributes:
-                if getattr(instruction.attributes, name) != value:
-                    return False
-            return where is None or where(instruction)
+            if fits is not None and not fits(instruction.operands, bindings):
+                return False
+            if where is not None and not where(instruction):
+                return False
+            return not name or bindings.setdefault(name, instruction) is instruction
 
-        return holds
+        return match
 
     @property
     def names(self) -> frozenset[str]:
@@ -230,18 +218,22 @@ class Op(Pattern):
         )
 
 
-def _match_all(inner: list[Match], operands: tuple[Instruction, ...], bindings: Bindings) -> bool:
-    if len(inner) != len(operands):
-        return False
-    for match, operand in zip(inner, operands, strict=True):  # noqa: SIM110 - faster than all()
-        if not match(operand, bindings):
-            return False
-    return True
+def _fitting(inner: list[Match]) -> Callable[[tuple[Instruction, ...], Bindings], bool]:
+    """Return what matches all operands, without a loop where these are one or two."""
+    if len(inner) == 1:
+        (only,) = inner
+        return lambda operands, bindings: len(operands) == 1 and only(operands[0], bindings)
+    if len(inner) == 2:
+        left, right = inner
+        return lambda operands, bindings: (
+            len(operands) == 2 and left(operands[0], bindings) and right(operands[1], bindings)
+        )
 
+    def fits(operands: tuple[Instruction, ...], bindings: Bindings) -> bool:
+        pairs = zip(inner, operands, strict=False)
+        return len(inner) == len(operands) and all(match(item, bindings) for match, item in pairs)
 
-def _bind(bindings: Bindings, name: str, instruction: Instruction) -> bool:
-    found = bindings.setdefault(name, instruction)
-    return found is instruction
+    return fits
 
 
 _CONSTANT_LIKE = frozenset({"constant", "broadcast", "reshape"})
