@@ -16,7 +16,6 @@ from ingot.kernel.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.tiles import LANE_BITS
 from ingot.support.records import record
 
-
 CALL_NODES = 20
 """A function computes about as much as so many other nodes."""
 
