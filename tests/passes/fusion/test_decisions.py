@@ -21,6 +21,12 @@ NOT_FUSED = {
       i = s32[] parameter(1)
       s = f32[4] slice(x), slice={[1:5]}
       ROOT d = f32[8] dynamic-update-slice(x, s, i)""",
+    "spread out twice, most of what is computed would be thrown away": """x = f32[8] parameter(0)
+      z = f32[] constant(0)
+      e = f32[8] multiply(x, x)
+      p = f32[16] pad(e, z), padding=0_1_1
+      n = f32[16] negate(p)
+      ROOT q = f32[32] pad(n, z), padding=0_1_1""",
     "a gather under a pad or concatenate would read for every element": """t = f32[9] parameter(0)
       i = s32[4] parameter(1)
       g = f32[4] gather(t, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},

@@ -17,10 +17,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.recompute import is_repeated, places_in
+from ingot.passes.fusion.recompute import is_repeated, places_in, read_of
 
 MAX_PLACES = 4
 """Places of one point at which a kernel computes the same cheap value again, at most."""
+
+MAX_SPREADS = 1
+"""Pads with gaps between their elements one inside the other, at most: each halves what is used."""
 
 MAX_MEMBERS = 400
 """Instructions per kernel: beyond, compile time grows faster than memory traffic shrinks."""
@@ -157,8 +160,20 @@ def _why_not_places(producer: Instruction, group: Group) -> str:
     """A scan by doubling reads each step at two places of the next: 2^n places after n steps."""
     if producer.opcode in ("constant", "iota", "broadcast"):
         return ""
-    count = len(places_in(group, producer))
+    places = places_in(group, producer)
+    if max(map(_spreads, places), default=0) > MAX_SPREADS:
+        return "spread out twice, most of what is computed would be thrown away"
+    count = len(places)
     return f"it would be computed at {count} places for each point" if count > MAX_PLACES else ""
+
+
+def _spreads(place: object) -> int:
+    """Return how many pads with gaps lie between a place and the kernel's point."""
+    count = 0
+    while read := read_of(place):
+        user, place = read
+        count += user.opcode == "pad" and any(gap for _, _, gap in user.attributes.padding)
+    return count
 
 
 def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) -> str:

@@ -7,6 +7,8 @@ one byte as a mask. The count walks up through what fusion would pull, and stops
 
 from __future__ import annotations
 
+from typing import cast
+
 from ingot.hlo import dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
@@ -93,6 +95,14 @@ def places_in(group: Group, producer: Instruction) -> frozenset[object]:
         reads = [n for n, operand in enumerate(user.operands) if operand is producer]
         found |= {(user, number, place) for number in reads for place in of_user}
     return frozenset(found)
+
+
+def read_of(place: object) -> tuple[Instruction, object] | None:
+    """Return who reads at a place of `places_in`, and the reader's place; None for the point."""
+    found = cast("tuple[object, ...]", place) if isinstance(place, tuple) else ()
+    if len(found) != 3 or not isinstance(found[0], Instruction):
+        return None
+    return found[0], found[2]
 
 
 def _users_in(group: Group, producer: Instruction) -> list[Instruction]:
