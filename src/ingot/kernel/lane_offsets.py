@@ -146,17 +146,22 @@ class Cover:
         """How many lanes have the same element, at most."""
         return max(Counter(self.places).values())
 
-    def readers(self, number: int) -> list[list[int]]:
+    def readers(self, number: int) -> list[tuple[int, ...]]:
         """Return which lanes have each element of a vector, in rounds of one lane for each.
 
         Where none has, the number of lanes stands.
         """
-        lanes: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for lane, place in enumerate(self.places):
-            lanes[place].append(lane)
-        found = [lanes.get((number, at), [len(self.places)]) for at in range(self.length)]
-        rounds = max(map(len, found))
-        return [[own[min(turn, len(own) - 1)] for own in found] for turn in range(rounds)]
+        return _readers(self, number)
+
+
+@lru_cache(maxsize=1024)
+def _readers(cover: Cover, number: int) -> list[tuple[int, ...]]:
+    lanes: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for lane, place in enumerate(cover.places):
+        lanes[place].append(lane)
+    found = [lanes.get((number, at), [len(cover.places)]) for at in range(cover.length)]
+    rounds = max(map(len, found))
+    return [tuple(own[min(turn, len(own) - 1)] for own in found) for turn in range(rounds)]
 
 
 @lru_cache(maxsize=1024)

@@ -238,12 +238,12 @@ class Arithmetic(FunctionWriter):
         # A vector of one lane is a scalar everywhere else in this builder.
         if len(mask) == 1:
             return self.extract(a if mask[0] < a.type.lanes else b, mask[0] % a.type.lanes)
-        type = vector(a.type.element, len(mask))
-        known = None if a.text[0] == "%" else _shuffled(a, b, mask)
-        if known is not None:
-            return of_lanes(type, known)
-        text = a.type.text
         places = mask if isinstance(mask, range) else tuple(mask)
+        known = None if a.text[0] == "%" else _constant_shuffle(a, b, places)
+        if known is not None:
+            return known
+        type = vector(a.type.element, len(mask))
+        text = a.type.text
         held = f"{text} {a.text}, {text} {b.text}"
         return self.define(type, f"shufflevector {held}, {_places_text(places)}")
 
@@ -318,10 +318,11 @@ def _places_text(places: Sequence[int]) -> str:
     return f"<{len(places)} x i32> <{lanes}>"
 
 
-def _shuffled(a: Value, b: Value, mask: Sequence[int]) -> list[str] | None:
-    """Return the lanes that a shuffle of constants gives, None if one is not known."""
+@lru_cache(maxsize=4096)
+def _constant_shuffle(a: Value, b: Value, places: Sequence[int]) -> Value | None:
+    """Return what a shuffle of constants gives, None if a lane is not known."""
     first, second = known_lanes(a), known_lanes(b)
-    if first is None or (second is None and max(mask) >= len(first)):
+    if first is None or (second is None and max(places) >= len(first)):
         return None
     both = first + (second or ())
-    return [both[max(item, 0)] for item in mask]
+    return of_lanes(vector(a.type.element, len(places)), [both[place] for place in places])

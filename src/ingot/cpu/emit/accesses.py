@@ -10,7 +10,7 @@ the first lane's element or after the last one's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from ingot.cpu.emit.indices import IndexEmitter, IndexValue
@@ -187,7 +187,7 @@ class AccessEmitter(IndexEmitter):
         is_quick = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < QUICK_GATHER_BITS
         return MOST_WIDE_COVER if is_quick else MOST_COVER
 
-    def _of_readers(self, mask: Value, rounds: list[list[int]]) -> Value:
+    def _of_readers(self, mask: Value, rounds: Sequence[Sequence[int]]) -> Value:
         """Return the mask of a vector's elements: whether one of the lanes that have it is on."""
         f = self.f
         held = [f.shuffle(mask, f.zero(mask.type), readers) for readers in rounds]

@@ -142,10 +142,14 @@ class IndexEmitter:
         return item if item.type.lanes == lanes else self.f.splat(item, lanes)
 
     def _add(self, a: IndexValue, b: IndexValue) -> IndexValue:
+        if isinstance(a, int) and a == 0:
+            return b
         pair = self._pair(a, b)
         return self.f.iadd(a, b) if pair is None else self.f.add(*pair)
 
     def _multiply(self, a: IndexValue, b: IndexValue) -> IndexValue:
+        if isinstance(a, int) and a == 1:
+            return b
         pair = self._pair(a, b)
         return self.f.imul(a, b) if pair is None else self.f.mul(*pair)
 
