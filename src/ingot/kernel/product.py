@@ -2,9 +2,9 @@
 
 A product of two operands that lie in memory with constant steps is the same computation at every
 size. So it runs in a driver that all such products share: extents, steps and blocks are numbers
-that the host program passes (`PARAMETERS`), and the micro-kernels are addresses. Compiling a plain
-product is then nothing but choosing those numbers; where more follows than storing the sums, it is
-an epilogue of the kernel's own.
+that the host program passes (`product_form.PARAMETERS`), and the micro-kernels are addresses.
+Compiling a plain product is then nothing but choosing those numbers; where more follows than
+storing the sums, it is an epilogue of the kernel's own.
 
 Rows are cut into blocks of two heights that differ by one, `tall` and `low`, so that no block is
 left over that would use few registers.
@@ -20,13 +20,14 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from ingot.hlo.dtype import C64, C128, F32, F64, DType
+from ingot.hlo.dtype import F32, F64
 from ingot.kernel.contraction_schedule import (
     DOTS,
     MAX_PACKED_VECTORS,
     ContractionSchedule,
+    RhsPlacement,
     cell_bits,
     column_lanes,
     schedule_contraction,
@@ -41,16 +42,13 @@ from ingot.kernel.product_blocks import (
     round_up,
     scheduled_blocks,
 )
+from ingot.kernel.product_form import PARAMETERS, Form, Placement
 from ingot.kernel.product_operands import Operand, PlainOperands, plain_operands, result_steps
 from ingot.kernel.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
 from ingot.kernel.schedule import Vectors
-from ingot.support.records import record
 
 ELEMENTS = (F32, F64)
 """Element types of the convolutions that have drivers."""
-
-PARTS = {C64: F32, C128: F64}
-"""Types of the parts of complex numbers."""
 
 MIN_VECTOR_BITS = 256
 """From here on rows end in masked vectors."""
@@ -67,83 +65,6 @@ SMALL_PRODUCTS = 8192
 
 WRITTEN_OUT = 8
 """Depth of small matrices up to which products are written out."""
-
-PARAMETERS = (
-    *("lhs_batch", "rhs_batch", "out_batch"),
-    *("lhs_row", "lhs_step", "rhs_step", "rhs_column", "out_row", "block_row"),
-    *("n", "k", "n_block", "k_block", "panel_depth"),
-    *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "row_units", "column_units"),
-    *("units", "grain", "packed_columns", "packed_lhs_row"),
-)
-"""Numbers of a product, in the order of its env.
-
-`rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n. `out_row`
-goes from row to row of sums in a row block, `block_row` from row block to row block, for each row
-(0 where an epilogue takes each row block's sums before the next). A unit has `unit_row_blocks` row
-blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
-rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels. Rows of a packed
-lhs are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
-"""
-
-Placement = Literal["direct", "packed", "transposed", "gathered", "dots"]
-"""How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
-
-
-@record
-class Form:
-    """What products must have in common to share a driver.
-
-    Attributes:
-        element: type of the sums, integers signed.
-        lanes: lanes of one vector.
-        rhs: how the rhs is read.
-        is_dense: whether the lhs has step 1 along k.
-        vectors: vectors of a row of register blocks; columns of dot products.
-        ahead: whether the rhs is packed by a phase of its own, and the lhs too.
-        operands: types of lhs and rhs where each unit packs both.
-        pairs: whether what is packed is pairs of 16-bit factors.
-        rows, depth: of matrices that one register block holds; 0 if they may be any.
-        has_rest: whether the columns of those do not fill it.
-    """
-
-    element: DType
-    lanes: int
-    rhs: Placement
-    is_dense: bool
-    vectors: int = VECTORS
-    ahead: bool = False
-    operands: tuple[DType, DType] | None = None
-    pairs: bool = False
-    rows: int = 0
-    depth: int = 0
-    has_rest: bool = False
-
-    @property
-    def name(self) -> str:
-        """A name that says all of it."""
-        words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
-        words += ["dense" if self.is_dense else "across", self.rhs]
-        words += ["ahead"] * self.ahead
-        words += [] if self.operands is None else [item.name for item in self.operands]
-        words += ["pairs"] * self.pairs
-        if self.rows:
-            words += [f"{self.rows}x{self.depth}" + "masked" * self.has_rest]
-        return "_".join(words)
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether the numbers are complex; lanes and columns count them."""
-        return self.element.is_complex
-
-    @property
-    def factor(self) -> DType:
-        """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
-        return PARTS.get(self.element, self.element)
-
-    @property
-    def columns(self) -> int:
-        """Columns of a whole register block."""
-        return self.vectors if self.rhs == "dots" else self.vectors * self.lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +213,7 @@ def _form(
     given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
 ) -> Form | None:
     is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
-    rhs: Placement | Literal["packed dots"] = schedule.rhs
+    rhs: Placement | RhsPlacement = schedule.rhs
     assert rhs != "packed dots", "patches are not plain"
     if given.are_cells:
         ahead = rhs != "dots" and _is_ahead(given, schedule)

@@ -1,6 +1,6 @@
 """The driver of plain products: `void product(ptr env, i64 chunk)` for every size.
 
-What a contraction kernel has as constants are loads from env here (`kernel.product.PARAMETERS`);
+What a contraction kernel has as constants are loads from env here (`product_form.PARAMETERS`);
 the micro-kernels of the two heights, whole and masked, are addresses in env. One driver for each
 element type and placement of the rhs serves all plain products of the process. Drivers that pack
 both operands are in `product_ahead` and `product_both`. Sums go to the result, or to a tile on the
@@ -20,7 +20,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction_schedule import PACK_BYTES, TILE_BYTES
 from ingot.kernel.expr import Access, Expr
-from ingot.kernel.product import PARAMETERS, Form
+from ingot.kernel.product_form import PARAMETERS, Form
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import Type

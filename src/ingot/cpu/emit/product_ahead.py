@@ -17,8 +17,8 @@ from ingot.cpu.emit.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Access
-from ingot.kernel.product import Form
 from ingot.kernel.product_blocks import LHS_BYTES, PACK_COLUMNS, UNIT_TILE_BYTES
+from ingot.kernel.product_form import Form
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value

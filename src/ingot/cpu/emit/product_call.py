@@ -14,7 +14,8 @@ from ingot.cpu.emit.product_complex import emit_complex_driver
 from ingot.cpu.emit.product_parts import micro_kernel
 from ingot.cpu.emit.product_small import emit_small_driver
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.product import Form, plain_product
+from ingot.kernel.product import plain_product
+from ingot.kernel.product_form import Form
 from ingot.kernel.schedule import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.support.records import record

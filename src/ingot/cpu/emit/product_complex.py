@@ -20,7 +20,7 @@ from ingot.cpu.emit.product_parts import Piece
 from ingot.cpu.emit.types import part_type
 from ingot.kernel.contraction_schedule import PACK_BYTES
 from ingot.kernel.expr import Expr
-from ingot.kernel.product import Form
+from ingot.kernel.product_form import Form
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import vector

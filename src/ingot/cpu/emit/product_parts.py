@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ingot.cpu.emit.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.microkernel import MicroKernel, shared
 from ingot.cpu.emit.packing import cell_type
-from ingot.kernel.product import Form
+from ingot.kernel.product_form import Form
 from ingot.llvm.values import Value
 
 MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")

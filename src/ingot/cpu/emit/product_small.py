@@ -12,7 +12,7 @@ from dataclasses import replace
 from ingot.cpu.emit.drivers import open_driver
 from ingot.cpu.emit.microkernel import Block, shared
 from ingot.cpu.emit.packing import cell_type
-from ingot.kernel.product import PARAMETERS, Form
+from ingot.kernel.product_form import PARAMETERS, Form
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value

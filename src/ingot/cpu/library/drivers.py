@@ -24,7 +24,8 @@ from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction_schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, LoopKernel
-from ingot.kernel.product import Form, Placement, heights_of
+from ingot.kernel.product import heights_of
+from ingot.kernel.product_form import Form, Placement
 from ingot.kernel.register_block import VECTORS
 from ingot.llvm.target import TargetSpec
 
