@@ -171,7 +171,8 @@ are medians of each turn's ratio: above 1 Ingot is faster, `!` marks where it is
   is called with NumPy arrays, aligned as its results are. Compile time is from the lowered or
   parsed module to an executable.
 - TF Ingot and TF XLA: the same `tf.function(jit_compile=True)`, compiled by Ingot after
-  `ingot.tensorflow.enable()` and by TensorFlow's XLA. Compile time is the first call after tracing.
+  `ingot.tensorflow.enable()` and by TensorFlow's XLA. Compile time is the first call after tracing,
+  less what a second one takes.
 
 Results were checked against XLA's before timing. No compilation was taken from a cache. What an
 installation has was loaded before: XLA's precompiled libraries, and Ingot's library (products,

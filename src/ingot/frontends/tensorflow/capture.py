@@ -15,19 +15,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ingot.frontends.tensorflow.captured import (
     Attribute,
     CapturedFunction,
     CapturedInput,
     CapturedNode,
     FunctionRef,
-    PartialShape,
-    Shape,
     TensorRef,
     TensorType,
-    TypeName,
 )
 from ingot.frontends.tensorflow.locations import location_of
 from ingot.frontends.tensorflow.modules import (
@@ -36,8 +31,8 @@ from ingot.frontends.tensorflow.modules import (
     function_def_to_graph,
     handle_data_util,
     op_def_registry,
-    tensor_util,
 )
+from ingot.frontends.tensorflow.proto_values import read_attribute, read_shape, type_name
 from ingot.support.diagnostics import InternalError
 
 
@@ -152,7 +147,7 @@ def handle_type(tensor: Any) -> TensorType | None:
     if not data.is_set or len(data.shape_and_type) != 1:
         return None
     item = data.shape_and_type[0]
-    return TensorType(dtypes.as_dtype(item.dtype).name, _shape(item.shape))
+    return TensorType(dtypes.as_dtype(item.dtype).name, read_shape(item.shape))
 
 
 def _ordered_nodes(graph_def: Any, needed: list[str], given: set[str]) -> list[Any]:
@@ -212,7 +207,7 @@ def _capture_node(graph: Any, node: Any) -> CapturedNode:
         else:
             data.append(_tensor_ref(name))
     attributes = {
-        key: _attribute(value) for key, value in node.attr.items() if not key.startswith("_")
+        key: read_attribute(value) for key, value in node.attr.items() if not key.startswith("_")
     }
     op = node.op
     if op_def_registry.get(op) is None:
@@ -247,7 +242,7 @@ def _output_types(
     op: str, node: Any, attributes: Mapping[str, Attribute]
 ) -> tuple[TensorType, ...]:
     names = op_output_types(op, attributes)
-    shapes = [_shape(item) for item in node.attr["_output_shapes"].list.shape]
+    shapes = [read_shape(item) for item in node.attr["_output_shapes"].list.shape]
     shapes.extend([None] * (len(names) - len(shapes)))
     return tuple([TensorType(name, shape) for name, shape in zip(names, shapes, strict=False)])
 
@@ -288,61 +283,3 @@ def op_output_types(op: str, attributes: Mapping[str, Any]) -> list[str]:
         count = attributes[argument.number_attribute] if argument.number_attribute else 1
         names.extend([name] * count)
     return names
-
-
-def _shape(proto: Any) -> Shape:
-    if proto.unknown_rank:
-        return None
-    sizes = [dim.size for dim in proto.dim]
-    return tuple([None if size < 0 else size for size in sizes])
-
-
-def _text(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value
-
-
-def _tensor(proto: Any) -> np.ndarray:
-    return np.asarray(tensor_util.MakeNdarray(proto))
-
-
-@cache
-def type_name(number: int) -> TypeName:
-    """Return the element type that a number of TensorFlow's `DataType` stands for."""
-    return TypeName(str(dtypes.as_dtype(number).base_dtype.name))
-
-
-def _partial_shape(value: Any) -> PartialShape:
-    return PartialShape(_shape(value))
-
-
-def _function(value: Any) -> FunctionRef:
-    return FunctionRef(str(value.name))
-
-
-_READERS: dict[str, Any] = {
-    "s": _text,
-    "i": int,
-    "f": float,
-    "b": bool,
-    "type": type_name,
-    "shape": _partial_shape,
-    "tensor": _tensor,
-    "func": _function,
-}
-"""How each kind of attribute value becomes a plain value; a list has fields of the same names."""
-
-
-def _attribute(proto: Any) -> Attribute:
-    kind = proto.WhichOneof("value")
-    if kind == "list":
-        for name, reader in _READERS.items():
-            items = getattr(proto.list, name)
-            if len(items):
-                return tuple(reader(item) for item in items)
-        return ()
-    if kind is None or kind == "placeholder":
-        return ()
-    return _READERS[kind](getattr(proto, kind))
