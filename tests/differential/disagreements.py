@@ -30,7 +30,7 @@ class Row:
 
 ROWS: tuple[Row, ...] = (
     Row(
-        r"(acos|acosh|asin|asinh|atanh|cosh|sinh) ",
+        r"(acos|acosh|asin|asinh|atanh|cosh|sinh|stablehlo chlo\.sinh) ",
         "xla",
         "XLA:CPU has no code for these opcodes; its front ends expand them",
     ),

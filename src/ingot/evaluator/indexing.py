@@ -22,8 +22,10 @@ from ingot.hlo.opset.indexing import IndexMap
 
 @evaluates("gather")
 def gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """Windows of the operand, each moved so that it lies inside."""
+    """Windows of the operand, each moved so that it lies inside; zeros of what has no elements."""
     operand, indices = operands
+    if operand.size == 0:
+        return np.zeros(context.dims(op.shape), operand.dtype)
     numbers: IndexMap = op.attributes.index_map
     sizes = context.numbers(op.attributes.slice_sizes)
     limits = [whole - size for whole, size in zip(operand.shape, sizes, strict=True)]

@@ -144,4 +144,5 @@ def rng(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     if element.is_float:
         low, high = first.astype(np.float64), second.astype(np.float64)
         return rounded(generator.random(dims) * (high - low) + low, element)
-    return rounded(generator.integers(int(first), int(second), dims, dtype=np.int64), element)
+    low, high = int(first), max(int(second), int(first) + 1)  # of an empty range its start
+    return rounded(generator.integers(low, high, dims, dtype=np.int64), element)

@@ -21,15 +21,22 @@ _FUNCTIONS = {
 
 @evaluates("fft")
 def fft(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The discrete Fourier transform of the last dimensions."""
+    """The discrete Fourier transform of the last dimensions.
+
+    What is longer than the transform is cut off, what is shorter filled with zeros; so is the
+    result.
+    """
     (operand,) = operands
     lengths = op.attributes.fft_length
     dims = context.dims(op.shape)
-    if 0 in dims or 0 in operand.shape:
-        return np.zeros(dims, op.shape.dtype.numpy)
+    result = np.zeros(dims, op.shape.dtype.numpy)
+    if 0 in dims or 0 in operand.shape or 0 in lengths:
+        return result
     axes = tuple(range(operand.ndim - len(lengths), operand.ndim))
-    result = _FUNCTIONS[op.attributes.fft_type](doubled(operand), s=lengths, axes=axes)
-    return result.astype(op.shape.dtype.numpy)
+    found = _FUNCTIONS[op.attributes.fft_type](doubled(operand), s=lengths, axes=axes)
+    both = tuple(slice(min(have, want)) for have, want in zip(found.shape, dims, strict=True))
+    result[both] = found[both]
+    return result
 
 
 @evaluates("scan")

@@ -49,15 +49,15 @@ def _infer_fft(view: OpView) -> Shape:
     element = operand.dtype
     real = kind == "RFFT"
     require(element in (_COMPLEX_OF if real else _REAL_OF), "fft_c2", f"{kind} of {operand}")
+    if kind in ("FFT", "IFFT"):
+        return operand  # what does not fit is cut off or filled with zeros, as in XLA
     last = operand.dims[operand.rank - len(lengths) :]
     half = (*lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
     require(last == (half if kind == "IRFFT" else lengths), "fft_c4", f"{kind} of {operand}")
     kept = operand.dims[: operand.rank - len(lengths)]
     if real:
         return Shape.array(_COMPLEX_OF[element], (*kept, *half))
-    if kind == "IRFFT":
-        return Shape.array(_REAL_OF[element], (*kept, *lengths))
-    return operand
+    return Shape.array(_REAL_OF[element], (*kept, *lengths))
 
 
 def _infer_scan(view: OpView) -> Shape:

@@ -15,6 +15,7 @@ from ingot.passes.expand.domain_remover import DomainRemover
 from ingot.passes.expand.dynamic_boundary import DynamicBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
 from ingot.passes.expand.feeds import FeedExpander
+from ingot.passes.expand.fft_lengths import FftLengths
 from ingot.passes.expand.map_to_scan import MapToScan
 from ingot.passes.expand.product_types import ConvolutionTypeCanonicalizer
 from ingot.passes.expand.ragged_dot import RaggedDotRewriter
@@ -42,6 +43,7 @@ RUNTIME_OPS = Pipeline(
         CollectiveExpander(),
         FeedExpander(),
         ConvolutionTypeCanonicalizer(),
+        FftLengths(),
         RaggedDotRewriter(),
         ScaledDotRewriter(),
         ScanToWhile(),

@@ -1,6 +1,9 @@
 """Arrays without elements: whatever computes them, the result is empty.
 
-Source: xla/hlo/transforms/simplifiers/zero_sized_hlo_elimination.cc.
+A gather may make elements of an array that has none (windows of size 0 in a dimension that the
+result has not): they are zeros.
+
+Source: xla/hlo/transforms/simplifiers/{zero_sized_hlo_elimination,gather_simplifier}.cc.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 @dataclass(frozen=True, slots=True)
 class ZeroSizedElimination(Pass):
-    """Replaces arrays without elements by empty constants."""
+    """Replaces arrays without elements, and gathers from such, by constants."""
 
     name: ClassVar[str] = "zero-sized-hlo-elimination"
     concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY})
@@ -39,7 +42,10 @@ class ZeroSizedElimination(Pass):
 
 def _is_empty(instruction: Instruction) -> bool:
     """Whether the result has no elements and may be replaced (again and again is not progress)."""
-    if not instruction.shape.is_array or 0 not in instruction.shape.dims:
+    if not instruction.shape.is_array:
+        return False
+    from_nothing = instruction.opcode == "gather" and 0 in instruction.operands[0].shape.dims
+    if not from_nothing and 0 not in instruction.shape.dims:
         return False
     kept = instruction.opcode in ("parameter", "constant", "broadcast")
     effect = instruction.has(Trait.SIDE_EFFECT) or instruction.has(Trait.COLLECTIVE)

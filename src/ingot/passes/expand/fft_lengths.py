@@ -1,0 +1,47 @@
+"""Transforms of other lengths than what they transform: fitted before and after.
+
+Source: xla/hlo/evaluator/hlo_evaluator.cc (FftTransform): input and output are cut off, or filled
+with zeros, to fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.transforms import FftAttributes
+from ingot.passes.expand.expander import Expander
+
+
+@dataclass(frozen=True, slots=True)
+class FftLengths(Expander):
+    """Rewrites `fft` whose lengths are not those of its operand."""
+
+    name: ClassVar[str] = "fft-lengths"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"fft"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the transform of a fitted operand, fitted; the op itself if its lengths fit."""
+        given: FftAttributes = op.attributes
+        (operand,) = op.operands
+        kept = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]
+        dims = (*kept, *given.fft_length)
+        if given.fft_type not in ("FFT", "IFFT") or dims == operand.shape.dims:
+            return op
+        if 0 in given.fft_length:
+            return build.full(0, op.shape)
+        fitted = _fitted(build, operand, dims)
+        made = op.computation.copy_of(op, (fitted,))
+        op.computation.set_shape(made, replace(op.shape, dims=dims))
+        return _fitted(build, made, op.shape.dims)
+
+
+def _fitted(build: Builder, value: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:
+    """Return the first elements of each dimension, zeros where there are no more."""
+    missing = tuple((0, want - have, 0) for have, want in zip(value.shape.dims, dims, strict=True))
+    zero = build.constant(0, value.shape.dtype)
+    return build.pad(value, zero, padding=missing)
