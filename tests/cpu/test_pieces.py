@@ -160,3 +160,19 @@ def test_a_stencil_of_six_rolls() -> None:
     x = np.arange(8 * 9 * 40, dtype=np.float32).reshape(8, 9, 40)
     executable = ingot.compile(module)
     np.testing.assert_allclose(executable(x), evaluate(module, [x]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_many_operands_are_pieces(dim):
+    sizes = range(3, 27)
+    shapes = [(size, 40) if dim == 0 else (40, size) for size in sizes]
+    lines = [f"  x{n} = f32[{a},{b}] parameter({n})" for n, (a, b) in enumerate(shapes)]
+    names = ", ".join(f"x{n}" for n in range(len(shapes)))
+    total = (sum(sizes), 40) if dim == 0 else (40, sum(sizes))
+    text = "HloModule m\nENTRY e {\n" + "\n".join(lines)
+    text += (
+        f"\n  ROOT y = f32[{total[0]},{total[1]}] concatenate({names}), dimensions={{{dim}}}\n}}"
+    )
+    inputs = [np.full(shape, n, np.float32) for n, shape in enumerate(shapes)]
+    found = ingot.compile(ingot.parse_hlo(text))(*inputs)
+    np.testing.assert_array_equal(found, np.concatenate(inputs, dim))

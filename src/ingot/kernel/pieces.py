@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -27,8 +27,17 @@ from ingot.support.records import record
 MAX_PIECES = 8
 """Pieces along the vector axis at most."""
 
+CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
+"""What a move of elements consists of, where nothing is computed."""
+
+MAX_MOVED_PIECES = 64
+"""The same where elements are only moved: a piece is little code, and choosing one is much."""
+
 MAX_BANDS = 4
 """Pieces along every other axis at most."""
+
+MAX_MOVED_NODES = 4000
+"""Nodes of all pieces together where elements are only moved."""
 
 MAX_NODES = 1500
 """Expression nodes at most, those of all pieces together."""
@@ -63,11 +72,14 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     masks = _masks(kernel.exprs)
     cuts = [Cut(axis, _places(masks, axis)) for axis in kernel.grid if axis != vector_axis]
     vector = Cut(vector_axis, _places(nodes, vector_axis))
-    if not isinstance(vector_axis.extent, int) or len(vector.places) >= MAX_PIECES:
+    is_move = all(item.op in CHOICES for item in walk(kernel.exprs))
+    most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
+    if not isinstance(vector_axis.extent, int) or len(vector.places) >= most_pieces:
         return ()
-    found = [cut for cut in cuts if 0 < len(cut.places) < MAX_BANDS]
+    found = [cut for cut in cuts if 0 < len(cut.places) < most_bands]
     size = sum(1 for _ in walk(kernel.exprs)) * (len(vector.places) + 1)
     most = MAX_NODES if vector.places else MAX_BAND_NODES
+    most = MAX_MOVED_NODES if is_move else most
     chosen: list[Cut] = []
     for cut in found:
         size *= len(cut.places) + 1
@@ -129,7 +141,13 @@ def _difference(node: Expr) -> int | Dim | None:
 
 def narrowed(item: Pass, ranges: Mapping[str, Range]) -> Pass:
     """Return a pass as it is where each named axis stays within its range."""
-    return Narrower(ranges).sweep(item)
+    return _narrowed(item, tuple(sorted(ranges.items())))
+
+
+@lru_cache(maxsize=256)
+def _narrowed(item: Pass, ranges: tuple[tuple[str, Range], ...]) -> Pass:
+    """Do it once: who asks whether pieces are copies asks before they are emitted."""
+    return Narrower(dict(ranges)).sweep(item)
 
 
 class Narrower:
@@ -167,7 +185,7 @@ class Narrower:
         if item.op == "compare":
             known = self._compare(item)
             if known is not None:
-                return ex.constant(np.bool_(known))
+                return _known(known)
         elif item.op in ("and", "or"):
             return _junction(item, args)
         elif item.op == "select":
@@ -182,23 +200,39 @@ class Narrower:
 
     def _compare(self, node: Expr) -> bool | None:
         """Return what a comparison gives everywhere in the ranges, or None."""
-        difference = _difference(node)
-        if difference is None:
+        linear = _linear_difference(node)
+        if linear is None:
             return None
-        low = high = 0
-        names = symbols_of((difference,))
-        rest: Any = difference
-        for name in names:
-            factor = coefficient(difference, name)
-            if name not in self.ranges or not isinstance(factor, int):
+        factors, low = linear
+        high = low
+        for name, factor in factors:
+            if name not in self.ranges:
                 return None
             ends = [factor * end for end in self.ranges[name]]
             low, high = low + min(ends), high + max(ends)
-            rest = rest - factor * Dim.symbol(name)
-        if not isinstance(rest, int):
-            return None
         given: CompareAttributes = node.payload
-        return _sign(given.direction, low + rest, high + rest)
+        return _sign(given.direction, low, high)
+
+
+@lru_cache(maxsize=4096)
+def _linear_difference(node: Expr) -> tuple[tuple[tuple[str, int], ...], int] | None:
+    """Return left - right of a comparison as a factor of each axis and a number, None if not so."""
+    rest = _difference(node)
+    if rest is None:
+        return None
+    factors: list[tuple[str, int]] = []
+    for name in symbols_of((rest,)):
+        factor = coefficient(rest, name)
+        if not isinstance(factor, int):
+            return None
+        factors.append((name, factor))
+        rest = rest - factor * Dim.symbol(name)
+    return (tuple(factors), rest) if isinstance(rest, int) else None
+
+
+@cache
+def _known(truth: bool) -> Expr:
+    return ex.constant(np.bool_(truth))
 
 
 def _sign(direction: str, low: int, high: int) -> bool | None:
@@ -212,7 +246,9 @@ def _sign(direction: str, low: int, high: int) -> bool | None:
 
 
 def _truth(value: Expr) -> bool | None:
-    return bool(value.payload.value) if value.op == "constant" else None
+    if value.op != "constant":
+        return None
+    return value is _known(True) or (value is not _known(False) and bool(value.payload.value))
 
 
 def _junction(item: Expr, args: tuple[Expr, ...]) -> Expr:

@@ -18,17 +18,13 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
-from ingot.kernel.pieces import narrowed
+from ingot.kernel.pieces import CHOICES, narrowed
 from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 
 LONG_BYTES = 1024
 """Runs from here on are worth a call."""
-
-
-CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
-"""What is left of a move where nothing is computed."""
 
 
 def only_copies(kernel: LoopKernel, schedule: LoopSchedule) -> bool:
