@@ -27,6 +27,10 @@ NOT_FUSED = {
       p = f32[16] pad(e, z), padding=0_1_1
       n = f32[16] negate(p)
       ROOT q = f32[32] pad(n, z), padding=0_1_1""",
+    "expensive, and tiny rows leave no time to compute it one by one": """x = f32[9,8] parameter(0)
+      zero = f32[] constant(0)
+      s = f32[9] reduce(x, zero), dimensions={1}, to_apply=add
+      ROOT t = f32[9] tanh(s)""",
     "a gather under a pad or concatenate would read for every element": """t = f32[9] parameter(0)
       i = s32[4] parameter(1)
       g = f32[4] gather(t, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},

@@ -34,6 +34,12 @@ SMALL_GRID = 16
 SMALL_WORK = 32_768
 """Elements below which idle threads do not matter."""
 
+TINY = 32
+"""Rows, and elements of one, that are summed faster than a function is computed row by row."""
+
+_ROOTS = frozenset({"sqrt", "rsqrt"})
+"""Expensive ops that are one instruction, of a vector or a number."""
+
 _SHAPING = frozenset(
     {
         "broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "reverse", "iota",
@@ -191,13 +197,28 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
         return "a result of the kernel does not vary along its axes"
     rest = [axis for axis in main if axis not in grid]
     if not rest:
-        return ""
+        return _why_not_tiny_rows(producer, group)
     kept = [axis for axis in main if axis in grid]
     if list(main) != kept + rest:
         return "it reduces outer axes: rows of its consumer could not be finished in turn"
     rows = product(group.frames.extents[axis] for axis in kept)
     if isinstance(rows, int) and rows < SMALL_GRID and not _is_small(group.points):
         return f"only {rows} rows: too few to share between threads"
+    return ""
+
+
+def _why_not_tiny_rows(producer: Instruction, group: Group) -> str:
+    """What follows a row's reduction is computed for one row at a time, so not in vectors."""
+    if producer.opcode != "reduce":
+        return ""
+    dims = producer.operands[0].shape.dims
+    reduced: tuple[int, ...] = producer.attributes.dimensions
+    size = product(dims[place] for place in reduced)
+    tiny = all(isinstance(one, int) and one <= TINY for one in (size, group.points))
+    if len(dims) - 1 not in reduced or not tiny:
+        return ""
+    if any(one.has(Trait.EXPENSIVE) and one.opcode not in _ROOTS for one in group.members):
+        return "expensive, and tiny rows leave no time to compute it one by one"
     return ""
 
 
