@@ -119,6 +119,11 @@ def _broadcast(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | Non
     return [tuple(frame[place] for place in given.dimensions)]
 
 
+def _bitcast_convert(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    same = user.operands[0].shape.dims == user.shape.dims
+    return [frame if same else None]
+
+
 def _transpose(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
     given: DimensionsAttributes = user.attributes
     operand = [ONE] * len(frame)
@@ -150,6 +155,7 @@ def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | N
 
 
 _RULES: dict[str, Callable[[FrameMap, Instruction, Frame], list[Frame | None]]] = {
+    "bitcast-convert": _bitcast_convert,
     "broadcast": _broadcast,
     "transpose": _transpose,
     "reshape": _reshape,

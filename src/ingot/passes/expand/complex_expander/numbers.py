@@ -128,8 +128,14 @@ class Real:
         bits = like.with_dtype(f"s{like.dtype.bits}")
         mine = build.bitcast_convert(self.value, shape=bits)
         sign = build.and_(mine, build.full(-(1 << (like.dtype.bits - 1)), bits))
-        given = build.bitcast_convert(self._with(size), shape=bits)
+        given = self._bits(self._with(size), bits)
         return Real(build, build.bitcast_convert(build.or_(sign, given), shape=like))
+
+    def _bits(self, value: Instruction, bits: Shape) -> Instruction:
+        known = splat_of(value)
+        if known is None:
+            return self.build.bitcast_convert(value, shape=bits)
+        return self.build.full(known.view(bits.dtype.numpy), bits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

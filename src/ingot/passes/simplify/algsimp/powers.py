@@ -1,4 +1,4 @@
-"""Powers, roots, exponentials and logarithms: fewer transcendental functions."""
+"""Powers, roots, exponentials, logarithms, sines: fewer transcendental functions."""
 
 from __future__ import annotations
 
@@ -179,3 +179,9 @@ def multiply_exponentials(x: Instruction, y: Instruction, build: RuleBuilder) ->
 def sigmoid(x: Instruction, build: RuleBuilder) -> Instruction:
     """1 / (exp(-x) + 1) => logistic(x)"""
     return build.logistic(x)
+
+
+@rule(m.sine(m.negate(x, where=is_real)))
+def sine_of_negate(x: Instruction, build: RuleBuilder) -> Instruction:
+    """sin(-x) => -sin(x), next to cos(-x) => cos(x): both are computed at once"""
+    return build.negate(build.sine(x))
