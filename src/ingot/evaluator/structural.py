@@ -130,5 +130,5 @@ def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> V
         f"the evaluator does not know custom call target '{target}'",
         code="INGOT0253",
         instruction=repr(op),
-        hint="register it with ingot.register_custom_call_target",
+        hint=custom_calls.missing_hint(target),
     )

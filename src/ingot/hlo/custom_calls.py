@@ -129,6 +129,27 @@ class Target:
     calls_host: bool = False
 
 
+_LIBRARIES = {
+    "__onednn$": "oneDNN",
+    "__cublas$": "cuBLAS",
+    "__cudnn$": "cuDNN",
+    "__cub$": "CUB",
+    "__triton": "Triton",
+}
+"""How XLA names the calls that it makes itself, of libraries that it is built with."""
+
+
+def missing_hint(name: str) -> str:
+    """Return what helps when no target of this name is there."""
+    for start, library in _LIBRARIES.items():
+        if name.startswith(start):
+            return (
+                f"XLA makes this call for {library} when it optimizes: give the module as it was "
+                "before (XLA dumps it as *.before_optimizations.txt)"
+            )
+    return "register it with ingot.register_custom_call_target before compiling"
+
+
 _targets: dict[str, Target] = {}
 _lock = threading.Lock()
 

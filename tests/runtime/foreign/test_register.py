@@ -166,3 +166,18 @@ def test_results_without_elements() -> None:
     program = ingot.compile(ingot.parse_hlo(text))
     for count in (2, 0):
         np.testing.assert_array_equal(program(np.ones(count, np.float32)), np.ones(count))
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [("__onednn$layernorm", "before_optimizations"), ("mine", "register_custom_call_target")],
+)
+def test_calls_that_xla_makes_itself_say_so(target: str, hint: str) -> None:
+    text = f"""HloModule call
+    ENTRY e {{ x = f32[3] parameter(0)
+      ROOT y = f32[3] custom-call(x), custom_call_target="{target}" }}"""
+    module = ingot.parse_hlo(text)
+    for run in (ingot.compile, lambda given: evaluate(given, [np.zeros(3, "f")])):
+        with pytest.raises(UnsupportedError) as caught:
+            run(module)
+        assert hint in caught.value.diagnostic.hint

@@ -52,5 +52,5 @@ def link_call(call: CallSite) -> LinkedCall:
         op_name=call.op_name,
         location=call.location,
         notes=(f"registered: {', '.join(names[:_NEAR])}{more}",) if names else (),
-        hint="register it with ingot.register_custom_call_target before compiling",
+        hint=custom_calls.missing_hint(call.target),
     )
