@@ -17,7 +17,12 @@ _MAGIC = b"INGOTPJRT1"
 
 def write_source(source: Source, version: str) -> bytes:
     """Return `source` as bytes."""
-    parts = (version.encode(), source.format.encode(), source.options.source, source.code)
+    return write_program(source.code, source.format, source.options.source, version)
+
+
+def write_program(code: bytes, form: str, options: bytes, version: str) -> bytes:
+    """Return what `write_source` returns for a program and a serialized CompileOptionsProto."""
+    parts = (version.encode(), form.encode(), options, code)
     return _MAGIC + b"".join(struct.pack("<Q", len(part)) + part for part in parts)
 
 

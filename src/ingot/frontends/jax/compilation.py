@@ -21,11 +21,9 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from ingot.client.pjrt.compile_options import read_compile_options
-from ingot.client.pjrt.executables import Source
 from ingot.client.pjrt.objects import MEMORY_KINDS
 from ingot.client.pjrt.plugin import version
-from ingot.client.pjrt.serialize import write_source
+from ingot.client.pjrt.serialize import write_program
 from ingot.formats.hlo_proto.shapes import type_number
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.stablehlo.types import Types
@@ -79,8 +77,7 @@ def _executable(program: Any, options: Any) -> bytes:
     """Return a program as an executable that Ingot serialized."""
     code = io.BytesIO()
     program.operation.write_bytecode(code)
-    given = read_compile_options(options.SerializeAsString())
-    return write_source(Source(code.getvalue(), "mlir", given), version())
+    return write_program(code.getvalue(), "mlir", options.SerializeAsString(), version())
 
 
 def executable_header(program: Any) -> bytes | None:

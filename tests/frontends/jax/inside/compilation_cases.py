@@ -88,6 +88,9 @@ def test_what_ingot_refuses_is_reported_as_ever(seen):
     with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_target"):
         jax.jit(lambda x: jax.ffi.ffi_call("no_such_target", result)(x))(X)
     assert len(seen) == 1
+    lowered = jax.jit(lambda x: x - 3).lower(X)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="No such compile option: 'strange'"):
+        lowered.compile(compiler_options={"strange": "1"})
 
 
 def test_programs_of_several_devices_go_the_ordinary_way(seen):
