@@ -99,10 +99,6 @@ class FunctionBuilder(Control):
             self._constants[value] = found
         return found
 
-    def always_inline(self) -> None:
-        """Let calls of the function be replaced by its body, and the function go away."""
-        self._head = f"{self._head.replace('define ', 'define internal ', 1)}alwaysinline "
-
     def text(self) -> str:
         """Return the finished function."""
         return f"{self._head}{{\n{self.body_text()}\n}}"
