@@ -104,6 +104,10 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
         )
     },
     **{
+        f"x86.avx512.mask.range.{name}": [(type, [type, type, type, I8, (I32, 5), (I32, 4)])]
+        for name, type in (("ss", vector(F32, 4)), ("sd", vector(F64, 2)))
+    },
+    **{
         f"x86.avx512.vpdpbusd.{bits}": [
             (vector(I32, bits // 32), [vector(I32, bits // 32), *[vector(I8, bits // 8)] * 2])
         ]

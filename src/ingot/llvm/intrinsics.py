@@ -59,6 +59,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     "llvm.masked.expandload": _X86_RESULT,
     **_family(_X86, "llvm.x86.avx512bf16.", "dpbf16ps.128 dpbf16ps.256 dpbf16ps.512"),
     **_family(_X86, "llvm.x86.avx512.", "vpdpbusd.128 vpdpbusd.256 vpdpbusd.512"),
+    **_family(_X86, "llvm.x86.avx512.mask.range.", "ss sd"),
     **_family(_X86, "llvm.x86.", "sse2.pmadd.wd avx2.pmadd.wd avx512.pmaddw.d.512"),
     **_family(_X86, "llvm.", "x86.sse2.pause readcyclecounter"),
     **_family(_NVPTX, "llvm.nvvm.read.ptx.sreg.", "tid.x tid.y tid.z ntid.x ntid.y ntid.z"),

@@ -140,6 +140,8 @@ def _extremum(word: str) -> Row:
         f = op.f
         if op.dtype is PRED:
             return f.or_(op.x, op.y) if word == "max" else f.and_(op.x, op.y)
+        if op.dtype.is_float and op.x.type.lanes == 1 and f.module.vector_bits >= 512:
+            return _scalar_extremum(f, word, op.x, op.y)
         if op.dtype.is_float:
             # IEEE's, with +0 above -0; next to a constant LLVM needs no more than one vmaxps and
             # one blend for NaN.
@@ -148,6 +150,21 @@ def _extremum(word: str) -> Row:
         return f.intrinsic(f"llvm.{sign}{word}", op.x.type, [op.x, op.y])
 
     return row
+
+
+def _scalar_extremum(f: FunctionBuilder, word: str, x: Value, y: Value) -> Value:
+    """Return what `llvm.maximum` gives, with half its instructions: vrange orders zeros itself."""
+    register = vector(x.type, 128 // x.type.bits)
+    kind = f.const(lt.I32, _RANGE[word])
+    inside = [f.insert(f.undef(register), value, 0) for value in (x, y)]
+    name = f"llvm.x86.avx512.mask.range.{'ss' if x.type is lt.F32 else 'sd'}"
+    everywhere, rounding = f.const(lt.I8, 255), f.const(lt.I32, 4)
+    found = f.intrinsic(name, register, [*inside, f.zero(register), everywhere, kind, rounding])
+    return f.select(f.fcmp("uno", x, y), f.add(x, y), f.extract(found, 0))
+
+
+_RANGE = {"max": 5, "min": 4}
+"""What vrange is to find, its sign that of what is found (Intel's manual, VRANGESS)."""
 
 
 def _bitwise(name: str) -> Row:
