@@ -5,8 +5,7 @@ written too. A message's name stands at the margin. Types are protobuf's scalar 
 message. Fields that are not here are skipped when reading: profiles, debugging tables, sparsity,
 buffer assignment.
 
-Source: xla/service/hlo.proto, xla/xla_data.proto, xla/pjrt/proto/compile_options.proto; the numbers
-are the format.
+Source: hlo.proto, xla_data.proto, compile_options.proto, run_hlo_module.proto of XLA.
 """
 
 from __future__ import annotations
