@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from ingot.hlo.builder import Builder
+from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
@@ -34,6 +34,7 @@ from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.passes.expand.element_loops import applied, converted, has_loop, parts_of, together
 from ingot.passes.expand.expander import Expander
+from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank
 from ingot.passes.simplify.reducers import is_identity, reducer_opcode
@@ -117,11 +118,18 @@ def _started_late(op: Instruction, build: Builder, module: Module) -> Instructio
         return together(build, _reduce_window(op, build, module), op.shape)
     if is_identity(start, opcode) or reducer.root.shape.dtype is not value.shape.dtype:
         return op
-    neutral = build.constant(identity_of(opcode, value.shape.dtype), value.shape.dtype)
+    element = value.shape.dtype
+    wide = {**WIDE_FLOATS, **WIDE_SUMS}.get(element)
+    if wide is not None:
+        # Rounded once, after all are joined; some narrow types have no zero or no infinity.
+        reducer = module.take(scalar_computation(opcode, wide))
+        value, start = build.convert_to(value, wide), build.convert_to(start, wide)
+    neutral = build.constant(identity_of(opcode, element), value.shape.dtype)
     folded = build.emit(
         "reduce-window", value, neutral, window=op.attributes.window, to_apply=reducer
     )
-    return build.emit(opcode, build.broadcast_to(start, op.shape.dims), folded)
+    joined = build.emit(opcode, build.broadcast_to(start, op.shape.dims), folded)
+    return build.convert_to(joined, element)
 
 
 def _reduce_window(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
