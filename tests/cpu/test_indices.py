@@ -132,3 +132,30 @@ def test_masked_lanes_read_nothing_at_any_level() -> None:
       ROOT r = f32[] reduce(d, i), dimensions={0,1}, to_apply=low }"""
     for level in host_levels():
         _check(text, [np.full((2, 3), 5, np.float32)], level)
+
+
+@pytest.mark.parametrize("element", ["u8", "f32"])
+@pytest.mark.parametrize("level", host_levels())
+def test_gaps_before_the_first_element_read_nothing(element: str, level: str) -> None:
+    """Lane 0 lies before the operand: the others are no known way from where its index is."""
+    text = f"""HloModule m
+    ENTRY e {{ x = {element}[?n] parameter(0)
+      c = {element}[] constant(7)
+      ROOT p = {element}[?(max(0,n-1)+n+3)] pad(x, c), padding=1_2_1 }}"""
+    module = parse(text)
+    executable = ingot.compile(module, target=TargetSpec.host(level))
+    for size in (0, 1, 2, 3, 17, 64, 1000):
+        inputs = [np.arange(size).astype(dtype(element).numpy)]
+        np.testing.assert_array_equal(executable(*inputs), evaluate(module, inputs))
+
+
+def test_every_third_of_every_second_of_nothing() -> None:
+    text = """HloModule m
+    ENTRY e { x = f32[?n] parameter(0)
+      a = f32[?(floordiv(n+1,2))] slice(x), slice={[0:?n:2]}
+      ROOT b = f32[?(floordiv(floordiv(n+1,2)+2,3))] slice(a),
+        slice={[0:?(floordiv(n+1,2)):3]} }"""
+    executable = ingot.compile(parse(text))
+    for size in range(9):
+        x = np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(executable(x), x[::2][::3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, never_negative
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
@@ -27,7 +27,7 @@ def slice_identity(x: Instruction) -> Instruction:
 )
 def slice_slice(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
-) -> Instruction:
+) -> Instruction | None:
     """slice(slice(x)) => slice(x)"""
     box: list[tuple[int | Dim, int | Dim, int]] = []
     for size, outer, first in zip(
@@ -35,8 +35,12 @@ def slice_slice(
     ):
         begin = first[0] + outer[0] * first[2]
         stride = outer[2] * first[2]
-        # The last element taken, plus one; nothing taken leaves an empty box.
-        limit = begin + (size - 1) * stride + 1 if size != 0 else begin
+        if size == 0:
+            begin = limit = 0
+        elif stride == 1 or never_negative(size - 1):
+            limit = begin + (size - 1) * stride + 1
+        else:  # Nothing may be taken: then no element is the last.
+            return None
         box.append((begin, limit, stride))
     return build.slice(x, slice=tuple(box))
 
