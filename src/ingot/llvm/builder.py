@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingot.llvm.control import Control
-from ingot.llvm.types import PTR, Type, is_bool
+from ingot.llvm.types import PTR, Type
 from ingot.llvm.values import FunctionRef, Scalar, Value, const, symbol_text, undef, zero
 from ingot.llvm.writer import ModuleState, bytes_global
 from ingot.support.diagnostics import InternalError
@@ -86,10 +86,11 @@ class FunctionBuilder(Control):
     def _in_register(self, value: Value) -> Value:
         """Return a vector constant of a quick function as a load: LLVM's quick way knows no others.
 
-        It leaves whole blocks that have one to the slow way of choosing instructions.
+        It leaves whole blocks that have one to the slow way of choosing instructions. Integers stay
+        constants: LLVM aborts on some shifts by vectors that it finds in constant memory.
         """
         type = value.type
-        if not self._is_quick or value.text[0] == "%" or not type.is_vector or is_bool(type):
+        if not self._is_quick or value.text[0] == "%" or not type.is_vector or not type.is_float:
             return value
         found = self._constants.get(value)
         if found is None:
