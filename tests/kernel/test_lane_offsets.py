@@ -49,6 +49,7 @@ def test_heads_are_pieces():
     assert lane_offsets(where, "@1", 64, 1) is None
     assert holds_anywhere(where, "@1")
     assert not holds_anywhere(floordiv(LANE - 1, 32), "@1")
+    assert not holds_anywhere(floordiv(8 + mod(LANE - 1, 3), 2), "@1")
 
 
 def test_a_long_row_is_one_piece():

@@ -45,7 +45,7 @@ def lane_offsets(where: int | Dim, axis: str, lanes: int, aligned: int) -> tuple
 def holds_anywhere(where: int | Dim, axis: str) -> bool:
     """Whether offsets hold even where lane 0 is masked off: nothing negative is divided."""
     return isinstance(where, int) or all(
-        never_negative(atom.left)
+        never_negative(atom.left) and holds_anywhere(atom.left, axis)
         for key, _ in where.terms
         for atom in key
         if atom.function and _varies(atom, axis)

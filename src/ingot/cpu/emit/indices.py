@@ -100,6 +100,9 @@ class IndexEmitter:
         type_ = vector(lt.I64, lanes.count)
         if first is not None:
             return f.const(type_, [first + offset for offset in offsets])
+        if not holds_anywhere(value, lanes.axis):
+            # Where lane 0 is masked off it may be negative: each lane is divided by itself.
+            return None
         start = f.splat(f.as_value(self.base_index(value, values)), lanes.count)
         return f.add(start, f.const(type_, list(offsets)))
 
