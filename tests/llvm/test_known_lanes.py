@@ -60,18 +60,16 @@ def test_a_quick_function_loads_its_vector_constants():
     f.ret()
     text = module.text()
     assert text.count("constant <16 x float> splat") == 1
-    assert "optnone" in text
     compile_object(text, TargetSpec.host(), opt_level=0, passes=())
 
 
-def test_integers_of_a_quick_function_stay_constants():
-    # LLVM aborts on the high half of lanes where the shift's amount lies in constant memory.
+def test_high_halves_in_a_quick_function():
+    # LLVM aborts on these at level 2 in a function marked `optnone`.
     module = ModuleBuilder("m")
     f = module.function("f", VOID, [("p", PTR)], is_quick=True)
     type = vector(I32, 4)
     high = f.and_(f.load(type, f.params[0]), f.const(type, -65536))
     f.store(f.trunc(f.lshr(high, f.const(type, 16)), vector(I16, 4)), f.params[0])
     f.ret()
-    text = module.text()
-    assert "constant <4 x i32>" not in text
-    compile_object(text, TargetSpec.host(), opt_level=2, passes=())
+    for level in (0, 2):
+        compile_object(module.text(), TargetSpec.host(), opt_level=level, passes=())

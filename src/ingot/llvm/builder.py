@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingot.llvm.control import Control
-from ingot.llvm.types import PTR, Type
+from ingot.llvm.types import PTR, Type, is_bool
 from ingot.llvm.values import FunctionRef, Scalar, Value, const, symbol_text, undef, zero
 from ingot.llvm.writer import ModuleState, bytes_global
 from ingot.support.diagnostics import InternalError
@@ -86,11 +86,10 @@ class FunctionBuilder(Control):
     def _in_register(self, value: Value) -> Value:
         """Return a vector constant of a quick function as a load: LLVM's quick way knows no others.
 
-        It leaves whole blocks that have one to the slow way of choosing instructions. Integers stay
-        constants: LLVM aborts on some shifts by vectors that it finds in constant memory.
+        It leaves whole blocks that have one to the slow way of choosing instructions.
         """
         type = value.type
-        if not self._is_quick or value.text[0] == "%" or not type.is_vector or not type.is_float:
+        if not self._is_quick or value.text[0] == "%" or not type.is_vector or is_bool(type):
             return value
         found = self._constants.get(value)
         if found is None:
@@ -163,7 +162,7 @@ class ModuleBuilder(ModuleState):
         """Define a function; `param_attrs` maps a parameter's name to its attributes.
 
         `linkage` precedes the type: "internal", "private", a calling convention ("ptx_kernel").
-        `is_quick`: LLVM makes its code quickly and does not optimize it.
+        `is_quick`: it is written for level 0, at which LLVM makes code quickly and badly.
         """
         if name in self._functions or name in self._declares:
             raise InternalError(f"function '{name}' is already in module '{self.name}'")
@@ -174,8 +173,7 @@ class ModuleBuilder(ModuleState):
         )
         symbol = symbol_text(name)
         reference = FunctionRef(name, return_type, tuple(type for _, type in params), symbol)
-        quick = " optnone noinline" if is_quick else ""
-        head = f"define {linkage} {return_type.text} {symbol}({listed}) {attrs}{quick} "
+        head = f"define {linkage} {return_type.text} {symbol}({listed}) {attrs} "
         builder = FunctionBuilder(self, reference, values, head, is_quick)
         self._functions[name] = builder
         return builder
