@@ -143,13 +143,8 @@ def difference(got: Array, want: Array) -> str:
     return "" if same.all() else f"{a[~same][0]}, not {b[~same][0]}"
 
 
-def unsupported(opcode: str, types: str, reason: str) -> tuple[str, frozenset[str], str]:
-    """Explain a hole: an opcode, names of element types (nothing: all), and why."""
-    every = [element.name for element in element_types()]
-    return opcode, frozenset(types.split() or every), reason
-
-
-HOLES = (unsupported("rng", "s1", "the program draws from 0 to 1, and s1 holds -1 and 0 only"),)
+HOLES: tuple[tuple[str, frozenset[str], str], ...] = ()
+"""Explained holes: an opcode, names of element types, and why."""
 
 
 def reason_of(opcode: str, element: str) -> str:

@@ -111,8 +111,11 @@ def _normal(
 def _integers(
     words: Instruction, low: Instruction, high: Instruction, shape: Shape, build: Builder
 ) -> Instruction:
+    """Return integers from `low` to below `high`; `low` where there are none."""
     start, limit = (build.convert_to(value, U64) for value in (low, high))
-    width = build.broadcast_to(build.subtract(limit, start), shape.dims, ())
+    is_empty = build.compare(low, high, direction="GE")
+    width = build.select(is_empty, build.full(1, start.shape), build.subtract(limit, start))
+    width = build.broadcast_to(width, shape.dims, ())
     rest = build.remainder(words, width)
     value = build.add(rest, build.broadcast_to(start, shape.dims, ()))
     return build.convert_to(value, shape.dtype)

@@ -181,7 +181,7 @@ def sigmoid(x: Instruction, build: RuleBuilder) -> Instruction:
     return build.logistic(x)
 
 
-@rule(m.sine(m.negate(x, where=is_real)))
+@rule(m.sine(m.negate(x, once=True, where=is_real)))
 def sine_of_negate(x: Instruction, build: RuleBuilder) -> Instruction:
     """sin(-x) => -sin(x), next to cos(-x) => cos(x): both are computed at once"""
     return build.negate(build.sine(x))
