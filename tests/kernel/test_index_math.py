@@ -104,3 +104,14 @@ def test_coefficients_of_indices():
     assert coefficient(7, "@i") == 0
     assert coefficient(i * i, "@i") is None
     assert coefficient(floordiv(i + j, 3), "@i") is None
+
+
+@given(st.integers(-400, 400), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9))
+def test_quotients_of_what_begins_before_0(shift, step, factor, divisor):
+    """A part of a concatenation, reshaped: what is left over may be negative, the whole is not."""
+    row, lane = Dim.symbol("@r"), Dim.symbol("@i")
+    value = factor * divisor * row + step * lane + shift
+    quotient, rest = divide(value, divisor, {"@r": 500, "@i": 7})
+    for place in ({"@r": 450, "@i": at} for at in range(7)):
+        whole = evaluate(value, place)
+        assert (evaluate(quotient, place), evaluate(rest, place)) == divmod(whole, divisor)
