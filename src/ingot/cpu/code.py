@@ -5,9 +5,8 @@ What `cpu.kernels` makes and the host program calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.library import Shared, shared_addresses
@@ -33,8 +32,38 @@ class Code:
     library: Library | None = None
 
 
+class _Compiled:
+    """Base of what has code: in a module of the program's own, and in parts of the library."""
+
+    __slots__ = ()
+    code: Code | None
+    shared: tuple[Shared, ...]
+
+    @property
+    def _modules(self) -> tuple[Code | Shared, ...]:
+        return self.shared if self.code is None else (self.code, *self.shared)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """LLVM IR of the modules that hold the code."""
+        return tuple(module.text for module in self._modules)
+
+    @property
+    def objects(self) -> tuple[bytes, ...]:
+        """Those modules' ELF objects."""
+        return tuple(module.object for module in self._modules)
+
+    def _own_addresses(self, symbols: Iterable[str]) -> dict[str, int]:
+        """Return the addresses of functions of the program's own module."""
+        if self.code is None:
+            return {}
+        library = self.code.library
+        assert library is not None, "the code is not finished"
+        return {symbol: library.address(symbol) for symbol in symbols}
+
+
 @record
-class CompiledKernel:
+class CompiledKernel(_Compiled):
     """A kernel and its code.
 
     Attributes:
@@ -51,26 +80,12 @@ class CompiledKernel:
     code: Code | None
     shared: tuple[Shared, ...] = ()
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """LLVM IR of the modules that hold its code."""
-        return _all_of(self.code, self.shared, lambda part: part.text)
-
-    @property
-    def objects(self) -> tuple[bytes, ...]:
-        """Those modules' ELF objects."""
-        return _all_of(self.code, self.shared, lambda part: part.object)
-
     def addresses(self) -> dict[str, int]:
         """Return the address of every function that a host program names to run it."""
         found = shared_addresses(self.shared)
         found |= {symbol: table.ctypes.data for symbol, table in self.emitted.tables.items()}
-        if self.code is not None:
-            library = self.code.library
-            assert library is not None, "the kernels are not finished"
-            own = (symbol for symbol in self.emitted.code if symbol not in found)
-            found |= {symbol: library.address(symbol) for symbol in own}
-        return found
+        own = (symbol for symbol in self.emitted.code if symbol not in found)
+        return found | self._own_addresses(own)
 
 
 @record
@@ -87,7 +102,7 @@ class RegisterLoop:
 
 
 @record
-class CompiledLoops:
+class CompiledLoops(_Compiled):
     """The register loops of a program and their code.
 
     Attributes:
@@ -100,31 +115,7 @@ class CompiledLoops:
     code: Code | None = None
     shared: tuple[Shared, ...] = ()
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """LLVM IR of the modules that hold the code."""
-        return _all_of(self.code, self.shared, lambda part: part.text)
-
-    @property
-    def objects(self) -> tuple[bytes, ...]:
-        """Those modules' ELF objects."""
-        return _all_of(self.code, self.shared, lambda part: part.object)
-
     def addresses(self) -> dict[str, int]:
         """Return the address of every loop."""
-        if self.code is None:
-            return {}
-        library = self.code.library
-        assert library is not None, "the loops are not finished"
-        symbols = (symbol for loop in self.loops.values() for symbol in loop.emitted.code)
-        return {symbol: library.address(symbol) for symbol in symbols}
-
-
-_Part = TypeVar("_Part")
-
-
-def _all_of(
-    code: Code | None, shared: tuple[Shared, ...], part: Callable[[Code | Shared], _Part]
-) -> tuple[_Part, ...]:
-    own = () if code is None else (part(code),)
-    return own + tuple(map(part, shared))
+        loops = self.loops.values()
+        return self._own_addresses(symbol for loop in loops for symbol in loop.emitted.code)

@@ -122,16 +122,16 @@ def open_kernel(
     symbols: tuple[str, ...],
     fma: bool,
     *,
-    is_cold: bool = False,
+    is_quick: bool = False,
 ) -> tuple[FunctionBuilder, ValueEmitter, Value]:
     """Start a kernel function; return it with its emitter and the chunk.
 
-    `is_cold`: it has so little to do, or waits so much for memory, that its code need be no better
+    `is_quick`: it has so little to do, or waits so much for memory, that its code need be no better
     than quickly made.
     """
     params = [("env", lt.PTR), ("chunk", lt.I64)]
     attributes = f"nounwind {ALIGNED_STACK}"
-    f = module.function(symbol, lt.VOID, params, attrs=attributes, is_quick=is_cold)
+    f = module.function(symbol, lt.VOID, params, attrs=attributes, is_quick=is_quick)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
 

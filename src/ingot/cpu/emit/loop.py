@@ -35,7 +35,7 @@ def emit_loop_kernel(
     if schedule.split is not None:
         return emit_split_kernel(module, symbol, kernel, schedule, schedule.split, fma)
     is_quick = schedule.waits or only_copies(kernel, schedule)
-    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_cold=is_quick)
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
     body = _emit_body(f, emitter, chunk, kernel, schedule)
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)

@@ -221,9 +221,14 @@ class ProductDriver:
         if self.form.rhs == "dots":
             args = [*addresses, piece.depth, lhs_row, step, given["out_row"]]
         else:
-            strides = (*self.lhs_steps(lhs_row), step, given["out_row"])
+            strides = (*self.lhs_steps(lhs_row), self.cells(step), self.cells(given["out_row"]))
+            rest = self.cells(rest)
             args = [*addresses, self.depth(piece), piece.accumulate, rest, *strides]
         self.f.call_indirect(function, lt.VOID, self.signature, args)
+
+    def cells(self, count: Value) -> Value:
+        """Return a count of elements as its micro-kernels count them."""
+        return count
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
         """Return the steps of the lhs that its micro-kernels take."""

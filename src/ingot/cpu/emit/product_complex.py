@@ -57,32 +57,16 @@ class _Complex(BothPacked):
         return found[0]
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
-        return (self._twice(lhs_row),)
+        return (self.cells(lhs_row),)
 
     def depth(self, piece: Piece) -> Value:
-        return self._twice(piece.depth)
+        return self.cells(piece.depth)
 
     def packer(self, k: Span) -> Packer:
         del k
         return _RowsTwice(self.f, self.emitter, self.form.element)
 
-    def run(
-        self,
-        function: Value,
-        piece: Piece,
-        addresses: tuple[Value, Value, Value],
-        lhs_row: Value,
-        rest: Value,
-    ) -> None:
-        strides = (
-            *self.lhs_steps(lhs_row),
-            self.f.const(lt.I64, 2 * self.columns),
-            self._twice(self.given["out_row"]),
-        )
-        args = [*addresses, self.depth(piece), piece.accumulate, self._twice(rest), *strides]
-        self.f.call_indirect(function, lt.VOID, self.signature, args)
-
-    def _twice(self, count: Value) -> Value:
+    def cells(self, count: Value) -> Value:
         return self.f.shl(count, self.f.const(lt.I64, 1))
 
 

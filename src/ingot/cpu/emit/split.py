@@ -36,17 +36,16 @@ def emit_split_kernel(
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
     count = len(kernel.buffers)
     layout = PartialLayout.of(schedule, kernel.passes[0], module.vector_bits)
-    _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma)
+    fold = plain_fold(kernel, schedule, fma)
+    has_little_left = fold is not None or not any(item.axes for item in kernel.passes[1:])
+    is_quick = has_little_left and schedule.waits
+    _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma, is_quick=is_quick)
     scratch_bytes = split.count * schedule.units * layout.bytes
     parts = Phase(f"{symbol}_part", split.count)
-    fold = plain_fold(kernel, schedule, fma)
     if fold is not None:
         phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
-        waits = schedule.waits
-        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=waits)
-    is_cold = not any(item.axes for item in kernel.passes[1:])
-    _emit_rest(module, symbol, kernel, schedule, split, fma, is_cold=is_cold)
-    is_quick = is_cold and schedule.waits
+        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick)
+    _emit_rest(module, symbol, kernel, schedule, split, fma, is_quick=is_quick)
     phases = (parts, Phase(symbol, 1))
     return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
 
@@ -74,7 +73,7 @@ class Fold:
         """Define the function; it is called by the host program, so it is always visible."""
         del linkage
         _emit_rest(
-            module, self.name, self.kernel, self.schedule, self.split, self.fma, is_cold=False
+            module, self.name, self.kernel, self.schedule, self.split, self.fma, is_quick=False
         )
 
 
@@ -113,12 +112,12 @@ def _emit_rest(
     split: Split,
     fma: bool,
     *,
-    is_cold: bool,
+    is_quick: bool,
 ) -> None:
     """Emit the function that combines the parts and runs what comes after the reduction."""
     count, first = len(kernel.buffers), kernel.passes[0]
     layout = PartialLayout.of(schedule, first, module.vector_bits)
-    f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_cold=is_cold)
+    f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
     scratch = scratch_of(f, count)
     body = LoopEmitter(f, emitter, kernel, schedule)
     parts = emitter.index(split.count)
@@ -221,12 +220,12 @@ def _emit_parts(
     split: Split,
     layout: PartialLayout,
     fma: bool,
+    *,
+    is_quick: bool,
 ) -> None:
     """Emit the function that computes part number `chunk` of every unit."""
     count = len(kernel.buffers)
-    f, emitter, chunk = open_kernel(
-        module, symbol, count, kernel.symbols, fma, is_cold=schedule.waits
-    )
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
     scratch = scratch_of(f, count)
     parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
     length = emitter.index(split.length)
