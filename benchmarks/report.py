@@ -122,15 +122,19 @@ def sections(rows: list[Row], threads: list[int]) -> list[tuple[str, list[list[s
 
 
 def _tables(section: str, rows: list[Row], threads: list[int]) -> list[tuple[str, list[list[str]]]]:
-    found = [(f"Time per call, {_count(count)}", run_table(rows, count)) for count in threads]
+    found = [
+        (f"Time per call, {number_of_threads(count)}", run_table(rows, count)) for count in threads
+    ]
     if any(row.compilations for row in rows):
         found += [
-            (f"Compile time, {_count(count)}", compile_table(rows, count)) for count in threads
+            (f"Compile time, {number_of_threads(count)}", compile_table(rows, count))
+            for count in threads
         ]
     return [(f"{section}: {title}" if section else title, table) for title, table in found]
 
 
-def _count(threads: int) -> str:
+def number_of_threads(threads: int) -> str:
+    """Return a number of threads as text."""
     return "1 thread" if threads == 1 else f"{threads} threads"
 
 

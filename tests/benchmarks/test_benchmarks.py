@@ -49,13 +49,17 @@ def test_every_op_with_every_type_is_spelled_and_stands_on_its_page():
     rows = []
     for program in every[:9]:
         made = Row(program, {("Ingot", 1): Timing([1.0]), ("XLA", 1): Timing([2.0])})
+        made.calls |= {("Ingot", 2): Timing([1.0]), ("XLA", 2): Timing([3.0])}
         made.compilations = {("Ingot", 1): Timing([2.0]), ("XLA", 1): Timing([1.0])}
         rows.append(made)
-    text = every_op.page(rows, ["here"])
+    text = every_op.page(rows, [1, 2], ["here"])
     name, dtype = every[0].name.split(": ")
     assert f"| {name} |" in text
     assert dtype in text
+    assert "## Time per call, 1 thread" in text
     assert text.count(" 2.00 |") == 9
+    assert "## Time per call, 2 threads" in text
+    assert text.count(" 3.00 |") == 9
     assert text.count(" 0.50 ! |") == 9
 
 
@@ -103,6 +107,16 @@ def test_plot_has_a_bar_for_every_measured_ratio():
     texts = [item.text for item in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "3.00" in texts
     assert "0.50" in texts
+
+
+@pytest.mark.slow
+def test_an_op_is_timed_with_every_number_of_threads_and_compiled_with_the_first():
+    program = every_op_programs.programs()[0]
+    with workers(("Ingot", "XLA"), (1,)) as one, workers(("Ingot", "XLA"), (2,)) as two:
+        found = every_op.measure_on_each(program, [one, two])
+    assert found.ratio("Ingot", "XLA", 1) is not None
+    assert found.ratio("Ingot", "XLA", 2) is not None
+    assert {threads for _, threads in found.compilations} == {1}
 
 
 @pytest.mark.slow
