@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.registry import Context, Value, evaluates
+from ingot.hlo.computation import has_side_effect
 from ingot.hlo.instruction import Instruction
+
+_FIRST_LOOK = 1024
+"""Iterations after which a loop's state is held against the one before, then twice as many."""
 
 
 @evaluates("call")
@@ -19,12 +23,29 @@ def call(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 @evaluates("while")
 def while_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
-    """The loop state when the condition first fails."""
+    """The loop state when the condition first fails.
+
+    A state that the body does not change any more is the result: such a loop would never end, and
+    the program is one only if its result does not depend on that.
+    """
     state: Value = operands[0]
+    steps, look, may_rest = 0, _FIRST_LOOK, not has_side_effect(op)
     while context.call(op.attributes.condition, [state], context):
         context.step(op)
-        state = context.call(op.attributes.body, [state], context)
+        before, state = state, context.call(op.attributes.body, [state], context)
+        steps += 1
+        if steps == look and may_rest:
+            if _same(before, state):
+                break
+            look *= 2
     return state
+
+
+def _same(before: Value, after: Value) -> bool:
+    """Whether two states have the same bits."""
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return all(map(_same, before, after))
+    return before is after or np.asarray(before).tobytes() == np.asarray(after).tobytes()
 
 
 @evaluates("conditional")

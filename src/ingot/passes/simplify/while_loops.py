@@ -1,6 +1,6 @@
 """Loops: those that never run or run once, and what their state need not carry.
 
-An element of the state goes away if nothing needs it, or if the body hands it on unchanged and its
+A loop whose body hands on its state ends with what it began with, if it ends: it goes. An element of the state goes away if nothing needs it, or if the body hands it on unchanged and its
 first value is a constant (which is then put where it was read). What reads an unchanged element
 after the loop reads its first value instead.
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -44,7 +44,8 @@ class WhileLoopSimplifier(Pass):
 def _simplify(loop: Instruction, module: Module) -> bool:
     trips = trip_count(loop)
     caller = loop.computation
-    if trips == 0:
+    body: Computation = loop.attributes.body
+    if trips == 0 or (body.root is body.parameters[0] and not has_side_effect(loop)):
         caller.replace_all_uses(loop, loop.operands[0])
         caller.remove(loop)
         return True
