@@ -49,9 +49,9 @@ def _merge(
     changed = False
     for instruction in computation.post_order():
         numbers[instruction] = len(numbers)
-        if not _may_merge(instruction, effects):
+        if not may_merge(instruction, effects):
             continue
-        key = _key(instruction, numbers, called)
+        key = expression_key(instruction, numbers, called)
         found = first.setdefault(key, instruction)
         if found is not instruction:
             computation.replace(instruction, found)
@@ -59,16 +59,18 @@ def _merge(
     return changed
 
 
-def _may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
+def may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
+    """Whether an instruction gives the same value wherever it has the same operands."""
     if instruction.opcode in _NEVER or instruction.control_predecessors:
         return False
     collective = instruction.has(Trait.COLLECTIVE)
     return not collective and not acts(instruction, effects)
 
 
-def _key(
+def expression_key(
     instruction: Instruction, numbers: dict[Instruction, int], called: Representatives
 ) -> Hashable:
+    """Return what instructions of equal value have in common; `numbers` tells operands apart."""
     operands = [numbers[operand] for operand in instruction.operands]
     if instruction.has(Trait.COMMUTATIVE):
         operands.sort()

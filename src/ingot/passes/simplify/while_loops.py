@@ -1,8 +1,9 @@
 """Loops: those that never run or run once, and what their state need not carry.
 
-A loop whose body hands on its state ends with what it began with, if it ends: it goes. An element of the state goes away if nothing needs it, or if the body hands it on unchanged and its
-first value is a constant (which is then put where it was read). What reads an unchanged element
-after the loop reads its first value instead.
+A loop whose body hands on its state ends with what it began with, if it ends: it goes. An element
+of the state goes away if nothing needs it, if it always equals another one (`while_duplicates`), or
+if the body hands it on unchanged and its first value is a constant (which is then put where it was
+read). What reads an unchanged element after the loop reads its first value instead.
 
 Source: xla/service/while_loop_simplifier.cc, while_loop_constant_sinking.cc.
 """
@@ -22,6 +23,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.simplify.dead_code import live_instructions
 from ingot.passes.simplify.inline import copy_into, inline
 from ingot.passes.simplify.trip_count import element_index, trip_count
+from ingot.passes.simplify.while_duplicates import duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +75,34 @@ def _shrink(loop: Instruction, module: Module) -> bool:
         if element_index(result, states[0]) == number
     }
     constants = {n for n in unchanged if start.operands[n].opcode == "constant"}
-    needed = _needed(loop, unchanged) - constants
+    same = duplicates(loop)
+    needed = _needed(loop, unchanged, same) - constants
     count = len(start.operands)
     if len(needed) == count or not needed:
         return _read_before(loop, unchanged)
-    _rebuild(loop, sorted(needed), unchanged, module)
+    _rebuild(loop, sorted(needed), unchanged, same, module)
     return True
 
 
-def _needed(loop: Instruction, unchanged: set[int]) -> set[int]:
-    """Return the elements that the condition, effects, or what follows the loop need."""
+def _needed(loop: Instruction, unchanged: set[int], same: dict[int, int]) -> set[int]:
+    """Return the elements that the condition, effects, or what follows the loop need.
+
+    Of elements that are the `same`, the first one is needed.
+    """
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
     results = body.root.operands
-    needed = _read(live_instructions(condition, {}), condition.parameters[0])
+    needed = _read(live_instructions(condition, {}), condition.parameters[0], same)
     # What side effects in the body need: all that is live without the root.
     effects = live_instructions(body, {}) - _cone([body.root])
-    needed |= _read(_cone(list(effects)), body.parameters[0])
+    needed |= _read(_cone(list(effects)), body.parameters[0], same)
     outside = [element_index(user, loop) for user in loop.users]
     whole = loop.is_root or any(index is None for index in outside)
     after = set(range(len(results))) if whole else set(_known(outside))
-    needed |= after - unchanged
+    needed |= {same.get(number, number) for number in after - unchanged}
     stack = list(needed)
     while stack:
-        more = _read(_cone([results[stack.pop()]]), body.parameters[0]) - needed
+        more = _read(_cone([results[stack.pop()]]), body.parameters[0], same) - needed
         needed |= more
         stack.extend(more)
     return needed
@@ -119,8 +125,9 @@ def _cone(roots: list[Instruction]) -> set[Instruction]:
     return found
 
 
-def _read(instructions: set[Instruction], state: Instruction) -> set[int]:
-    return set(_known(element_index(instruction, state) for instruction in instructions))
+def _read(instructions: set[Instruction], state: Instruction, same: dict[int, int]) -> set[int]:
+    read = _known(element_index(instruction, state) for instruction in instructions)
+    return {same.get(number, number) for number in read}
 
 
 def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
@@ -134,13 +141,18 @@ def _read_before(loop: Instruction, unchanged: set[int]) -> bool:
     return changed
 
 
-def _rebuild(loop: Instruction, kept: list[int], unchanged: set[int], module: Module) -> None:
+def _rebuild(
+    loop: Instruction,
+    kept: list[int],
+    unchanged: set[int],
+    same: dict[int, int],
+    module: Module,
+) -> None:
     """Replace the loop by one whose state has the elements `kept` only."""
     caller = loop.computation
     first = loop.operands[0].operands
-    shape = Shape.tuple(tuple(first[number].shape for number in kept))
-    body = _narrow(loop.attributes.body, kept, shape, first, is_body=True)
-    condition = _narrow(loop.attributes.condition, kept, shape, first, is_body=False)
+    body = _narrow(loop.attributes.body, kept, same, first, is_body=True)
+    condition = _narrow(loop.attributes.condition, kept, same, first, is_body=False)
     module.take(body)
     module.take(condition)
     build = Builder(caller, loop.metadata)
@@ -151,6 +163,8 @@ def _rebuild(loop: Instruction, kept: list[int], unchanged: set[int], module: Mo
     for place, number in enumerate(kept):
         if number not in unchanged:
             results[number] = build.get_tuple_element(made, index=place)
+    for number, other in same.items():
+        results[number] = results[other]
     caller.replace_all_uses(loop, build.tuple(*results))
     caller.remove(loop)
 
@@ -158,7 +172,7 @@ def _rebuild(loop: Instruction, kept: list[int], unchanged: set[int], module: Mo
 def _narrow(
     source: Computation,
     kept: list[int],
-    shape: Shape,
+    same: dict[int, int],
     first: tuple[Instruction, ...],
     *,
     is_body: bool,
@@ -167,12 +181,14 @@ def _narrow(
     made = Computation(source.name)
     build = Builder(made)
     old_state = source.parameters[0]
+    shape = Shape.tuple(tuple(first[number].shape for number in kept))
     state = build.parameter(0, shape, old_state.name)
     copies = {old_state: state}
     for read in source.post_order():
         index = element_index(read, old_state)
         if index is None:
             continue
+        index = same.get(index, index)
         if index in kept:
             copies[read] = build.get_tuple_element(state, index=kept.index(index))
         elif first[index].opcode == "constant":
