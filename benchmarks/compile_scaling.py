@@ -1,7 +1,8 @@
 """Compile cost per instruction: a chain and a wide graph of 1,000, 10,000 and 100,000 instructions.
 
 Each module is compiled in a process of its own, with empty caches, so that memory can be measured
-and no size helps another. Cost per instruction should be flat.
+and no size helps another. Cost per instruction should be flat. Beside it stands real XLA, in turn:
+its time is superlinear in the size of these graphs, so that it is stopped after a while.
 
 Example:
     .venv/bin/python -m benchmarks.compile_scaling --write
@@ -37,14 +38,14 @@ def wide(count: int) -> str:
     lines = [f"  x = {VECTOR} parameter(0)", f"  w = {VECTOR} parameter(1)"]
     leaves = count // 4
     for n in range(leaves):
-        lines.append(f"  c{n} = {VECTOR} broadcast(k{n}), dimensions={{}}")
+        lines.append(f"  row{n} = {VECTOR} broadcast(k{n}), dimensions={{}}")
         lines.insert(2, f"  k{n} = f32[] constant({n})")
-        lines.append(f"  t{n} = {VECTOR} multiply(x, c{n})")
+        lines.append(f"  t{n} = {VECTOR} multiply(x, row{n})")
     level = [f"t{n}" for n in range(leaves)]
     while len(level) > 1:
         joined = []
         for left, right in zip(level[::2], level[1::2], strict=False):
-            name = f"s{len(lines)}"
+            name = f"sum{len(lines)}"
             lines.append(f"  {name} = {VECTOR} add({left}, {right})")
             joined.append(name)
         level = joined + level[len(joined) * 2 :]
@@ -63,8 +64,8 @@ def layers(count: int) -> str:
             "rhs_contracting_dims={0}",
             f"  m{n} = f32[64,64] maximum(d{n}, z)",
             f"  a{n} = f32[64,64] add(m{n}, {value})",
-            f"  s{n} = f32[64] reduce(a{n}, zero), dimensions={{1}}, to_apply=sum",
-            f"  b{n} = f32[64,64] broadcast(s{n}), dimensions={{0}}",
+            f"  sum{n} = f32[64] reduce(a{n}, zero), dimensions={{1}}, to_apply=sum",
+            f"  b{n} = f32[64,64] broadcast(sum{n}), dimensions={{0}}",
             f"  q{n} = f32[64,64] subtract(a{n}, b{n})",
             f"  e{n} = f32[64,64] tanh(q{n})",
             f"  h{n} = f32[64,64] multiply(e{n}, a{n})",
@@ -111,10 +112,35 @@ def measure(graph: str, count: int) -> dict[str, object]:
     }
 
 
-def measure_apart(graph: str, count: int, limit: float) -> dict[str, object] | None:
+def measure_xla(graph: str, count: int) -> dict[str, object]:
+    """Compile one module with real XLA in this process; the time of its translators is left out."""
+    from jax.extend.backend import get_backend
+    from jaxlib import _jax, xla_client
+
+    client = get_backend("cpu")
+    devices = _jax.DeviceList(tuple(client.devices()[:1]))
+
+    def compile_text(text: str) -> float:
+        start = time.process_time()
+        module = xla_client.hlo.hlo_module_from_text(text)
+        parsed = time.process_time() - start
+        program = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+        start = time.process_time()
+        client.compile_and_load(program, devices, xla_client.CompileOptions())
+        return parsed + time.process_time() - start
+
+    compile_text(chain(3))
+    return {"seconds": compile_text(GRAPHS[graph](count))}
+
+
+ENGINES = {"ingot": measure, "xla": measure_xla}
+
+
+def measure_apart(engine: str, graph: str, count: int, limit: float) -> dict[str, object] | None:
     """Measure in a process of its own; None when it takes longer than `limit` seconds."""
-    command = [sys.executable, "-m", "benchmarks.compile_scaling", "--one", f"{graph}:{count}"]
-    environment = {**os.environ, "INGOT_CACHE": "0"}
+    one = f"{engine}:{graph}:{count}"
+    command = [sys.executable, "-m", "benchmarks.compile_scaling", "--one", one]
+    environment = {**os.environ, "INGOT_CACHE": "0", "JAX_PLATFORMS": "cpu"}
     try:
         output = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=limit, check=True
@@ -131,11 +157,12 @@ def page(rows: list[dict[str, object]]) -> str:
         "",
         "Seconds of processor time from HLO text to a linked executable, empty caches, one process"
         " each (`make scaling`); phases in seconds of the clock. Flat columns per instruction mean"
-        " linear cost.",
+        " linear cost. XLA is the same module compiled by jaxlib in the next process, from text"
+        " and StableHLO; a number with > is where it was stopped.",
         "",
         "| graph | instructions | kernels | seconds | us per instruction | KiB per instruction |"
-        " slowest phases |",
-        "|---|---|---|---|---|---|---|",
+        " XLA seconds | XLA / Ingot | slowest phases |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         count, seconds = int(str(row["instructions"])), float(str(row["seconds"]))
@@ -145,30 +172,43 @@ def page(rows: list[dict[str, object]]) -> str:
         told = ", ".join(f"{name} {phases[name]:.2f}" for name in slowest)
         text.append(
             f"| {row['graph']} | {count:,} | {row['kernels']} | {seconds:.2f} |"
-            f" {seconds / count * 1e6:.0f} | {memory:.1f} | {told} |"
+            f" {seconds / count * 1e6:.0f} | {memory:.1f} | {_beside(row, seconds)} | {told} |"
         )
     return "\n".join(text) + "\n"
+
+
+def _beside(row: dict[str, object], seconds: float) -> str:
+    """Return XLA's two cells of a row."""
+    if row["xla"] is None:
+        least = float(str(row["xla limit"]))
+        return f"> {least:.0f} | > {least / seconds:.0f}"
+    xla = float(str(row["xla"]))
+    return f"{xla:.2f} | {xla / seconds:.1f}"
 
 
 def main() -> int:
     """Measure all, or one; print, and write the page if asked."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--one", default="", help="GRAPH:COUNT, measured here, as JSON")
+    options.add_argument("--one", default="", help="ENGINE:GRAPH:COUNT, measured here, as JSON")
     options.add_argument("--most", type=int, default=SIZES[-1])
     options.add_argument("--limit", type=float, default=600.0, help="seconds per module")
+    options.add_argument("--xla-limit", type=float, default=120.0, help="seconds per module of XLA")
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     if given.one:
-        graph, count = given.one.split(":")
-        print(json.dumps(measure(graph, int(count))))
+        engine, graph, count = given.one.split(":")
+        print(json.dumps(ENGINES[engine](graph, int(count))))
         return 0
     rows = []
     for graph in GRAPHS:
-        for size in SIZES:
-            row = measure_apart(graph, size, given.limit) if size <= given.most else None
-            if row is not None:
-                rows.append(row)
-                print(json.dumps(row), flush=True)
+        for size in (size for size in SIZES if size <= given.most):
+            row = measure_apart("ingot", graph, size, given.limit)
+            if row is None:
+                break
+            xla = measure_apart("xla", graph, size, given.xla_limit)
+            row |= {"xla": xla and xla["seconds"], "xla limit": given.xla_limit}
+            rows.append(row)
+            print(json.dumps(row), flush=True)
     if given.write:
         PAGE.write_text(page(rows), encoding="utf-8")
     return 0

@@ -10,7 +10,7 @@ import pytest
 from tests.support.against_evaluator import agrees
 
 from ingot.analysis.convolution_phases import runs_whole
-from ingot.cpu.kernels import lower_fusion
+from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape

@@ -9,7 +9,7 @@ import pytest
 from tests.support.against_evaluator import agrees
 
 import ingot
-from ingot.cpu.kernels import lower_fusion
+from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape

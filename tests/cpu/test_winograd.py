@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.cpu.kernels import lower_fusion
+from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape

@@ -9,10 +9,9 @@ the library (`ingot.cpu.library`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ingot.analysis.prefixes import prefixes_of
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
 from ingot.cpu.emit.contraction import emit_contraction_kernel
 from ingot.cpu.emit.driver_calls import driver_call
@@ -28,41 +27,28 @@ from ingot.cpu.library import (
     shared_code,
     subroutine_part,
 )
+from ingot.cpu.lowering import lower_fusion
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.kernel.choices import merge_choices
-from ingot.kernel.collapse import collapse
-from ingot.kernel.contraction import build_contraction_kernel, find_dot
+from ingot.hlo.structure import structure
 from ingot.kernel.contraction_schedule import schedule_contraction
-from ingot.kernel.convolution import build_convolution_kernel, find_convolution, is_product
 from ingot.kernel.expr import walk
-from ingot.kernel.fft import build_fft_kernel
 from ingot.kernel.fingerprint import fingerprint, kernel_text
-from ingot.kernel.inside import read_inside
 from ingot.kernel.ir import (
     ContractionKernel,
     Kernel,
     LoopKernel,
     SortKernel,
 )
-from ingot.kernel.keep import keep_rows
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.plain_convolution import plain_root
-from ingot.kernel.scan import build_scan_kernel
-from ingot.kernel.schedule import grid_vector_axis, schedule_loops
-from ingot.kernel.short_rows import join_short_rows
-from ingot.kernel.sort import build_sort_kernel, schedule_sort
-from ingot.kernel.topk import build_topk_kernel
-from ingot.kernel.unroll import unroll_short_rows, unroll_windows
-from ingot.kernel.update import build_update_kernel
+from ingot.kernel.schedule import schedule_loops
+from ingot.kernel.sort import schedule_sort
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_later, usable_cpus
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 
-UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 CONTRACTION_WEIGHT = 300
 KERNEL_WEIGHT = 40
 MODULE_WEIGHT = 150
@@ -78,32 +64,6 @@ Job = tuple[Code, Callable[[], bytes]]
 """A module and what waits for its object."""
 
 
-def lower_fusion(fused: Computation) -> Kernel:
-    """Return the kernel of a fused computation."""
-    if fused.root.opcode in UPDATES:
-        return build_update_kernel(fused)
-    if fused.root.opcode == "sort":
-        return build_sort_kernel(fused)
-    if fused.root.opcode == "fft":
-        return build_fft_kernel(fused)
-    if fused.root.opcode == "topk":
-        return build_topk_kernel(fused)
-    if find_dot(fused) is not None:
-        return build_contraction_kernel(fused)
-    convolution = find_convolution(fused)
-    if convolution is not None and is_product(convolution):
-        return build_convolution_kernel(fused)
-    prefixes = prefixes_of(fused.root)
-    if prefixes is not None:
-        return collapse(build_scan_kernel(fused, prefixes))
-    kernel = join_short_rows(collapse(build_loop_kernel(fused)))
-    kernel = unroll_windows(kernel) if convolution is None else kernel
-    kernel = read_inside(merge_choices(unroll_short_rows(kernel)))
-    kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
-    plain = None if convolution is None else plain_root(fused)
-    return kernel if plain is None else replace(kernel, convolution=plain)
-
-
 @dataclass(slots=True)
 class KernelSet:
     """The kernels of one program, by fusion instruction."""
@@ -115,24 +75,29 @@ class KernelSet:
     inlined: dict[str, LoopKernel] = field(default_factory=dict[str, LoopKernel])
     loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
     _jobs: list[Job] = field(default_factory=list[Job])
+    _lowered: dict[Hashable, tuple[str, Kernel]] = field(
+        default_factory=dict[Hashable, tuple[str, Kernel]]
+    )
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
         fused: Computation = fusion.attributes.calls
-        try:
-            kernel = lower_fusion(fused)
-        except UnsupportedError as error:
-            raise placed(error, fused) from error
-        name = f"k_{fingerprint(kernel)}"
+        written = structure(fused)
+        known = self._lowered.get(written)
+        if known is None:
+            known = self._lowered[written] = _lowered(fused)
+        name, kernel = known
         self.names[fusion] = name
         if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
             self.inlined[name] = kernel
             return
-        known = _known.get((self.target, name)) or self._of_library(name, kernel)
-        if known is not None:
-            self.compiled[name] = known
-        elif name not in self.compiled:
-            self.pending.setdefault(name, kernel)
+        if name in self.compiled or name in self.pending:
+            return
+        made = _known.get((self.target, name)) or self._of_library(name, kernel)
+        if made is not None:
+            self.compiled[name] = made
+        else:
+            self.pending[name] = kernel
 
     def _of_library(self, name: str, kernel: Kernel) -> CompiledKernel | None:
         """Return a kernel of library code, if the library has it."""
@@ -242,6 +207,15 @@ class KernelSet:
         """Return the kernel IR of all kernels."""
         kernels = {name: kernel.kernel for name, kernel in self.compiled.items()} | self.inlined
         return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in kernels.items())
+
+
+def _lowered(fused: Computation) -> tuple[str, Kernel]:
+    """Return the kernel of a fused computation and the name that equal kernels share."""
+    try:
+        kernel = lower_fusion(fused)
+    except UnsupportedError as error:
+        raise placed(error, fused) from error
+    return f"k_{fingerprint(kernel)}", kernel
 
 
 def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:

@@ -1,0 +1,58 @@
+"""Lowering: a fused computation becomes a kernel of the form that runs it best.
+
+Stands between fusion, which decided what is a kernel, and `cpu.kernels`, which gathers and emits
+them. Invariant: a kernel depends on what the computation is written as (`hlo.structure`) and on
+nothing else, so that computations written alike are lowered once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingot.analysis.prefixes import prefixes_of
+from ingot.hlo.computation import Computation
+from ingot.kernel.choices import merge_choices
+from ingot.kernel.collapse import collapse
+from ingot.kernel.contraction import build_contraction_kernel, find_dot
+from ingot.kernel.convolution import build_convolution_kernel, find_convolution, is_product
+from ingot.kernel.fft import build_fft_kernel
+from ingot.kernel.inside import read_inside
+from ingot.kernel.ir import Kernel
+from ingot.kernel.keep import keep_rows
+from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.plain_convolution import plain_root
+from ingot.kernel.scan import build_scan_kernel
+from ingot.kernel.schedule import grid_vector_axis
+from ingot.kernel.short_rows import join_short_rows
+from ingot.kernel.sort import build_sort_kernel
+from ingot.kernel.topk import build_topk_kernel
+from ingot.kernel.unroll import unroll_short_rows, unroll_windows
+from ingot.kernel.update import build_update_kernel
+
+UPDATES = frozenset({"dynamic-update-slice", "scatter"})
+
+
+def lower_fusion(fused: Computation) -> Kernel:
+    """Return the kernel of a fused computation."""
+    if fused.root.opcode in UPDATES:
+        return build_update_kernel(fused)
+    if fused.root.opcode == "sort":
+        return build_sort_kernel(fused)
+    if fused.root.opcode == "fft":
+        return build_fft_kernel(fused)
+    if fused.root.opcode == "topk":
+        return build_topk_kernel(fused)
+    if find_dot(fused) is not None:
+        return build_contraction_kernel(fused)
+    convolution = find_convolution(fused)
+    if convolution is not None and is_product(convolution):
+        return build_convolution_kernel(fused)
+    prefixes = prefixes_of(fused.root)
+    if prefixes is not None:
+        return collapse(build_scan_kernel(fused, prefixes))
+    kernel = join_short_rows(collapse(build_loop_kernel(fused)))
+    kernel = unroll_windows(kernel) if convolution is None else kernel
+    kernel = read_inside(merge_choices(unroll_short_rows(kernel)))
+    kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
+    plain = None if convolution is None else plain_root(fused)
+    return kernel if plain is None else replace(kernel, convolution=plain)
