@@ -170,7 +170,7 @@ def test_results_without_elements() -> None:
 
 @pytest.mark.parametrize(
     ("target", "hint"),
-    [("__onednn$layernorm", "before_optimizations"), ("mine", "register_custom_call_target")],
+    [("__cublas$gemm", "before_optimizations"), ("mine", "register_custom_call_target")],
 )
 def test_calls_that_xla_makes_itself_say_so(target: str, hint: str) -> None:
     text = f"""HloModule call
