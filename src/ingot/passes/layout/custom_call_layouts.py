@@ -4,13 +4,14 @@ In Ingot a value is dense row-major whatever its layout says. A custom call with
 gives other orders: this pass transposes its operands before and its results after, gives the call
 the permuted shapes, and notes in it how the dimensions that its target knows lie in them
 (`ingot.hlo.call_layouts`). The transposes are ordinary ops, which fuse with what is beside them.
+Calls that can do with the transposed problem are given that (`turned_problems`).
 
 Invariant: afterwards the buffers of every custom call are dense row-major arrays of its shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -24,11 +25,12 @@ from ingot.hlo.call_layouts import (
     physical_dims,
     row_major,
 )
-from ingot.hlo.custom_calls import is_foreign_call
+from ingot.hlo.custom_calls import is_foreign_call, set_config
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.layout.turned_problems import turned_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,11 @@ class CustomCallLayouts(Pass):
         for computation in module.post_order():
             for item in computation.instructions:
                 if is_foreign_call(item) and _moves(item):
-                    _make_explicit(item)
+                    config = turned_config(item)
+                    if config is None:
+                        _make_explicit(item)
+                    else:
+                        _turn(item, config)
                     changed = True
         return changed
 
@@ -62,13 +68,28 @@ def _make_explicit(call: Instruction) -> None:
     made = call.computation.copy_of(call, operands)
     call.computation.set_shape(made, _physical(call.shape, iter(result_orders)))
     if call.attributes.operand_layout_constraints:
-        shapes = [leaf for operand in operands for _, leaf in operand.shape.leaves()]
-        text = "{" + ", ".join(map(str, shapes)) + "}"
-        attributes = replace(call.attributes, operand_layout_constraints=text)
-        call.computation.set_attributes(made, attributes)
+        _constrain(made, operands)
     note_orders(made, operand_orders, result_orders)
     result = _moved(build, made, iter(result_orders), into=False)
     call.computation.replace(call, result)
+
+
+def _turn(call: Instruction, config: str) -> None:
+    """Make a call its transposed problem's, whose columns are the rows that there are."""
+    orders = layout_orders(call)
+    set_config(call, config)
+    call.computation.set_shape(call, _plain(call.shape))
+    if call.attributes.operand_layout_constraints:
+        _constrain(call, call.operands)
+    note_orders(call, *orders)
+
+
+def _constrain(call: Instruction, operands: Sequence[Instruction]) -> None:
+    """Write that a call takes its operands' shapes as they are."""
+    shapes = [leaf for operand in operands for _, leaf in operand.shape.leaves()]
+    text = "{" + ", ".join(map(str, shapes)) + "}"
+    attributes = replace(call.attributes, operand_layout_constraints=text)
+    call.computation.set_attributes(call, attributes)
 
 
 def _moved(
@@ -86,6 +107,13 @@ def _moved(
     if not value.shape.is_array or permutation == tuple(places):
         return value
     return build.transpose(value, dimensions=permutation)
+
+
+def _plain(shape: Shape) -> Shape:
+    """Return a shape whose arrays lie row-major."""
+    if shape.is_tuple:
+        return Shape.tuple(tuple(map(_plain, shape.elements)))
+    return shape.with_dims(shape.dims) if shape.is_array else shape
 
 
 def _physical(shape: Shape, orders: Iterator[Order]) -> Shape:

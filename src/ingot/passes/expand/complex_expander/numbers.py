@@ -10,6 +10,7 @@ Source: quotients as XLA's elemental_ir_emitter.cc (R. Smith's method with C99's
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,7 +232,20 @@ def divide(a: Complex, b: Complex) -> Complex:
         (ratio * u + v) / denominator,
         imaginary.choose(across - u, u - across) / denominator,
     )
-    return choose(found.re.is_nan & found.im.is_nan, _special_quotient(a, b, found), found)
+    lost = found.re.is_nan & found.im.is_nan
+    if _is_real_number(b):
+        # All that `_special_quotient` comes to: infinite parts stay what they are.
+        return Complex(
+            (lost & a.re.is_infinite).choose(a.re * b.re, found.re),
+            (lost & a.im.is_infinite).choose(a.im * b.re, found.im),
+        )
+    return choose(lost, _special_quotient(a, b, found), found)
+
+
+def _is_real_number(z: Complex) -> bool:
+    """Whether a number is a known real one, neither zero nor infinite."""
+    re, im = splat_of(z.re.value), splat_of(z.im.value)
+    return re is not None and im is not None and im == 0 != re and math.isfinite(re)
 
 
 def reciprocal(z: Complex) -> Complex:
