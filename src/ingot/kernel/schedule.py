@@ -18,6 +18,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.far import far_buffers
+from ingot.kernel.gathers import bits_of_places, lanes_loaded
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.lane_counts import (
@@ -87,6 +88,7 @@ class LoopSchedule:
         computes_again: whether each staged update computes its place and value again.
         far: buffers so large that lanes gathered from them are better read one by one.
         rows: the grid axis whose points, rows that are folded, are joined a block at a time.
+        places: bits of the places of gathers that are computed ahead (`kernel.gathers`), or 0.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
     """
@@ -106,6 +108,7 @@ class LoopSchedule:
     computes_again: bool = False
     far: frozenset[int] = frozenset()
     rows: Axis | None = None
+    places: int = 0
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -128,6 +131,8 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     else:
         per_pass = tuple(pass_lanes(kernel, item, vectors) for item in kernel.passes)
         lanes = 1
+    places = bits_of_places(kernel, axis, per_pass)
+    lanes, per_pass = lanes_loaded(places, lanes), tuple(lanes_loaded(places, n) for n in per_pass)
     together = results_of_register(kernel, vectors)
     rows = rows_together(kernel, per_pass[0], together) if axis is None else None
     if rows is not None:
@@ -176,6 +181,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         row is not None or (staged > 0 and _computes_little(kernel)),
         far_buffers(kernel),
         rows,
+        places if tile is None else 0,
     )
 
 

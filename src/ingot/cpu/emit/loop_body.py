@@ -13,21 +13,20 @@ from math import gcd
 from ingot.cpu.emit.copies import copy_runs, is_copied
 from ingot.cpu.emit.folds import Folding
 from ingot.cpu.emit.indices import IndexValue, Lanes
+from ingot.cpu.emit.places import Block, PlacesAhead
 from ingot.cpu.emit.scan import scan_lanes
 from ingot.cpu.emit.squares import SquareTranspose
 from ingot.cpu.emit.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import make, walk
+from ingot.kernel.gathers import Gather, gathers
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-
-Block = Callable[[list[Value]], list[Value]]
-"""Emits one block of lanes: what it carries in, what it carries out."""
 
 
 class LoopEmitter:
@@ -107,7 +106,13 @@ class LoopEmitter:
             return []
 
         aligned = lanes if divides(lanes, self.schedule.block) else 1
-        self.vectorize(axis.name, low, high, lanes, [], vectors, whole, aligned)
+        ahead = self._gathers(self.kernel.passes, (*self.kernel.grid, axis))
+        self.vectorize(axis.name, low, high, lanes, [], vectors, whole, aligned, ahead)
+
+    def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
+        """Return the gathers along the last of `axes` whose places are computed ahead."""
+        exprs = tuple(e for item in passes for e in item.exprs)
+        return gathers(exprs, axes) if self.schedule.places else ()
 
     def _pass_axes(self) -> frozenset[str]:
         return frozenset(a.name for item in self.kernel.passes for a in item.axes)
@@ -125,20 +130,26 @@ class LoopEmitter:
         body: Block,
         only_whole: bool = False,
         aligned: int = 1,
+        ahead: tuple[Gather, ...] = (),
     ) -> list[Value]:
         """Run `body(carried)` for blocks of lanes from low to high; return what it carries.
 
         `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
         `aligned`: divides `low`, as the caller knows.
+        `ahead`: gathers of the body whose places are computed ahead.
         """
         f = self.f
         aligned = gcd(lanes, low if isinstance(low, int) else aligned)
         whole = high if only_whole else self._rounded(low, high, lanes)
 
-        def full(position: Value, values: list[Value]) -> list[Value]:
-            return self._at(name, position, Lanes(name, lanes, None, aligned), values, body)
+        def at(position: Value, values: list[Value], block: Block) -> list[Value]:
+            return self._at(name, position, Lanes(name, lanes, None, aligned), values, block)
 
-        values = f.loop(low, whole, lanes, carried, full)
+        if ahead:
+            places = PlacesAhead(self.emitter, ahead, self.schedule.places, lanes, at)
+            values = places.loop(low, whole, carried, body)
+        else:
+            values = f.loop(low, whole, lanes, carried, lambda here, old: at(here, old, body))
         if lanes == 1 or only_whole or f.ieq(whole, high) is True:
             return values
         if lanes.bit_count() > 1:
@@ -238,6 +249,7 @@ class LoopEmitter:
                 lambda carried: self._point(item, carried),
                 whole,
                 lanes if divides(lanes, part) else 1,
+                self._gathers((item,), (*self.kernel.grid, *item.axes)),
             )
 
         def scalar(position: Value, carried: list[Value]) -> list[Value]:

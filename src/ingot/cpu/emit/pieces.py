@@ -81,7 +81,8 @@ class PieceEmitter(LoopEmitter):
             lanes = self._lanes(first, last)
             known = gcd(first, self.schedule.lanes[0])
             aligned = known if divides(known, self.schedule.block) else 1
-            self.vectorize(name, start, end, lanes, [], vectors, aligned=aligned)
+            ahead = self._gathers(passes, (*kernel.grid, vector.axis))
+            self.vectorize(name, start, end, lanes, [], vectors, aligned=aligned, ahead=ahead)
             self.emitter.close_scope()
         self.kernel = kernel
 

@@ -1,0 +1,103 @@
+"""Places of gathers computed ahead, a block of an axis at a time (`kernel.gathers`).
+
+Loops in lanes come here (`loop_body`). A block's places go to the stack, in a loop for each gather;
+then the loop itself runs along the block, and its gathers load their lanes one by one.
+
+Invariant: only whole blocks of lanes come here, so every place is one that is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ingot.cpu.emit.indices import IndexValue
+from ingot.cpu.emit.types import memory_type, widen
+from ingot.cpu.emit.values import ValueEmitter
+from ingot.kernel.expr import walk
+from ingot.kernel.gathers import PLACES_AHEAD, Gather
+from ingot.llvm import types as lt
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+Block = Callable[[list[Value]], list[Value]]
+"""Emits one block of lanes: what it carries in, what it carries out."""
+
+At = Callable[[Value, list[Value], Block], list[Value]]
+"""Emits a block of lanes at a position."""
+
+
+class PlacesAhead:
+    """Emits a loop in lanes with the places of its gathers ahead."""
+
+    def __init__(
+        self, emitter: ValueEmitter, found: Sequence[Gather], bits: int, lanes: int, at: At
+    ) -> None:
+        """Make room for places of so many bits; `at` opens a block of lanes."""
+        self.emitter = emitter
+        self.type = lt.I32 if bits == lt.I32.bits else lt.I64
+        self.lanes = lanes
+        self.at = at
+        f = emitter.f
+        self.rooms = {item: f.alloca(self.type, PLACES_AHEAD, 64) for item in found}
+
+    def loop(
+        self, low: IndexValue, high: IndexValue, carried: list[Value], body: Block
+    ) -> list[Value]:
+        """Run `body` for whole blocks of lanes from low to high; return what it carries."""
+        f, lanes = self.emitter.f, self.lanes
+
+        def block(start: Value, values: list[Value]) -> list[Value]:
+            end = f.imin(f.iadd(start, PLACES_AHEAD), high)
+            for item in self.rooms:
+                f.loop(start, end, lanes, [], lambda at, _, item=item: self._fill(item, start, at))
+
+            def full(position: Value, values: list[Value]) -> list[Value]:
+                def bound(values: list[Value]) -> list[Value]:
+                    for item in self.rooms:
+                        self._bind(item, start, position)
+                    return body(values)
+
+                return self.at(position, values, bound)
+
+            return f.loop(start, end, lanes, values, full, at_least_once=True)
+
+        return f.loop(low, high, PLACES_AHEAD, carried, block)
+
+    def _fill(self, item: Gather, start: Value, position: Value) -> list[Value]:
+        """Store the places of a block of lanes, which may need what other gathers load."""
+        f, emitter = self.emitter.f, self.emitter
+
+        def store(_: list[Value]) -> list[Value]:
+            needed = set(walk(item.values))
+            for other in self.rooms:
+                if other.load in needed:
+                    self._bind(other, start, position)
+            numbers = tuple(emitter.value(value) for value in item.values)
+            where = emitter.spread_index(emitter.index(item.near, numbers), self.lanes)
+            if self.type is not lt.I64:
+                where = f.trunc(where, vector(self.type, self.lanes))
+            f.store(where, self._room(item, start, position))
+            return []
+
+        return self.at(position, [], store)
+
+    def _room(self, item: Gather, start: Value, position: Value) -> Value:
+        f = self.emitter.f
+        return f.gep(self.rooms[item], f.isub(position, start), self.type)
+
+    def _bind(self, item: Gather, start: Value, position: Value) -> None:
+        """Load a gather's lanes one by one."""
+        f, emitter, load = self.emitter.f, self.emitter, item.load
+        memory = memory_type(load.dtype)
+        base = f.gep(
+            emitter.buffers[item.access.buffer], emitter.index(item.base), memory, inbounds=False
+        )
+        room = self._room(item, start, position)
+        wide = f.undef(vector(memory, self.lanes))
+        for lane in range(self.lanes):
+            place = f.load(self.type, f.gep(room, lane, self.type))
+            if self.type is not lt.I64:
+                place = f.sext(place, lt.I64)
+            address = f.gep(base, place, memory, inbounds=False)
+            wide = f.insert(wide, f.load(memory, address), lane)
+        emitter.bind(load, widen(f, wide, load.dtype, emitter.has_f16c))

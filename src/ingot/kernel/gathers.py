@@ -1,0 +1,115 @@
+"""Gathers: loads whose lanes' places are values, and which of them have places computed ahead.
+
+Lanes that one instruction gathers are slower than loads one by one, and their misses wait for each
+other. But to get single places out of a vector costs as much as the loads do, by way of registers
+and, just after they were stored, by way of memory. So along long axes a block of places is stored
+first: when loads ask for them they have reached the cache.
+
+`schedule` asks which integers hold the places; `cpu.emit.places` computes them.
+
+Invariant: a place ahead is one that some point of the loop reads, so nothing new is read.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Dim, product, symbols_of
+from ingot.kernel.expr import Access, Expr, walk
+from ingot.kernel.index_math import dim_of
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.support.records import record
+
+PLACES_AHEAD = 256
+"""Places of a block: what was stored 64 ago is there, 256 are as fast as more."""
+
+LEAST_AHEAD = 64
+"""Shorter axes have no places ahead."""
+
+MOST_LOADED = 16
+"""Lanes that are loaded one by one: more are no faster, only more code."""
+
+MOST_GATHERS = 8
+"""Loads of one loop that have a block each on the stack."""
+
+NARROW_ELEMENTS = 1 << 30
+"""Tables whose places fit 32 bits, up to an offset that is any place of theirs."""
+
+
+@record
+class Gather:
+    """A load whose place varies along an axis by run-time values.
+
+    Attributes:
+        load: the expression.
+        near: the part of its index that values and the axis make.
+        base: the rest, which holds for all lanes.
+    """
+
+    load: Expr
+    near: int | Dim
+    base: int | Dim
+
+    @property
+    def access(self) -> Access:
+        """What the load reads."""
+        return self.load.payload
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The run-time values that `near` uses."""
+        return self.load.args
+
+
+def gathers(exprs: tuple[Expr, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
+    """Return the gathers along the last of `axes` that need no others.
+
+    Arguments come first: the place of one may be what another loads.
+    """
+    along, bound = axes[-1].name, {axis.name for axis in axes}
+    found = [item for item in walk(exprs) if _is_gather(item, along) and item.axes <= bound]
+    return tuple(_gather(item, along) for item in found[:MOST_GATHERS])
+
+
+def _is_gather(item: Expr, axis: str) -> bool:
+    is_by_value = item.op == "load" and bool(item.args) and not item.payload.masked
+    return is_by_value and not item.reductions and any(axis in arg.axes for arg in item.args)
+
+
+def _gather(load: Expr, axis: str) -> Gather:
+    where: int | Dim = load.payload.index
+    near: int | Dim = 0
+    for key, factor in () if isinstance(where, int) else where.terms:
+        term = product([factor, *map(dim_of, key)])
+        names = symbols_of((term,))
+        if axis in names or any(name[0] == "$" for name in names):
+            near = near + term
+    return Gather(load, near, where - near)
+
+
+def bits_of_places(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
+    """Return the bits of places ahead along the vector axis, or along the passes' own; 0: none.
+
+    `lanes` are those of each pass.
+    """
+    if kernel.serial or any(store.combiner for item in kernel.passes for store in item.stores):
+        return 0
+    if axis is not None:
+        return _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
+    own = zip(kernel.passes, lanes, strict=True)
+    found = [_bits(kernel, i.exprs, (*kernel.grid, *i.axes), n) for i, n in own if i.axes]
+    return max(found, default=0)
+
+
+def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], lanes: int) -> int:
+    extent = axes[-1].extent
+    is_short = isinstance(extent, int) and extent < LEAST_AHEAD
+    if lanes == 1 or lanes.bit_count() > 1 or is_short:
+        return 0
+    buffers = (*kernel.buffers, *kernel.kept)
+    tables = [buffers[item.access.buffer].size for item in gathers(exprs, axes)]
+    is_narrow = all(isinstance(size, int) and size < NARROW_ELEMENTS for size in tables)
+    return 0 if not tables else 32 if is_narrow else 64
+
+
+def lanes_loaded(places: int, lanes: int) -> int:
+    """Return the lanes of a loop that may have `places` ahead."""
+    return min(lanes, MOST_LOADED) if places else lanes

@@ -1,0 +1,153 @@
+"""Gathers whose places are computed ahead: blocks, what is left over, tables of every type."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.formats.hlo_text import parse_hlo
+from ingot.hlo.module import Module
+from ingot.llvm.target import TargetSpec, host_levels
+
+TYPES = {
+    "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "u8": np.uint8, "s32": np.int32, "pred": np.bool_, "c64": np.complex64,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+
+ROWS = """HloModule rows
+
+ENTRY main {
+  x = TYPE[7,SIZE] parameter(0)
+  i = INDEX[7,COUNT,1] parameter(1)
+  ROOT r = TYPE[7,COUNT] gather(x, i), offset_dims={}, collapsed_slice_dims={1},
+    start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0},
+    index_vector_dim=2, slice_sizes={1,1}
+}
+"""
+
+COLUMNS = """HloModule columns
+
+ENTRY main {
+  x = TYPE[5,SIZE] parameter(0)
+  i = INDEX[COUNT,1] parameter(1)
+  ROOT r = TYPE[5,COUNT] gather(x, i), offset_dims={0}, collapsed_slice_dims={1},
+    start_index_map={1}, index_vector_dim=1, slice_sizes={5,1}
+}
+"""
+
+OF_TWO = """HloModule of_two
+
+ENTRY main {
+  x = TYPE[SIZE,9] parameter(0)
+  i = INDEX[COUNT,2] parameter(1)
+  ROOT r = TYPE[COUNT] gather(x, i), offset_dims={}, collapsed_slice_dims={0,1},
+    start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}
+}
+"""
+
+PROGRAMS = {
+    "rows": (ROWS, lambda size: (7, size), lambda count: (7, count, 1)),
+    "columns": (COLUMNS, lambda size: (5, size), lambda count: (count, 1)),
+    "of two": (OF_TWO, lambda size: (size, 9), lambda count: (count, 2)),
+}
+
+
+def _check(
+    name: str, element: str, index: str, size: int, count: int, level: str | None = None
+) -> None:
+    text, table, places = PROGRAMS[name]
+    for word, value in (("TYPE", element), ("INDEX", index), ("SIZE", size), ("COUNT", count)):
+        text = text.replace(word, str(value))
+    random = np.random.default_rng(count)
+    x = random.integers(0, 100, table(size)).astype(TYPES[element])
+    kind = np.dtype({"s": "int", "u": "uint"}[index[0]] + index[1:])
+    limits = np.iinfo(kind)
+    low, high = max(limits.min, -5), min(limits.max, size + 5)
+    i = random.integers(low, high, places(count), endpoint=True).astype(kind)
+    i.flat[0] = limits.max
+    i.flat[-1] = limits.min
+    _compare(parse_hlo(text), [x, i], level)
+
+
+def _compare(module: Module, inputs: list[np.ndarray], level: str | None = None) -> None:
+    target = TargetSpec.host(level) if level else TargetSpec.host()
+    found = np.asarray(ingot.compile(module, target=target)(*inputs))
+    np.testing.assert_array_equal(found, np.asarray(evaluate(module, inputs)))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("count", [64, 77])
+def test_blocks(name: str, count: int) -> None:
+    _check(name, "f32", "s32", 50, count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 8, 16, 31, 63, 65, 255, 256, 257, 511, 1000])
+def test_counts(name: str, count: int) -> None:
+    for level in host_levels():
+        for size in (1, 3, 300):
+            _check(name, "f32", "s32", size, max(count, 1), level)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("element", TYPES)
+def test_types(name: str, element: str) -> None:
+    for count in (5, 64, 300):
+        _check(name, element, "s32", 40, count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("index", ["s8", "u8", "s16", "s32", "u32", "s64", "u64"])
+def test_types_of_places(name: str, index: str) -> None:
+    for count in (3, 77, 256):
+        _check(name, "f32", index, 90, count)
+
+
+CHAIN = """HloModule chain
+
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+
+ENTRY main {
+  x = f32[500] parameter(0)
+  i = s32[300,1] parameter(1)
+  j = s32[4,COUNT,1] parameter(2)
+  k = s32[4,COUNT] gather(i, j), offset_dims={}, collapsed_slice_dims={0,1},
+    start_index_map={0}, index_vector_dim=2, slice_sizes={1,1}
+  l = s32[4,COUNT,1] reshape(k)
+  y = f32[4,COUNT] gather(x, l), offset_dims={}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=2, slice_sizes={1}
+  z = f32[] constant(0)
+  ROOT r = RESULT
+}
+"""
+
+ENDS = {
+    "as it is": "f32[4,COUNT] negate(y)",
+    "summed": "f32[4] reduce(y, z), dimensions={1}, to_apply=add",
+    "across": "f32[COUNT] reduce(y, z), dimensions={0}, to_apply=add",
+    "padded": "f32[4,PADDED] pad(y, z), padding=0_0x3_2",
+    "backwards": "f32[4,COUNT] reverse(y), dimensions={1}",
+    "columns": "f32[COUNT,4] transpose(y), dimensions={1,0}",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("count", [3, 64, 500])
+def test_places_that_are_gathered(end: str, count: int) -> None:
+    """A gather of a gather, with what may follow in the same kernel."""
+    text = CHAIN.replace("RESULT", ENDS[end]).replace("PADDED", str(count + 5))
+    random = np.random.default_rng(1)
+    inputs = [
+        random.integers(-9, 9, 500).astype(np.float32),
+        random.integers(-9, 600, (300, 1)).astype(np.int32),
+        random.integers(-9, 400, (4, count, 1)).astype(np.int32),
+    ]
+    _compare(parse_hlo(text.replace("COUNT", str(count))), inputs)
