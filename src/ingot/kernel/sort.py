@@ -1,5 +1,8 @@
 """From a fused `sort` to a `SortKernel`, how its rows are shared out, and sorts by one key.
 
+Few long rows are cut into parts that are sorted apart and then merged pairwise, each merge in
+pieces as long as a part. The cut depends on sizes alone, and so does what comes out.
+
 A comparator that puts key(left) before key(right) is an order of one key. Such sorts differ in
 their sizes alone once their key, direction and element types are the same, so they share code.
 """
@@ -27,13 +30,58 @@ CHUNK_ELEMENTS = 4096
 """Elements per chunk at least: some ten microseconds."""
 
 
+PART = 16_384
+"""Elements of a part of a long row, at least: a quarter of a millisecond."""
+
+MAX_PARTS = 16
+LEVELS = (MAX_PARTS - 1).bit_length()
+"""How often parts are merged, at most."""
+
+LINE = 64
+"""A part is so many elements, or a multiple: no two parts share a line of the cache."""
+
+
 @dataclass(frozen=True, slots=True)
 class SortSchedule:
-    """How a sort kernel runs: `rows` in all, `grain` of them in each of `chunks`."""
+    """How a sort kernel runs.
+
+    Attributes:
+        rows: rows in all.
+        grain: rows in each of `chunks`, where rows are sorted whole.
+        chunks: chunks then.
+        parts: parts of a row; 1: rows are sorted whole.
+        part: elements of a part; the last may have fewer.
+    """
 
     rows: int | Dim
     grain: int | Dim
     chunks: int | Dim
+    parts: int | Dim
+    part: int | Dim
+
+    @property
+    def areas(self) -> int | Dim:
+        """Rows that scratch must have room for."""
+        cut = self._more_than(1)
+        return self.chunks * (1 - cut) + self.rows * cut
+
+    @property
+    def whole_chunks(self) -> int | Dim:
+        """Chunks of the phase that sorts whole rows."""
+        return self.chunks * (1 - self._more_than(1))
+
+    @property
+    def part_chunks(self) -> int | Dim:
+        """Chunks of the phase that sorts parts."""
+        return self.rows * self.parts * self._more_than(1)
+
+    def merge_chunks(self, level: int) -> int | Dim:
+        """Return the chunks of the phase that merges runs of 2^level parts."""
+        return self.rows * self.parts * self._more_than(1 << level)
+
+    def _more_than(self, number: int) -> int | Dim:
+        """Return 1 if there are more parts than this, else 0."""
+        return dim.minimum(dim.floordiv(self.parts - 1, number), 1)
 
 
 def build_sort_kernel(fused: Computation) -> SortKernel:
@@ -61,13 +109,16 @@ def build_sort_kernel(fused: Computation) -> SortKernel:
 
 def schedule_sort(kernel: SortKernel) -> SortSchedule:
     """Return the schedule of a sort kernel."""
-    rows = kernel.outer * kernel.inner
-    least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(kernel.length, 1)), 1)
+    rows, length = kernel.outer * kernel.inner, kernel.length
+    least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
     grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
-    return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain))
+    few = dim.floordiv(MAX_PARTS, dim.maximum(rows, 1))
+    parts = dim.maximum(dim.minimum(dim.floordiv(length, PART), few), 1)
+    part = dim.floordiv(length + (parts * LINE - 1), parts * LINE) * LINE
+    return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain), parts, part)
 
 
-KEYED_PARAMETERS = ("length", "inner", "rows", "grain", "area")
+KEYED_PARAMETERS = ("length", "inner", "rows", "grain", "part", "parts", "area")
 """Numbers of a sort by one key, in the order of its env; `area`: bytes of one word of its records.
 """
 

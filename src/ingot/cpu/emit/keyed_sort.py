@@ -10,8 +10,8 @@ Invariant: records of one row are distinct or keep their order, so the sort is s
 from __future__ import annotations
 
 from ingot.cpu.emit.indices import IndexValue
-from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
-from ingot.cpu.emit.merge_sort import MergeSorter
+from ingot.cpu.emit.kernel_abi import bind_env
+from ingot.cpu.emit.sort_phases import Numbers, RowSorter, emit_parts_of_rows, emit_whole_rows
 from ingot.cpu.emit.types import memory_type, widen
 from ingot.cpu.emit.values import ValueEmitter, combine
 from ingot.hlo.dtype import PRED
@@ -28,53 +28,37 @@ WORD = 64
 def emit_keyed_sort(
     module: ModuleBuilder, symbol: str, form: KeyedForm, target: TargetSpec
 ) -> None:
-    """Emit the function of a form of sorts into `module`."""
+    """Emit the functions of a form of sorts into `module`."""
     count = 2 * len(form.elements)
-    f, emitter, chunk = open_kernel(module, symbol, count, KEYED_PARAMETERS, target.has_fma)
-    given = {name: f.as_value(emitter.names[name]) for name in KEYED_PARAMETERS}
-    area = given["area"]
-    base = f.gep(scratch_of(f, count), f.imul(chunk, f.imul(area, 2 * form.words)))
-    areas = [f.gep(base, f.imul(area, number)) for number in range(2 * form.words)]
-    rows = _Rows(f, emitter, form, given)
-    first = f.imul(chunk, given["grain"])
-    last = f.imin(f.iadd(first, given["grain"]), given["rows"])
-    f.loop(
-        first,
-        last,
-        1,
-        [],
-        lambda row, _: rows.sort(row, areas[: form.words], areas[form.words :]),
-    )
-    f.ret()
+
+    def start(f: FunctionBuilder) -> RowSorter:
+        emitter = bind_env(f, f.params[0], count, KEYED_PARAMETERS, target.has_fma)
+        given = {name: emitter.names[name] for name in KEYED_PARAMETERS}
+        area = given.pop("area")
+        return _KeyedRows(f, emitter, Numbers(**given, areas=[area] * form.words), form)
+
+    emit_whole_rows(module, symbol, start, count)
+    emit_parts_of_rows(module, symbol, start, count)
 
 
-class _Rows:
-    """Emits the sorting of one row."""
+class _KeyedRows(RowSorter):
+    """Rows of records: keys and positions."""
+
+    is_order = True
 
     def __init__(
-        self, f: FunctionBuilder, emitter: ValueEmitter, form: KeyedForm, given: dict[str, Value]
+        self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, form: KeyedForm
     ) -> None:
-        self.f = f
-        self.emitter = emitter
+        super().__init__(f, emitter, numbers, [lt.I64] * form.words)
         self.form = form
-        self.length, self.inner = given["length"], given["inner"]
 
-    def sort(self, row: Value, here: list[Value], there: list[Value]) -> None:
-        """Sort row number `row`, by way of two areas of records."""
-        f, inner = self.f, self.inner
-        start = f.iadd(f.imul(f.idiv(row, inner), f.imul(self.length, inner)), f.irem(row, inner))
-        f.loop(0, self.length, 1, [], lambda place, _: self._record(start, place, here))
-        types: list[lt.Type] = [lt.I64] * self.form.words
-        sorter = MergeSorter(
-            f, types, self.length, lambda a, b: f.icmp("slt", a[0], b[0]), is_order=True
-        )
-        done = sorter.sort(here, there)
-        f.loop(0, self.length, 1, [], lambda place, _: self._gather(start, place, done))
+    def comes_before(self, left: list[Value], right: list[Value]) -> Value:
+        """Compare keys, with the positions below them if they share a word."""
+        return self.f.icmp("slt", left[0], right[0])
 
-    def _record(self, start: IndexValue, place: Value, areas: list[Value]) -> None:
-        """Write the record of the element at `place`."""
+    def read(self, where: IndexValue, place: Value, areas: list[Value]) -> None:
+        """Write the record of an element."""
         f, element = self.f, self.form.elements[0]
-        where = f.iadd(start, f.imul(place, self.inner))
         type_ = memory_type(element)
         loaded = f.load(type_, f.gep(self.emitter.buffers[0], where, type_))
         wide = widen(f, loaded, element, self.emitter.has_f16c)
@@ -98,16 +82,15 @@ class _Rows:
         key = bits if bits.type is lt.I64 else f.sext(bits, lt.I64)
         return f.not_(key) if self.form.descending else key
 
-    def _gather(self, start: IndexValue, place: Value, areas: list[Value]) -> None:
-        """Write every operand's element of the record at `place` to the results."""
+    def write(self, start: IndexValue, where: IndexValue, place: Value, areas: list[Value]) -> None:
+        """Write every operand's element of the record at `place`."""
         f, elements = self.f, self.form.elements
-        source = f.load(lt.I64, f.gep(areas[-1], place, lt.I64))
+        source: IndexValue = f.load(lt.I64, f.gep(areas[-1], place, lt.I64))
         if self.form.words == 1:
             source = f.and_(source, f.const(lt.I64, (1 << (WORD // 2)) - 1))
-        there = f.iadd(start, f.imul(source, self.inner))
-        here = f.iadd(start, f.imul(place, self.inner))
+        there = f.iadd(start, f.imul(source, self.numbers.inner))
         for number, element in enumerate(elements):
             type_ = memory_type(element)
             value = f.load(type_, f.gep(self.emitter.buffers[number], there, type_))
             result = self.emitter.buffers[len(elements) + number]
-            f.store(value, f.gep(result, here, type_))
+            f.store(value, f.gep(result, where, type_))

@@ -1,6 +1,6 @@
 """Sort kernels as LLVM functions: a stable merge sort of each row, its comparator inlined.
 
-A row of every operand is copied to scratch, sorted there (`merge_sort`) and copied out.
+Elements of every operand are copied to scratch, sorted there (`sort_phases`) and copied out.
 """
 
 from __future__ import annotations
@@ -8,8 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.cpu.emit.indices import IndexValue
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
-from ingot.cpu.emit.merge_sort import MergeSorter
+from ingot.cpu.emit.kernel_abi import EmittedKernel, bind_env
+from ingot.cpu.emit.sort_phases import (
+    Numbers,
+    RowSorter,
+    emit_parts_of_rows,
+    emit_whole_rows,
+    phases_of,
+)
 from ingot.cpu.emit.types import memory_type, widen
 from ingot.cpu.emit.values import ValueEmitter, combine
 from ingot.hlo import dim
@@ -17,7 +23,6 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.ir import Combiner, SortKernel
 from ingot.kernel.sort import SortSchedule
-from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
@@ -32,23 +37,52 @@ def emit_sort_kernel(
     schedule: SortSchedule,
     target: TargetSpec,
 ) -> EmittedKernel:
-    """Emit the function of a sort kernel into `module`."""
+    """Emit the functions of a sort kernel into `module`: those that its sizes may need."""
     count = len(kernel.buffers)
-    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
-    areas = [_area_bytes(kernel.length, element) for element in kernel.elements]
-    chunk_bytes: int | Dim = 0
-    for area in areas:
-        chunk_bytes = chunk_bytes + area * 2
-    base = f.gep(scratch_of(f, count), f.imul(chunk, emitter.index(chunk_bytes)))
-    rows = RowSorter(f, emitter, kernel, emitter.index(kernel.length))
-    here, there = rows.areas(base, areas)
-    grain = emitter.index(schedule.grain)
-    first = f.imul(chunk, grain)
-    last = f.imin(f.iadd(first, grain), emitter.index(schedule.rows))
-    f.loop(first, last, 1, [], lambda row, _: rows.sort(row, here, there))
-    f.ret()
-    scratch_bytes = schedule.chunks * chunk_bytes
-    return EmittedKernel((Phase(symbol, schedule.chunks),), count, kernel.symbols, scratch_bytes)
+    start = _Start(kernel, schedule, target)
+    if schedule.whole_chunks != 0 or schedule.part_chunks == 0:
+        emit_whole_rows(module, symbol, start, count)
+    if schedule.part_chunks != 0:
+        emit_parts_of_rows(module, symbol, start, count)
+    scratch_bytes = schedule.areas * sum_of(start.areas) * 2
+    return EmittedKernel(phases_of(symbol, schedule), count, kernel.symbols, scratch_bytes)
+
+
+def sum_of(sizes: list[int | Dim]) -> int | Dim:
+    """Return the sum of sizes."""
+    total: int | Dim = 0
+    for size in sizes:
+        total = total + size
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Makes the sorter of a function."""
+
+    kernel: SortKernel
+    schedule: SortSchedule
+    target: TargetSpec
+
+    @property
+    def areas(self) -> list[int | Dim]:
+        """Bytes of an area of each operand."""
+        return [_area_bytes(self.kernel.length, element) for element in self.kernel.elements]
+
+    def __call__(self, f: FunctionBuilder) -> RowSorter:
+        kernel, schedule = self.kernel, self.schedule
+        count = len(kernel.buffers)
+        emitter = bind_env(f, f.params[0], count, kernel.symbols, self.target.has_fma)
+        numbers = Numbers(
+            emitter.index(kernel.length),
+            emitter.index(kernel.inner),
+            emitter.index(schedule.rows),
+            emitter.index(schedule.grain),
+            emitter.index(schedule.part),
+            emitter.index(schedule.parts),
+            [emitter.index(area) for area in self.areas],
+        )
+        return _ComparedRows(f, emitter, numbers, kernel)
 
 
 def _area_bytes(length: int | Dim, element: DType) -> int | Dim:
@@ -56,64 +90,31 @@ def _area_bytes(length: int | Dim, element: DType) -> int | Dim:
     return dim.floordiv(size + (AREA_ALIGNMENT - 1), AREA_ALIGNMENT) * AREA_ALIGNMENT
 
 
-@dataclass(frozen=True, slots=True)
-class RowSorter:
-    """Emits the sorting of one row.
+class _ComparedRows(RowSorter):
+    """Rows whose elements are compared as they are."""
 
-    Attributes:
-        f, emitter: the function.
-        kernel: what is sorted.
-        length: elements of a row.
-    """
-
-    f: FunctionBuilder
-    emitter: ValueEmitter
-    kernel: SortKernel
-    length: IndexValue
-
-    def areas(self, base: Value, sizes: list[int | Dim]) -> tuple[list[Value], list[Value]]:
-        """Return the addresses of both areas of each operand."""
-        found: tuple[list[Value], list[Value]] = ([], [])
-        offset: int | Dim = 0
-        for area in found:
-            for size in sizes:
-                area.append(self.f.gep(base, self.emitter.index(offset)))
-                offset = offset + size
-        return found
-
-    def sort(self, row: Value, here: list[Value], there: list[Value]) -> None:
-        """Sort row number `row`, by way of two areas of scratch."""
-        kernel = self.kernel
-        self._copy(row, here, kernel.operands, is_in=True)
-        done = MergeSorter(self.f, self._types(), self.length, self._is_before).sort(here, there)
-        first = len(kernel.buffers) - len(kernel.operands)
-        results = tuple(range(first, len(kernel.buffers)))
-        self._copy(row, done, results, is_in=False)
-
-    def _copy(
-        self, row: Value, areas: list[Value], buffers: tuple[int, ...], *, is_in: bool
+    def __init__(
+        self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, kernel: SortKernel
     ) -> None:
-        """Copy a row from (or to) buffers to (or from) scratch."""
+        super().__init__(f, emitter, numbers, [memory_type(item) for item in kernel.elements])
+        self.kernel = kernel
+
+    def read(self, where: IndexValue, place: Value, areas: list[Value]) -> None:
+        """Copy an element of every operand."""
+        f = self.f
+        for area, buffer, type_ in zip(areas, self.kernel.operands, self.types, strict=True):
+            value = f.load(type_, f.gep(self.emitter.buffers[buffer], where, type_))
+            f.store(value, f.gep(area, place, type_))
+
+    def write(self, start: IndexValue, where: IndexValue, place: Value, areas: list[Value]) -> None:
+        """Copy an element of every operand."""
         f, kernel = self.f, self.kernel
-        inner = self.emitter.index(kernel.inner)
-        outer_row, place = f.idiv(row, inner), f.irem(row, inner)
-        start = f.iadd(f.imul(outer_row, f.imul(self.length, inner)), place)
-        types = self._types()
+        first = len(kernel.buffers) - len(kernel.operands)
+        for number, (area, type_) in enumerate(zip(areas, self.types, strict=True), first):
+            value = f.load(type_, f.gep(area, place, type_))
+            f.store(value, f.gep(self.emitter.buffers[number], where, type_))
 
-        def element(position: Value, _: list[Value]) -> None:
-            where = f.iadd(start, f.imul(position, inner))
-            for area, buffer, type_ in zip(areas, buffers, types, strict=True):
-                outside = f.gep(self.emitter.buffers[buffer], where, type_)
-                inside = f.gep(area, position, type_)
-                source, target = (outside, inside) if is_in else (inside, outside)
-                f.store(f.load(type_, source), target)
-
-        f.loop(0, self.length, 1, [], element)
-
-    def _types(self) -> list[lt.Type]:
-        return [memory_type(element) for element in self.kernel.elements]
-
-    def _is_before(self, left: list[Value], right: list[Value]) -> Value:
+    def comes_before(self, left: list[Value], right: list[Value]) -> Value:
         """Emit the comparator on elements as they lie in memory."""
         arguments: list[Value] = []
         for number, element in enumerate(self.kernel.elements):

@@ -10,8 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.keyed_sort import emit_keyed_sort
+from ingot.cpu.emit.sort_phases import phases_of
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo import dim
 from ingot.hlo.dtype import F32, PRED, S32
@@ -35,11 +36,12 @@ def sort_kernel(target: TargetSpec, kernel: SortKernel) -> LibraryKernel | None:
     schedule = schedule_sort(kernel)
     area = dim.floordiv(kernel.length * WORD_BYTES + (LINE - 1), LINE) * LINE
     first_result = len(kernel.buffers) - len(kernel.operands)
+    numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
     emitted = EmittedKernel(
-        (Phase(code.name, schedule.chunks),),
+        phases_of(code.name, schedule),
         2 * len(kernel.operands),
-        (kernel.length, kernel.inner, schedule.rows, schedule.grain, area),
-        schedule.chunks * area * (2 * form.words),
+        (*numbers, schedule.part, schedule.parts, area),
+        schedule.areas * area * (2 * form.words),
         order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
     )
     return LibraryKernel(emitted, (code,))
