@@ -111,6 +111,11 @@ class Executable:
         return self._compiled.artifact
 
     @property
+    def source(self) -> Module:
+        """The module before the passes; nobody changes it."""
+        return self._before
+
+    @property
     def module(self) -> Module:
         """The module after all passes; not to be changed."""
         return self._compiled.module

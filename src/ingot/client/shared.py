@@ -36,22 +36,40 @@ _KEPT_INSTRUCTIONS = 500
 
 
 class Key:
-    """A program and how it is compiled; the hash knows less of it than the comparison."""
+    """A program and how it is compiled.
 
-    __slots__ = ("_hash", "_rows", "_settings")
+    The hash knows the program's names and shapes; only programs that agree in it are written out
+    as rows and compared.
+    """
 
-    def __init__(self, rows: list[Any], settings: tuple[object, ...]) -> None:
-        """Tell programs apart by `rows` (see `_computation`), each with its name in front."""
-        self._rows = rows
+    __slots__ = ("_hash", "_module", "_rows", "_settings")
+
+    def __init__(self, module: Module, settings: tuple[object, ...]) -> None:
+        """Tell programs apart that are to be compiled with `settings`."""
+        self._module = module
         self._settings = settings
-        self._hash = hash((tuple([row[0] for row in rows]), settings))
+        self._rows: list[Any] | None = None
+        names = tuple([(c.name, c.root.name, len(c)) for c in module.post_order()])
+        shapes = (*module.parameter_shapes, module.result_shape)
+        self._hash = hash((module.name, names, shapes, settings))
+
+    def keep(self, module: Module) -> None:
+        """Stand for an equal module that nobody changes any more."""
+        self._module = module
+
+    @property
+    def rows(self) -> list[Any]:
+        """The program as data, equal for equal programs."""
+        if self._rows is None:
+            self._rows = _rows(self._module)
+        return self._rows
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Key) and (
-            self is other or (self._settings == other._settings and self._rows == other._rows)
+            self is other or (self._settings == other._settings and self.rows == other.rows)
         )
 
 
@@ -64,17 +82,26 @@ def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key |
     """Return the key of a program and how it is compiled; None if it is not to be shared."""
     if switches.dump_folder or flags.DEBUG.value():
         return None
+    constants = (
+        instruction.attributes.literal.nbytes
+        for computation in module.post_order()
+        for instruction in computation.instructions
+        if instruction.opcode == "constant"
+    )
+    if sum(constants) > _MOST_CONSTANT_BYTES:
+        return None
+    return Key(module, (target, switches, flags.state()))
+
+
+def _rows(module: Module) -> list[Any]:
+    """Return a program as rows of data, each computation after those that it calls."""
     rows: list[Any] = [(module.name, module.aliases, tuple(module.extra.items()))]
     numbers: dict[Computation, int] = {}
-    constant_bytes = 0
     for computation in module.post_order():
         order = module.schedule.get(computation) or computation.post_order()
         rows.extend(_computation(computation, order, numbers))
         numbers[computation] = len(numbers)
-        constant_bytes += sum(i.attributes.literal.nbytes for i in order if i.opcode == "constant")
-    if constant_bytes > _MOST_CONSTANT_BYTES:
-        return None
-    return Key(rows, (target, switches, flags.state()))
+    return rows
 
 
 def _computation(
@@ -125,6 +152,7 @@ def find(key: Key) -> Executable | None:
 def share(key: Key, executable: Executable) -> None:
     """Let others find an executable, if it has no state and calls nobody."""
     if not executable.artifact.calls:
+        key.keep(executable.source)
         with _lock:
             _alive[key] = executable
             _keep(key, executable)

@@ -124,12 +124,14 @@ class KernelSet:
                 for name, how in function.called(made):
                     kernel = self.pending[name]
                     self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)
+            is_quick = all(made.is_quick for made in emitted)
             later = compile_later(
                 code.text,
                 self.target,
-                opt_level=0 if all(made.is_quick for made in emitted) else 2,
+                opt_level=0 if is_quick else 2,
                 passes=KERNEL_PASSES,
-                in_background=cpus > 1,
+                # Quick code is made sooner than a thread is started.
+                in_background=cpus > 1 and not is_quick,
             )
             self._jobs.append((code, later))
 
