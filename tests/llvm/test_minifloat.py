@@ -12,9 +12,16 @@ from ingot.hlo.dtype import dtype
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
-from ingot.llvm.math.minifloat import EXPONENT_ONLY, MINIFLOATS, is_not_zero, narrow, widen
+from ingot.llvm.math.minifloat import (
+    EXPONENT_ONLY,
+    MINIFLOATS,
+    is_not_zero,
+    narrow,
+    narrow_f16,
+    widen,
+)
 from ingot.llvm.target import TargetSpec, host_levels
-from ingot.llvm.types import F32, F64, I8, I64, PTR, VOID, vector
+from ingot.llvm.types import F32, F64, I8, I16, I64, PTR, VOID, vector
 
 NAMES = (*MINIFLOATS, EXPONENT_ONLY)
 LANES = 16
@@ -112,6 +119,15 @@ def test_narrowing_f64_rounds_once(name: str) -> None:
     got = out[: 2 * middles.size].view(dtype(name).numpy).astype(np.float64)
     np.testing.assert_array_equal(got[: middles.size], values[:-1])
     np.testing.assert_array_equal(got[middles.size :], values[1:])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_narrowing_every_f16(level: str) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16)
+    out = np.zeros(len(x), np.uint8)
+    run(narrow_f16, I16, x, out, level)
+    with np.errstate(all="ignore"):
+        same(out, x.view(np.float16).astype(dtype("f8e5m2").numpy), "f8e5m2")
 
 
 def test_nan_of_a_format_without_one_is_minus_zero() -> None:

@@ -17,7 +17,7 @@ from ingot.cpu.emit.types import (
     widen,
     wrap,
 )
-from ingot.hlo.dtype import F32, F64, PRED, DType, dtype
+from ingot.hlo.dtype import F16, F32, F64, PRED, DType, dtype
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math import minifloat
@@ -36,6 +36,8 @@ def convert(
         return minifloat.is_not_zero(f, value, source.name)
     if is_minifloat(source):
         return convert(f, minifloat.widen(f, value, source.name), F32, target, has_f16c)
+    if target.name == minifloat.UPPER_HALF and source is F16:
+        return minifloat.narrow_f16(f, narrow(f, value, F16, has_f16c))
     if is_minifloat(target):
         single = value if source is F64 else convert(f, value, source, F32, has_f16c)
         return minifloat.narrow(f, single, target.name)

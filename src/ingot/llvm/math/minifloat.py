@@ -98,6 +98,24 @@ def narrow(f: FunctionBuilder, value: Value, name: str) -> Value:
     return f.trunc(narrowed, value.type.with_element(I8))
 
 
+UPPER_HALF = "f8e5m2"
+"""The upper half of an f16."""
+
+
+def narrow_f16(f: FunctionBuilder, bits: Value) -> Value:
+    """Return the bits of f16 values (`i16`) as those of f8e5m2 (`i8`), rounded once."""
+
+    def number(value: int) -> Value:
+        return const(bits.type, value)
+
+    size, sign = f.and_(bits, number(0x7FFF)), f.and_(bits, number(0x8000))
+    odd = f.and_(f.lshr(bits, number(8)), number(1))
+    rounded = f.add(f.add(bits, number(0x7F)), odd)
+    is_nan = f.icmp("ugt", size, number(0x7C00))
+    held = f.select(is_nan, f.or_(sign, number(0x7E00)), rounded)
+    return f.trunc(f.lshr(held, number(8)), bits.type.with_element(I8))
+
+
 def is_not_zero(f: FunctionBuilder, value: Value, name: str) -> Value:
     """Return whether a minifloat (`i8`) is a number other than zero, or NaN."""
     if name == EXPONENT_ONLY:

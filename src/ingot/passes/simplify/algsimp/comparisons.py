@@ -6,7 +6,15 @@ from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import is_bits, is_integer, is_unsigned, x, y
+from ingot.passes.simplify.algsimp.conversions import is_lossless
+from ingot.passes.simplify.algsimp.helpers import (
+    is_bits,
+    is_float,
+    is_integer,
+    is_unsigned,
+    x,
+    y,
+)
 
 p = capture("p")
 SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
@@ -139,6 +147,29 @@ def compare_converted_pred(
 ) -> Instruction:
     """float(x) != 0 => x where x is pred"""
     return _same_or_not(x, c, root, build)
+
+
+@rule(
+    m.compare(
+        m.convert(x, where=lambda i: is_float(i) and is_float(i.operands[0])),
+        const(0, name="c"),
+        where=lambda i: _equality(i) and _ieee(i),
+    ),
+    example="""
+        x = f8e5m2[4] parameter(0)
+        a = f32[4] convert(x)
+        c = f32[] constant(0)
+        b = f32[4] broadcast(c), dimensions={}
+        ROOT r = pred[4] compare(a, b), direction=NE""",
+)
+def compare_converted_zero(
+    root: Instruction, x: Instruction, c: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """float(x) != 0 => pred(x) where x is a float and the conversion is lossless"""
+    if not is_lossless(x.shape.dtype, c.shape.dtype):
+        return None
+    is_not_zero = build.convert_to(x, PRED)
+    return is_not_zero if root.attributes.direction == "NE" else build.not_(is_not_zero)
 
 
 def _same_or_not(
