@@ -143,6 +143,14 @@ def _labels(first: tuple[int, int], letters: str, spatial: list[int]) -> str:
 
 def convolution(site: Site, padding: tuple[tuple[int, int], ...] | None = None) -> Results:
     """Add a convolution; `padding` stands for the attribute where it is an operand."""
+    attributes = convolution_attributes(site, padding)
+    return site.emit(find("convolution"), site.operands[:2], attributes, site.declared[0])
+
+
+def convolution_attributes(
+    site: Site, padding: tuple[tuple[int, int], ...] | None = None
+) -> ConvolutionAttributes:
+    """Return the attributes of a convolution, padded by the attribute or by `padding`."""
     numbers = structure(site.attributes["dimension_numbers"], "ConvDimensionNumbers")
     labels = ConvolutionLabels(
         _labels(
@@ -167,14 +175,13 @@ def convolution(site: Site, padding: tuple[tuple[int, int], ...] | None = None) 
     given = site.attributes
     reversal = flags(given["window_reversal"]) if "window_reversal" in given else ()
     renames = {"stride": "window_strides", "base": "lhs_dilation", "window": "rhs_dilation"}
-    attributes = ConvolutionAttributes(
+    return ConvolutionAttributes(
         window=window(site, sizes, renames, reversal, padding),
         dim_labels=str(labels),
         feature_group_count=given["feature_group_count"].value,
         batch_group_count=given["batch_group_count"].value,
         operand_precision=_precision(site),
     )
-    return site.emit(find("convolution"), site.operands[:2], attributes, site.declared[0])
 
 
 # ---- windowed reductions

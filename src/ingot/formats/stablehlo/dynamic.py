@@ -1,18 +1,29 @@
 """Converters of ops whose sizes are operands, and of what JAX exports with symbolic sizes.
 
-Each becomes the static op, with sizes (symbolic ones too) that `sizes` finds out. What is computed
-from data cannot be a size of a shape here and is refused by name.
+Each becomes the static op, with sizes (symbolic ones too) that `sizes` finds out. Sizes that are
+computed from data are sizes of results whose types have bounds (`computed_sizes`); a type without
+any is refused by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ingot.formats.stablehlo.attributes import integers
-from ingot.formats.stablehlo.computing import convolution, gather_attributes
+from ingot.formats.stablehlo.computed_sizes import at_bounds, padded, scalars, sliced, with_sizes
+from ingot.formats.stablehlo.computing import (
+    convolution,
+    convolution_attributes,
+    gather_attributes,
+)
 from ingot.formats.stablehlo.equal_sizes import Size, equate
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shaping import broadcast
 from ingot.formats.stablehlo.sizes import Sizes, sizes_of
 from ingot.hlo.assertions import emit_assertion
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
 from ingot.hlo.opset.shaping import (
@@ -29,7 +40,7 @@ def _sizes(site: Site, operand: Instruction, what: str) -> Sizes:
     if found is None:
         raise site.unsupported(
             f"{what} are computed from data",
-            "sizes may depend on the sizes of arguments and on constants only",
+            "say how large they can be in the type: tensor<?xf32, #stablehlo.bounds<8>>",
         )
     return found
 
@@ -43,10 +54,20 @@ def _result(site: Site, sizes_operand: Instruction) -> Shape:
     return Shape.array(element, _sizes(site, sizes_operand, "the sizes of its result"))
 
 
+def _is_bounded(site: Site) -> bool:
+    declared = site.declared[0]
+    return declared is not None and any(declared.bounded)
+
+
 def _broadcast_in_dim(site: Site) -> Results:
     operand, sizes = site.operands
     shape = _result(site, sizes)
     places = integers(site.attributes["broadcast_dimensions"])
+    if _is_bounded(site):
+        flags = dict(zip(places, operand.shape.bounded, strict=False))
+        whole = replace(shape, bounded=tuple(flags.get(n, False) for n in range(shape.rank)))
+        value = broadcast(site, operand, places, whole if any(whole.bounded) else at_bounds(shape))
+        return with_sizes(site.builder, value, shape, scalars(site.builder, sizes))
     for size, place in zip(operand.shape.dims, places, strict=True):
         if size != 1:
             equate(size, shape.dims[place])
@@ -56,43 +77,78 @@ def _broadcast_in_dim(site: Site) -> Results:
 def _reshape(site: Site) -> Results:
     operand, sizes = site.operands
     shape = _result(site, sizes)
+    if _is_bounded(site):
+        return site.builder.dynamic_reshape(operand, *scalars(site.builder, sizes), shape=shape)
     return site.emit(find("reshape"), (operand,), NO_ATTRIBUTES, shape)
 
 
 def _iota(site: Site) -> Results:
     (place,) = integers(site.attributes["iota_dimension"])
-    return site.emit(find("iota"), (), IotaAttributes(place), _result(site, site.operands[0]))
+    shape = _result(site, site.operands[0])
+    if _is_bounded(site):
+        build = site.builder
+        value = build.iota(shape=at_bounds(shape), iota_dimension=place)
+        return with_sizes(build, value, shape, scalars(build, site.operands[0]))
+    return site.emit(find("iota"), (), IotaAttributes(place), shape)
 
 
-def _static(site: Site, operand: Instruction, what: str) -> tuple[int, ...]:
-    found = _sizes(site, operand, what)
-    numbers = tuple(size for size in found if isinstance(size, int))
-    if len(numbers) != len(found):
-        raise site.unsupported(f"{what} are symbolic sizes")
-    return numbers
+def _numbers(operands: Sequence[Instruction]) -> list[tuple[int, ...]] | None:
+    """Return what is known of integer operands; None when one of them is not all numbers."""
+    found: list[tuple[int, ...]] = []
+    for operand in operands:
+        sizes = sizes_of(operand)
+        numbers = tuple(size for size in sizes or () if isinstance(size, int))
+        if sizes is None or len(numbers) != len(sizes):
+            return None
+        found.append(numbers)
+    return found
+
+
+def _bound(site: Site, what: str) -> Shape:
+    """Return the result's shape, or its bounds, for an op whose `what` are computed."""
+    declared = site.declared[0]
+    if declared is None or not declared.is_static:
+        raise site.unsupported(
+            f"{what} are computed from data, and so are the sizes of its result",
+            "say how large they can be in the type: tensor<?xf32, #stablehlo.bounds<8>>",
+        )
+    return declared
 
 
 def _pad(site: Site) -> Results:
-    operand, value, *bounds = site.operands
-    names = ("its low paddings", "its high paddings", "its interior paddings")
-    low, high, interior = (
-        _static(site, bound, name) for bound, name in zip(bounds, names, strict=True)
-    )
-    attributes = PadAttributes(tuple(zip(low, high, interior, strict=True)))
+    operand, value, low, high, interior = site.operands
+    known = _numbers((low, high, interior))
+    if known is None or _is_bounded(site):
+        shape = _bound(site, "its paddings")
+        return padded(site.builder, operand, value, (low, high, interior), shape)
+    attributes = PadAttributes(tuple(zip(*known, strict=True)))
     return site.emit(find("pad"), (operand, value), attributes, site.declared[0])
 
 
 def _gather(site: Site) -> Results:
     operand, indices, sizes = site.operands
-    attributes = gather_attributes(site, _sizes(site, sizes, "its slice sizes"))
+    found = sizes_of(sizes)
+    if found is None:
+        found = _windows_of(site, operand, _bound(site, "its slice sizes"))
+    attributes = gather_attributes(site, found)
     return site.emit(find("gather"), (operand, indices), attributes, site.declared[0])
+
+
+def _windows_of(site: Site, operand: Instruction, result: Shape) -> tuple[int, ...]:
+    """Return the slice sizes that a gather's result has: those of its offset dimensions."""
+    given = gather_attributes(site, ())
+    left_out = {*given.collapsed_slice_dims, *given.operand_batching_dims}
+    sizes = iter(result.static_dims[place] for place in given.offset_dims)
+    return tuple(1 if n in left_out else next(sizes) for n in range(operand.shape.rank))
 
 
 def _real_dynamic_slice(site: Site) -> Results:
     operand, *bounds = site.operands
     starts, limits, strides = (sizes_of(bound) for bound in bounds)
+    if _is_bounded(site) or (strides is None and _bound(site, "its strides")):
+        return sliced(site.builder, operand, (bounds[0], bounds[1], bounds[2]), site.shape)
     if starts is None or limits is None or strides is None:
-        return _slice_at(site, operand, bounds[0], strides)
+        return _slice_at(site, operand, bounds, strides)
     rows: list[tuple[Size, Size, int]] = []
     for start, limit, stride in zip(starts, limits, strides, strict=True):
         if not isinstance(stride, int):
@@ -102,25 +158,51 @@ def _real_dynamic_slice(site: Site) -> Results:
 
 
 def _slice_at(
-    site: Site, operand: Instruction, starts: Instruction, strides: Sizes | None
+    site: Site, operand: Instruction, bounds: Sequence[Instruction], strides: Sizes | None
 ) -> Results:
     """Slice at places computed from data: the sizes of the result must be known."""
-    shape = site.declared[0]
-    if shape is None or strides is None or any(stride != 1 for stride in strides):
-        raise site.unsupported("its bounds are computed from data, and so are the result's sizes")
-    builder = site.builder
-    places = [
-        builder.reshape_to(builder.slice(starts, slice=((n, n + 1, 1),)), ())
-        for n in range(shape.rank)
-    ]
+    starts, limits, steps = bounds
+    shape = _bound(site, "its bounds")
+    if strides is None or any(stride != 1 for stride in strides):
+        return sliced(site.builder, operand, (starts, limits, steps), shape)
     attributes = SizesAttributes(shape.dims)
+    places = scalars(site.builder, starts)
     return site.emit(find("dynamic-slice"), (operand, *places), attributes, shape)
 
 
 def _convolution(site: Site) -> Results:
-    flat = _static(site, site.operands[2], "its paddings")
-    rows = tuple(zip(flat[::2], flat[1::2], strict=True))
-    return convolution(site, rows)
+    operand, kernel, padding = site.operands
+    known = _numbers((padding,))
+    if known is not None:
+        (flat,) = known
+        return convolution(site, tuple(zip(flat[::2], flat[1::2], strict=True)))
+    given = convolution_attributes(site, ((0, 0),) * (operand.shape.rank - 2))
+    labels, result = given.labels, _bound(site, "its paddings")
+    # What is computed is padded before: as many elements as the windows of the result reach.
+    build, dims = site.builder, list(operand.shape.static_dims)
+    zero = build.constant(0, S32)
+    low, interior = [zero] * len(dims), [zero] * len(dims)
+    lows = scalars(build, build.reshape_to(padding, (2 * len(given.window),)))[::2]
+    for number, one in enumerate(given.window):
+        place = labels.lhs.index(str(number))
+        count = result.static_dims[labels.output.index(str(number))]
+        dims[place] = max(count - 1, 0) * one.stride + (one.size - 1) * one.window_dilation + 1
+        low[place] = lows[number]
+        interior[place] = build.constant(one.base_dilation - 1, S32)
+    whole = padded(
+        build,
+        operand,
+        build.constant(0, operand.shape.dtype),
+        (_vector(build, low), _vector(build, [zero] * len(dims)), _vector(build, interior)),
+        operand.shape.with_dims(tuple(dims)),
+    )
+    dense = tuple(replace(one, base_dilation=1) for one in given.window)
+    attributes = replace(given, window=dense)
+    return site.emit(find("convolution"), (whole, kernel), attributes, result)
+
+
+def _vector(build: Builder, numbers: Sequence[Instruction]) -> Instruction:
+    return build.concatenate(*(build.reshape_to(n, (1,)) for n in numbers), dimensions=(0,))
 
 
 def shape_assertion(site: Site) -> Results:
