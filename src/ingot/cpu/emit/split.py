@@ -54,20 +54,15 @@ def emit_split_kernel(
 class Fold:
     """The rest of a split reduction to one number that is stored as it is, as library code.
 
-    It depends on the fold, on lanes, and on where env has result, scratch and number of parts:
-    not on what is folded.
+    It depends on the fold, on lanes, and on where env has result, scratch and number of parts,
+    which its name says: not on what is folded.
     """
 
+    name: str
     kernel: LoopKernel
     schedule: LoopSchedule
     split: Split
     fma: bool
-
-    @property
-    def name(self) -> str:
-        """A name that says all that the code depends on."""
-        lanes, slots = self.schedule.lanes[0], len(self.kernel.buffers)
-        return f"fold_{fingerprint(self.kernel)}_{lanes}_{slots}"
 
     def define(self, module: ModuleBuilder, linkage: str = "") -> None:
         """Define the function; it is called by the host program, so it is always visible."""
@@ -101,7 +96,9 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | 
         (*[Buffer(value.dtype, parts, False)] * store.buffer, result),
         parameters=("parts",),
     )
-    return Fold(general, replace(schedule, split=None, waits=False), Split(parts, parts), fma)
+    name = f"fold_{fingerprint(general)}_{schedule.lanes[0]}_{len(general.buffers)}"
+    plain = replace(schedule, split=None, waits=False)
+    return Fold(name, general, plain, Split(parts, parts), fma)
 
 
 def _emit_rest(
