@@ -87,10 +87,11 @@ GRAPHS: dict[str, Callable[[int], str]] = {"chain": chain, "wide": wide, "layers
 def measure(graph: str, count: int) -> dict[str, object]:
     """Compile one module in this process; return seconds by phase and peak memory."""
     import ingot
-    from ingot.llvm.cache import default_cache
+    from ingot.client import clear_caches, load_library
 
     ingot.compile(ingot.parse_hlo(chain(3)))  # what the first compilation of a process loads
-    default_cache().clear_memory()
+    clear_caches()
+    load_library()
     text = GRAPHS[graph](count)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # The processor's time, of all threads: other work on the machine hardly changes it.

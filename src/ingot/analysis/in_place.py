@@ -160,7 +160,10 @@ def may_share_operand(instruction: Instruction, number: int) -> bool:
     roots = [root for _, root in _roots(fused.root)]
     if any(root.shape.dims != operand.dims or root.shape.is_tuple for root in roots):
         return False
-    if any(not _writes_last(inner, operand, len(roots)) for inner in fused.instructions):
+    inside = fused.instructions
+    if not _NO_ELEMENT_ORDER.isdisjoint([inner.opcode for inner in inside]) and not all(
+        _writes_last(inner, operand, len(roots)) for inner in inside
+    ):
         return False
     return _reaches_elementwise(fused.parameters[number])
 

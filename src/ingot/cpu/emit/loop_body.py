@@ -1,7 +1,8 @@
 """The body of a loop kernel: units, passes, vectors, reductions.
 
 A unit runs the passes at one grid point or at one block of a vector grid axis. A pass in lanes runs
-whole blocks, then one masked block for what is left. A reduction that may be folded in lanes starts
+whole blocks, then one masked block for what is left; a large body is written once, masked in every
+block. A reduction that may be folded in lanes starts
 from the combiner's identity and takes its initial value last.
 """
 
@@ -28,6 +29,10 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
+LARGE_BODY = 100
+"""Expressions of a kernel above which LLVM's time for a second, masked body is worth more than the
+few cycles that masks cost in each block."""
+
 
 class LoopEmitter:
     """Emits units and passes of one kernel into one function."""
@@ -47,7 +52,9 @@ class LoopEmitter:
         self.bounds: tuple[IndexValue, IndexValue] | None = None
         self.part_length: int | Dim = 0
         self.shared: tuple[SquareTranspose, ...] = ()
-        emitter.angles = angles_of(walk(kernel.exprs))
+        exprs = tuple(walk(kernel.exprs))
+        emitter.angles = angles_of(exprs)
+        self.is_large = len(exprs) > LARGE_BODY
 
     def passes(self) -> None:
         """Emit all passes of the current grid point (or block of points)."""
@@ -140,6 +147,13 @@ class LoopEmitter:
         """
         f = self.f
         aligned = gcd(lanes, low if isinstance(low, int) else aligned)
+
+        def masked(position: Value, values: list[Value]) -> list[Value]:
+            mask = self._first_lanes(f.imin(f.isub(high, position), lanes), lanes)
+            return self._at(name, position, Lanes(name, lanes, mask, aligned), values, body)
+
+        if self.is_large and lanes.bit_count() == 1 < lanes and not (only_whole or carried):
+            return f.loop(low, high, lanes, carried, masked)
         whole = high if only_whole else self._rounded(low, high, lanes)
 
         def at(position: Value, values: list[Value], block: Block) -> list[Value]:
