@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -24,10 +26,16 @@ START = {"GT": "-inf", "LT": "inf"}
 SIZES = [1, 5, 127, 128, 129, 130, 192, 1000]
 
 
-def _places(element: str, rows: int, size: int, direction: str = "GT", dim: int = 1) -> Module:
+def _places(
+    element: str, rows: int, size: int, direction: str = "GT", dim: int = 1, place: str = "s32"
+) -> Module:
     """Return what JAX makes of argmax and argmin."""
+    return parse_hlo(_text(element, rows, size, direction, dim).replace("s32[", f"{place}["))
+
+
+def _text(element: str, rows: int, size: int, direction: str, dim: int) -> str:
     start = START[direction] if element[0] in "fb" else "0" if direction == "GT" else "100"
-    return parse_hlo(f"""HloModule places
+    return f"""HloModule places
 
 choice {{
   a = {element}[] parameter(0)
@@ -54,7 +62,7 @@ ENTRY main {{
   ROOT r = ({element}[{size if dim == 0 else rows}], s32[{size if dim == 0 else rows}])
     reduce(x, i, s, z), dimensions={{{dim}}}, to_apply=choice
 }}
-""")
+"""
 
 
 def _check(module: Module, given: np.ndarray, direction: str, dim: int = 1) -> None:
@@ -94,6 +102,17 @@ def test_the_first_of_two_nans(direction: str) -> None:
         given = np.zeros((1, 300), np.float32)
         given[0, [first, second]] = np.nan
         _check(_places("f32", 1, 300, direction), given, direction)
+
+
+@pytest.mark.parametrize("element", ["f32", "u8", "s64"])
+@pytest.mark.parametrize("shape", [(9, 1), (7, 13), (13, 130), (3, 1003), (260, 1024)])
+def test_wide_places(element: str, shape: tuple[int, int]) -> None:
+    """Places of 64 bits, which are found in 32; along rows and columns."""
+    random = np.random.default_rng(5)
+    for dim, direction in product((0, 1), ("GT", "LT")):
+        given = random.integers(0, 50, shape)
+        values = _special(random, shape) if element == "f32" else given.astype(TYPES[element])
+        _check(_places(element, *shape, direction, dim, "s64"), values, direction, dim)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from ingot.kernel.inside import read_inside
 from ingot.kernel.ir import Kernel
 from ingot.kernel.keep import keep_rows
 from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.narrow_places import narrow_places
 from ingot.kernel.plain_convolution import plain_root
 from ingot.kernel.scan import build_scan_kernel
 from ingot.kernel.schedule import grid_vector_axis
@@ -52,7 +53,7 @@ def lower_fusion(fused: Computation) -> Kernel:
         return collapse(build_scan_kernel(fused, prefixes))
     kernel = join_short_rows(collapse(build_loop_kernel(fused)))
     kernel = unroll_windows(kernel) if convolution is None else kernel
-    kernel = read_inside(merge_choices(unroll_short_rows(kernel)))
+    kernel = narrow_places(read_inside(merge_choices(unroll_short_rows(kernel))))
     kernel = keep_rows(kernel) if grid_vector_axis(kernel) is None else kernel
     plain = None if convolution is None else plain_root(fused)
     return kernel if plain is None else replace(kernel, convolution=plain)

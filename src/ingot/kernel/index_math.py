@@ -24,8 +24,28 @@ def linearize(indices: Sequence[int | Dim], dims: Sequence[int | Dim]) -> int | 
     """Return the row-major element number of `indices` in an array of `dims`."""
     total: int | Dim = 0
     for position, size in zip(indices, dims, strict=True):
-        total = total * size + position
+        whole = _put_together(total, position, size)
+        total = total * size + position if whole is None else whole
     return total
+
+
+def _put_together(quotient: int | Dim, rest: int | Dim, divisor: int | Dim) -> Dim | None:
+    """Return x for `floordiv(x, divisor)` and `mod(x, divisor)`, else None."""
+    parts = tuple(_division(value, name) for value, name in ((quotient, "floordiv"), (rest, "mod")))
+    one, other = parts
+    if one is None or other is None or one != other or one[1] != divisor:
+        return None
+    return one[0] if isinstance(one[0], Dim) else None
+
+
+def _division(value: int | Dim, function: str) -> tuple[int | Dim, int | Dim] | None:
+    """Return both operands of an index that is nothing but a division, else None."""
+    if isinstance(value, int) or len(value.terms) != 1:
+        return None
+    (key, factor) = value.terms[0]
+    if factor != 1 or len(key) != 1 or key[0].function != function:
+        return None
+    return key[0].left, key[0].right
 
 
 def coefficient(value: int | Dim, name: str) -> int | Dim | None:

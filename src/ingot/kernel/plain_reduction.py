@@ -32,6 +32,9 @@ MAX_AXES = 2
 MAX_CHOICE_NODES = 16
 """Longer ways to choose an element are their programs' own."""
 
+CHOICES = frozenset({"select", "maximum", "minimum"})
+"""What such a way ends with, for the element as for its place."""
+
 
 def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     """Return the form of a kernel that is a plain reduction, else None."""
@@ -66,7 +69,9 @@ def _is_candidate(kernel: LoopKernel) -> bool:
 
 
 def _is_result(store: Store) -> bool:
-    return store.is_simple and store.value.op == "reduced"
+    """Whether a store is of what was folded; places may be stored in a wider type."""
+    value = store.value.args[0] if store.value.op == "convert" else store.value
+    return store.is_simple and value.op == "reduced"
 
 
 def _is_element(load: Expr) -> bool:
@@ -91,7 +96,7 @@ def _is_choice(fold: Reduction) -> bool:
     return (
         is_position(fold.inputs[1])
         and len(nodes) <= MAX_CHOICE_NODES
-        and all(result.op == "select" for result in fold.combiner.results)
+        and all(result.op in CHOICES for result in fold.combiner.results)
     )
 
 

@@ -31,6 +31,10 @@ from ingot.llvm.target import TargetSpec
 MAX_INPUTS = 4
 """Arrays at most of the sums whose folds are loaded."""
 
+PASSES = ()
+"""LLVM's passes over forms: none, as over kernels. Its instruction combiner made the places of
+maxima take half as long again."""
+
 _emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
 
 
@@ -42,7 +46,7 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
         _emitted[target, name] = made
 
-    code = shared_part(target, name, define)
+    code = shared_part(target, name, define, PASSES)
     if (target, name) not in _emitted:
         # The object was kept; how it is called follows from emitting it once.
         define(ModuleBuilder(name, vector_bits=target.vector_bits))
