@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import ingot
+from ingot.llvm.target import TargetSpec, host_levels
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "s8": np.int8, "bf16": ml_dtypes.bfloat16}
 SHAPES = [
@@ -66,3 +67,35 @@ def test_only_kernels_that_read_across_turn_tiles_around():
     for permutation, turned in (((1, 0), True), ((0, 1), False)):
         executable = ingot.compile(module("f32", [64, 64], permutation))
         assert ("shufflevector" in executable.as_text("llvm")) is turned
+
+
+@pytest.mark.parametrize("shape", [(16, 17), (130, 31), (3, 9, 200)])
+def test_last_tiles_begin_sooner(shape: tuple[int, ...]) -> None:
+    check_alone("f32", shape, host_levels()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("dtype", ["f64", "bf16", "s8", "f32"])
+@pytest.mark.parametrize(
+    "shape", [(8, 8), (8, 500), (500, 9), (16, 16), (15, 15), (129, 257), (5, 33, 70), (300, 2)]
+)
+def test_transposes_alone(shape: tuple[int, ...], dtype: str, level: str) -> None:
+    check_alone(dtype, shape, level)
+
+
+def check_alone(dtype: str, shape: tuple[int, ...], level: str) -> None:
+    """Compare a kernel that reads nothing but what it turns around."""
+    *outer, rows, columns = shape
+    order = (*range(len(outer)), len(outer) + 1, len(outer))
+    before, after = (",".join(map(str, dims)) for dims in (shape, (*outer, columns, rows)))
+    text = f"""HloModule m
+ENTRY main {{
+  x = {dtype}[{before}] parameter(0)
+  a = {dtype}[{after}] transpose(x), dimensions={{{",".join(map(str, order))}}}
+  ROOT b = {dtype}[{after}] negate(a)
+}}
+"""
+    x = (np.arange(np.prod(shape)).reshape(shape) % 100).astype(DTYPES[dtype])
+    found = ingot.compile(ingot.parse_hlo(text), target=TargetSpec.host(level))(x)
+    np.testing.assert_array_equal(np.asarray(found), -x.transpose(order))

@@ -35,7 +35,7 @@ from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.row_folds import rows_together
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.short_rows import lanes_of_rows
-from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, side_of_tile, tile_axis
+from ingot.kernel.tiles import SIDE_TILES, tiling_of
 from ingot.support.records import record
 
 CHUNK_WORK = 400_000
@@ -81,6 +81,7 @@ class LoopSchedule:
         split: how a large reduction of few units is cut, or None.
         tile: the grid axis that makes square tiles with the vector axis (`kernel.tiles`), or None;
             it is cut into blocks as the vector axis is.
+        overlaps: whether the last tiles along both axes begin sooner, to be whole.
         cuts: axes in pieces where masks are known (`kernel.pieces`), the vector axis last.
         staged: updates whose places and values are computed together before they are made one
             after the other; 0: each is computed when it is made.
@@ -109,6 +110,7 @@ class LoopSchedule:
     far: frozenset[int] = frozenset()
     rows: Axis | None = None
     places: int = 0
+    overlaps: bool = False
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -138,16 +140,16 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     if rows is not None:
         per_pass = (lanes_of_row(kernel.passes[0].axes[-1], per_pass[0], together), *per_pass[1:])
     block = lanes if rows is None else together
-    tile = None
+    tile, overlaps = None, False
     if axis is not None:
         has_inner = any(item.axes for item in kernel.passes)
         per_element = _unit_work(kernel)
         if not has_inner and isinstance(per_element, int):
             step = max(lanes, staged)
             block = max(step, CHUNK_WORK // max(per_element, 1) // step * step)
-        side = side_of_tile(axis, vectors.lanes(LANE_BITS, 1))
-        tile = tile_axis(kernel, axis, side) if lanes > 1 and side > 1 and not staged else None
-        if tile is not None:
+        tiling = tiling_of(kernel, axis, vectors.bits) if lanes > 1 and not staged else None
+        if tiling is not None:
+            tile, side, overlaps = tiling.axis, tiling.side, tiling.overlaps
             per_pass, block = (side,) * len(kernel.passes), SIDE_TILES * side
     blocked = [item for item in (axis, tile, rows) if item is not None]
     units = dim.product(
@@ -182,6 +184,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         far_buffers(kernel),
         rows,
         places if tile is None else 0,
+        overlaps,
     )
 
 

@@ -8,17 +8,17 @@ schedule asks whether there are any, the emitter which they are.
 
 from __future__ import annotations
 
-from collections import Counter
-
+from ingot.hlo import dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
+from ingot.support.records import record
 
-SIDE_TILES = 4
+SIDE_TILES = 8
 """Tiles along each side of a block: whole cache lines and their neighbours at both ends."""
 
 LANE_BITS = 32
-"""A tile's side is the lanes of a register of elements this wide, whatever the elements are."""
+"""A tile's side is the lanes of a register of elements this wide, or of wider ones."""
 
 SHORTEST_SIDE = 8
 """Smaller tiles are no better than lanes one by one."""
@@ -39,27 +39,59 @@ def transposed_loads(exprs: tuple[Expr, ...], axis: str, tile: str) -> list[Expr
     ]
 
 
-def side_of_tile(axis: Axis, lanes: int) -> int:
-    """Return the side of tiles along an axis: that of the register, less where it is shorter."""
-    side = lanes
-    while side > SHORTEST_SIDE and isinstance(axis.extent, int) and axis.extent < side:
-        side //= 2
-    return side
+LEAST_ROW_BITS = 128
+"""Narrower rows of a tile are no better either."""
 
 
-def tile_axis(kernel: LoopKernel, axis: Axis, side: int) -> Axis | None:
-    """Return the grid axis that makes square tiles with the vector axis, or None without need."""
-    if kernel.serial or any(item.axes for item in kernel.passes) or _is_short(axis, side):
+@record
+class Tiling:
+    """How a kernel that reads across its vector axis is tiled.
+
+    Attributes:
+        axis: the grid axis that makes square tiles with the vector axis.
+        side: elements along both.
+        overlaps: whether what is left over at an end is a whole tile that begins sooner: all that
+            is computed twice is read where nothing is written.
+    """
+
+    axis: Axis
+    side: int
+    overlaps: bool
+
+
+def tiling_of(kernel: LoopKernel, axis: Axis, register: int) -> Tiling | None:
+    """Return the tiles that a kernel with a vector axis needs on registers of so many bits.
+
+    A row of a tile is a register of the widest elements, less where an axis is shorter.
+    """
+    least = min(SHORTEST_SIDE, register // LANE_BITS)
+    if least <= 1 or kernel.serial or any(item.axes for item in kernel.passes):
         return None
-    counts = Counter(
-        {
-            other: len(transposed_loads(kernel.exprs, axis.name, other.name))
-            for other in kernel.grid
-            if other != axis and not _is_short(other, side)
-        }
-    )
-    best, count = counts.most_common(1)[0] if counts else (None, 0)
-    return best if 0 < count <= MAX_TILED_LOADS else None
+    found = {
+        other: transposed_loads(kernel.exprs, axis.name, other.name)
+        for other in kernel.grid
+        if other != axis and not _is_short(other, least) and not _is_short(axis, least)
+    }
+    best = max(found, key=lambda other: len(found[other]), default=None)
+    if best is None or not 0 < len(found[best]) <= MAX_TILED_LOADS:
+        return None
+    widest = max(load.dtype.bits for load in found[best])
+    least = max(least, LEAST_ROW_BITS // widest)
+    if _is_short(axis, least) or _is_short(best, least):
+        return None
+    side = max(least, register // max(widest, LANE_BITS))
+    while side > least and (_is_short(axis, side) or _is_short(best, side)):
+        side //= 2
+    return Tiling(best, side, _may_overlap(kernel, found[best], (axis, best), side))
+
+
+def _may_overlap(kernel: LoopKernel, turned: list[Expr], axes: tuple[Axis, ...], side: int) -> bool:
+    """Whether tiles may be computed twice, and are needed to be."""
+    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    is_plain = all(store.is_simple for item in kernel.passes for store in item.stores)
+    is_static = all(isinstance(axis.extent, int) for axis in axes)
+    is_whole = all(dim.known_multiple_of(axis.extent, side) for axis in axes)
+    return is_static and is_plain and not is_whole and len(loads) == len(turned)
 
 
 def _is_short(axis: Axis, side: int) -> bool:

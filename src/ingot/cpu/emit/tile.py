@@ -79,6 +79,9 @@ class TiledLoopEmitter(LoopEmitter):
         loads = transposed_loads(self.kernel.exprs, axis.name, tile.name)
         tiles = Tiles(self.emitter, loads, axis.name, side)
         self.shared = tiles.shared
+        if self.schedule.overlaps:
+            self._overlapping(tiles, (axis, tile), (low, high), (first, last), body)
+            return
         only_whole = divides(side, axis.extent, self.schedule.block)
         only_whole_rows = divides(side, tile.extent, self.schedule.block)
         whole = high if only_whole else self._rounded(low, high, side)
@@ -109,6 +112,29 @@ class TiledLoopEmitter(LoopEmitter):
             f.loop(first, whole_rows, 1, [], across(whole))
         if not only_whole_rows:
             f.loop(whole_rows, last, 1, [], across(low))
+
+    def _overlapping(
+        self,
+        tiles: Tiles,
+        axes: tuple[Axis, Axis],
+        along: tuple[IndexValue, IndexValue],
+        across: tuple[IndexValue, IndexValue],
+        body: Callable[[], None],
+    ) -> None:
+        """Run `body` for a block in whole tiles, the last of which begin sooner."""
+        f, side = self.f, tiles.side
+        last, last_row = (f.isub(self.emitter.index(axis.extent), side) for axis in axes)
+
+        def strip(corner: Value, _: list[Value]) -> list[Value]:
+            row = f.imin(corner, last_row)
+            return f.loop(
+                *along,
+                side,
+                [],
+                lambda start, _: self._square(tiles, axes[1], f.imin(start, last), row, body),
+            )
+
+        f.loop(*across, side, [], strip)
 
     def _square(
         self,
