@@ -40,7 +40,11 @@ def emit_loop_kernel(
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)
     return EmittedKernel(
-        phases, count, kernel.symbols, micro_kernels=body.shared, is_quick=is_quick
+        phases,
+        count,
+        kernel.symbols,
+        micro_kernels=body.shared,
+        is_quick=is_quick or schedule.chain,
     )
 
 
@@ -84,5 +88,5 @@ def _emit_body(
         grain = emitter.index(schedule.grain)
         first = 0 if schedule.chunks == 1 else f.imul(chunk, grain)
         last = units if schedule.chunks == 1 else f.imin(f.iadd(first, grain), units)
-        f.loop(first, last, 1, [], lambda unit, _: body.unit(unit, body.passes))
+        body.units(first, last, body.passes)
     return body

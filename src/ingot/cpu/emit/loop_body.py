@@ -1,9 +1,8 @@
-"""The body of a loop kernel: units, passes, vectors, reductions.
+"""The body of a loop kernel: passes, vectors, reductions, in the units of `units`.
 
-A unit runs the passes at one grid point or at one block of a vector grid axis. A pass in lanes runs
-whole blocks, then one masked block for what is left; a large body is written once, masked in every
-block. A reduction that may be folded in lanes starts
-from the combiner's identity and takes its initial value last.
+A pass in lanes runs whole blocks, then one masked block for what is left; a large body is written
+once, masked in every block. A reduction that may be folded in lanes starts from the combiner's
+identity and takes its initial value last.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.places import Block, PlacesAhead
 from ingot.cpu.emit.scan import scan_lanes
 from ingot.cpu.emit.squares import SquareTranspose
+from ingot.cpu.emit.units import UnitEmitter
 from ingot.cpu.emit.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -34,7 +34,7 @@ LARGE_BODY = 100
 few cycles that masks cost in each block."""
 
 
-class LoopEmitter:
+class LoopEmitter(UnitEmitter):
     """Emits units and passes of one kernel into one function."""
 
     def __init__(
@@ -45,10 +45,7 @@ class LoopEmitter:
         schedule: LoopSchedule,
     ) -> None:
         """Emit `kernel` as `schedule` says."""
-        self.f = f
-        self.emitter = emitter
-        self.kernel = kernel
-        self.schedule = schedule
+        super().__init__(f, emitter, kernel, schedule)
         self.bounds: tuple[IndexValue, IndexValue] | None = None
         self.part_length: int | Dim = 0
         self.shared: tuple[SquareTranspose, ...] = ()
@@ -60,42 +57,6 @@ class LoopEmitter:
         """Emit all passes of the current grid point (or block of points)."""
         for number, item in enumerate(self.kernel.passes):
             self.one_pass(item, self.schedule.lanes[number])
-
-    def unit(self, unit: IndexValue, body: Callable[[], None]) -> list[Value]:
-        """Bind the grid axes of unit number `unit` and run `body` there."""
-        vector_axis = self.schedule.vector_axis
-        rest: IndexValue = unit
-        for number, axis in reversed(list(enumerate(self._unit_axes()))):
-            if number == 0:
-                self.emitter.names[axis.name] = rest
-                break
-            extent = self.emitter.index(axis.extent)
-            self.emitter.names[axis.name] = self.f.irem(rest, extent)
-            rest = self.f.idiv(rest, extent)
-        self.emitter.open_scope()
-        if vector_axis is None:
-            body()
-        else:
-            self._vector_block(vector_axis, body)
-        self.emitter.close_scope()
-        return []
-
-    def _unit_axes(self) -> list[Axis]:
-        """Return the axes that units count, the axes that are cut into blocks last."""
-        cut, block = self._cut_axes(), self.schedule.block
-        axes = [axis for axis in self.kernel.grid if axis not in cut]
-        return axes + [Axis(a.name, dim.floordiv(a.extent + block - 1, block)) for a in cut]
-
-    def _cut_axes(self) -> list[Axis]:
-        vector_axis = self.schedule.vector_axis
-        return [vector_axis] if vector_axis is not None else []
-
-    def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
-        """Return the first point of the current block of a cut axis, and the one after its last."""
-        f = self.f
-        block = self.emitter.index(self.schedule.block)
-        low = f.imul(self.emitter.names[axis.name], block)
-        return low, f.imin(f.iadd(low, block), self.emitter.index(axis.extent))
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
@@ -114,6 +75,9 @@ class LoopEmitter:
 
         aligned = lanes if divides(lanes, self.schedule.block) else 1
         ahead = self._gathers(self.kernel.passes, (*self.kernel.grid, axis))
+        if whole and self.schedule.block == lanes and not ahead:
+            self._at(axis.name, low, Lanes(axis.name, lanes, None, aligned), [], vectors)
+            return
         self.vectorize(axis.name, low, high, lanes, [], vectors, whole, aligned, ahead)
 
     def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
