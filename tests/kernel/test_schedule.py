@@ -104,3 +104,30 @@ def test_only_streams_that_compute_little_wait_for_memory() -> None:
     assert not _scheduled(whole_sum(million))[1].waits
     assert not _scheduled(flat(17 * million))[1].waits, "tanh is work"
     assert not _scheduled(whole_sum("?n"))[1].waits
+
+
+def _chain(steps: int, masks: int = 0) -> str:
+    """Return so many products and sums on one another, and selects by so many masks."""
+    lines = ["x = f32[5000] parameter(0)", "v0 = f32[5000] add(x, x)"]
+    for n in range(steps):
+        lines.append(f"m{n} = f32[5000] multiply(v{n}, x)")
+        lines.append(f"v{n + 1} = f32[5000] add(m{n}, x)")
+    for n in range(masks):
+        lines.append(f"p{n} = pred[5000] compare(v{n}, x), direction=LT")
+        lines.append(f"v{steps + n + 1} = f32[5000] select(p{n}, v{steps + n}, x)")
+    lines.append(f"r = f32[5000] negate(v{steps + masks})")
+    return " ".join(lines[:-1]) + " ROOT " + lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "vectors", "is_chain"),
+    [
+        (_chain(20), AVX512, True),
+        (_chain(20, masks=4), AVX512, True),
+        (_chain(20, masks=9), AVX512, False),
+        (_chain(20), AVX2, False),
+        (_chain(5), AVX512, False),
+    ],
+)
+def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):
+    assert _scheduled(fused(text), vectors)[1].chain is is_chain

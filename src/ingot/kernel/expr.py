@@ -24,18 +24,21 @@ Example:
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S64, DType, from_numpy
-from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
 from ingot.support.records import record
 
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
 """Ops that are not HLO opcodes."""
+
+CALL_NODES = 20
+"""A function computes about as much as so many other nodes."""
 
 
 @record
@@ -50,10 +53,11 @@ class Access:
 class Expr:
     """One node; see the module for the ops. `axes` are the axis names that the value depends on.
 
-    `reductions` are the numbers of the reductions that it depends on.
+    `reductions` are the numbers of the reductions that it depends on; `height` is about how many
+    simple ops must be done one after the other for it.
     """
 
-    __slots__ = ("args", "axes", "dtype", "op", "payload", "reductions")
+    __slots__ = ("args", "axes", "dtype", "height", "op", "payload", "reductions")
     _table: ClassVar[dict[tuple[object, ...], Expr]] = {}
 
     op: str
@@ -62,6 +66,7 @@ class Expr:
     payload: Any
     axes: frozenset[str]
     reductions: frozenset[int]
+    height: int
 
     def __repr__(self) -> str:
         inner = ", ".join(map(repr, self.args))
@@ -80,8 +85,21 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None
         found.axes = _axes(op, payload).union(*(arg.axes for arg in args))
         own = frozenset((payload[0],)) if op == "reduced" else frozenset[int]()
         found.reductions = own.union(*(arg.reductions for arg in args))
+        found.height = latency(op) + max((arg.height for arg in args), default=0)
         table[key] = found
     return found
+
+
+@cache
+def is_expensive_op(op: str) -> bool:
+    """Whether an op is one of HLO's expensive ones."""
+    return op not in LEAVES and find(op).has(Trait.EXPENSIVE)
+
+
+@cache
+def latency(op: str) -> int:
+    """Return how many simple ops an op takes as long as."""
+    return CALL_NODES if is_expensive_op(op) else 1
 
 
 def _axes(op: str, payload: Any) -> frozenset[str]:

@@ -6,18 +6,19 @@ alone; they are a power of two but for rows laid end to end (`short_rows`).
 
 from __future__ import annotations
 
-from functools import cache
-
 from ingot.hlo.dim import Dim
-from ingot.hlo.opdef import Trait, find
-from ingot.kernel.expr import LEAVES, Expr, walk
+from ingot.hlo.dtype import PRED
+from ingot.kernel.expr import CALL_NODES, LEAVES, Expr, is_expensive_op, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.tiles import LANE_BITS
 from ingot.support.records import record
 
-CALL_NODES = 20
-"""A function computes about as much as so many other nodes."""
+LONG_CHAIN = 60
+"""Of more nodes two registers at a time are enough: there is always something to compute."""
+
+CHAIN, MOST_MASKS = 32, 6
+"""Chains of so many nodes, so few of them masks, are code as good without LLVM's optimizing."""
 
 
 @record
@@ -38,14 +39,9 @@ class Vectors:
         return max(1, self.bits * min(registers, self.most) // max(element_bits, 8))
 
 
-@cache
-def _is_expensive_op(op: str) -> bool:
-    return op not in LEAVES and find(op).has(Trait.EXPENSIVE)
-
-
 def is_expensive(node: Expr) -> bool:
     """Whether an expression is one of HLO's expensive ops."""
-    return _is_expensive_op(node.op)
+    return is_expensive_op(node.op)
 
 
 def pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:
@@ -75,7 +71,7 @@ def most_lanes(
     live = len(nodes) + 2 * called
     # Long chains wait for each result: two at a time are faster even where registers are short.
     # Functions are subroutines: each has the registers to itself, and fills them with four.
-    registers = 4 if live <= 60 or called * CALL_NODES >= len(nodes) else 2
+    registers = 4 if live <= LONG_CHAIN or called * CALL_NODES >= len(nodes) else 2
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
         # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
@@ -87,6 +83,22 @@ def most_lanes(
         while lanes > 1 and lanes // 2 >= extent:
             lanes //= 2
     return lanes
+
+
+def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
+    """Whether a kernel computes its points alone, by many ops on what lies side by side.
+
+    What is between two of them then fits the registers where there are 32, and the eight for masks,
+    whoever gives them out.
+    """
+    nodes = [node for node in walk(kernel.exprs) if node.op not in ("constant", "index")]
+    return (
+        len(nodes) >= CHAIN
+        and vectors.registers >= 32
+        and sum(1 for node in nodes if node.dtype is PRED) <= MOST_MASKS
+        and all(not item.axes and not item.reductions for item in kernel.passes)
+        and not any(node.args for node in nodes if node.op == "load")
+    )
 
 
 def results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:

@@ -23,6 +23,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.lane_counts import (
     Vectors,
+    is_chain,
     is_expensive,
     lanes_of_row,
     most_lanes,
@@ -92,6 +93,8 @@ class LoopSchedule:
         places: bits of the places of gathers that are computed ahead (`kernel.gathers`), or 0.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
+        chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
+            code as good as its slow way does.
     """
 
     vector_axis: Axis | None
@@ -111,6 +114,7 @@ class LoopSchedule:
     rows: Axis | None = None
     places: int = 0
     overlaps: bool = False
+    chain: bool = False
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -185,6 +189,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         rows,
         places if tile is None else 0,
         overlaps,
+        in_pieces and axis is not None and cuts == () and is_chain(kernel, vectors),
     )
 
 
