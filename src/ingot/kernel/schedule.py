@@ -35,12 +35,10 @@ from ingot.kernel.lane_folds import folds_lanes
 from ingot.kernel.pieces import Cut, cut_axes
 from ingot.kernel.row_folds import rows_together
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
+from ingot.kernel.shares import LARGE_SHARE, block_of, grain_of, share_of
 from ingot.kernel.short_rows import lanes_of_rows
 from ingot.kernel.tiles import SIDE_TILES, tiling_of
 from ingot.support.records import record
-
-CHUNK_WORK = 400_000
-"""Weighted element ops per chunk: some microseconds, so that handing out chunks costs nothing."""
 
 EXPENSIVE_WEIGHT = 12
 SHORT_ROW, MANY_ROWS = 12, 64
@@ -144,13 +142,13 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     if rows is not None:
         per_pass = (lanes_of_row(kernel.passes[0].axes[-1], per_pass[0], together), *per_pass[1:])
     block = lanes if rows is None else together
+    per_element = _unit_work(kernel)
+    share = share_of(per_element * dim.product(item.extent for item in kernel.grid))
     tile, overlaps = None, False
     if axis is not None:
         has_inner = any(item.axes for item in kernel.passes)
-        per_element = _unit_work(kernel)
         if not has_inner and isinstance(per_element, int):
-            step = max(lanes, staged)
-            block = max(step, CHUNK_WORK // max(per_element, 1) // step * step)
+            block = block_of(axis.extent, per_element, share, max(lanes, staged))
         tiling = tiling_of(kernel, axis, vectors.bits) if lanes > 1 and not staged else None
         if tiling is not None:
             tile, side, overlaps = tiling.axis, tiling.side, tiling.overlaps
@@ -162,8 +160,7 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         if item is not row
     )
     points = math.prod(_block_work(item, block) for item in blocked)
-    work = _unit_work(kernel) * points
-    grain = 1 if not work else dim.maximum(dim.floordiv(CHUNK_WORK, dim.maximum(work, 1)), 1)
+    grain = grain_of(units, per_element * points, share)
     if kernel.serial:
         grain = units
     split = _split(kernel, units, points) if rows is None else None
@@ -331,17 +328,18 @@ def _split(kernel: LoopKernel, units: int | Dim, points: int) -> Split | None:
     outer = first.axes[0].extent
     per_step = _pass_work(first) * points
     if isinstance(per_step, int) and isinstance(outer, int):
-        if per_step * units < 2 * CHUNK_WORK or outer < 2:
+        if per_step * units < LARGE_SHARE or outer < 2:
             return None
         step_work = max(1, per_step * units // outer)
-        length = max(1, CHUNK_WORK // step_work, -(-outer // MAX_SPLITS))
+        share = share_of(per_step * units)
+        length = max(1, share // step_work, -(-outer // MAX_SPLITS))
         length = _aligned(length, first)
         return Split(length, -(-outer // length)) if length < outer else None
     if isinstance(outer, int):
         return None
     inner = dim.product(axis.extent for axis in first.axes[1:])
     step_work = dim.maximum(inner * _weight(first.exprs) * units * points, 1)
-    by_work = dim.maximum(dim.floordiv(CHUNK_WORK, step_work), 1)
+    by_work = dim.maximum(dim.floordiv(LARGE_SHARE, step_work), 1)
     length = dim.maximum(by_work, _ceil(outer, MAX_SPLITS))
     if len(first.axes) == 1:
         length = _ceil(length, 64) * 64
