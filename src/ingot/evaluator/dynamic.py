@@ -2,7 +2,7 @@
 
 A dimension declared `<=n` holds at most n elements here. Before a rule runs, `sized` puts the
 sizes that there are in the place of declared ones, by the table `hlo/dynamic_sizes`; most rules
-then mean the right thing by themselves.
+then mean the right thing by themselves. What lies behind a size is the concern of `stored`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.registry import Array, Context, Value, evaluates
-from ingot.hlo.dynamic_sizes import Sizes, is_elementwise, rule_of
+from ingot.evaluator.stored import sizes_of, storage_of, stored, with_inside
+from ingot.hlo.dynamic_sizes import Sizes, is_elementwise, rule_of, stays_in_order
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionLabels
 from ingot.hlo.shape import Shape
@@ -25,22 +26,33 @@ from ingot.hlo.shape import Shape
 def set_dimension_size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The first elements of a dimension; all of them when the result has no dynamic dimension.
 
-    What was not there before (the size grows) is zero: it has no meaning, but a place.
+    What was not there before (the size grows) is what lies behind the size.
     """
     operand, size = operands
     place: int = op.attributes.dimensions[0]
-    bound = context.dims(op.shape)[place]
+    dims = context.dims(op.shape)
     is_marked = bool(op.shape.bounded) and op.shape.bounded[place]
-    wanted = min(max(0, int(size)), bound) if is_marked else bound
-    return _of_size(operand, [*operand.shape[:place], wanted, *operand.shape[place + 1 :]])
+    wanted = min(max(0, int(size)), dims[place]) if is_marked else dims[place]
+    sizes = (*operand.shape[:place], wanted, *operand.shape[place + 1 :])
+    return stored(storage_of(operand, context.dims(op.operands[0].shape)), sizes)
 
 
 @evaluates("dynamic-reshape")
 def dynamic_reshape(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The elements in row-major order, in the sizes given."""
     operand, *sizes = operands
-    dims = [int(size) for size in sizes]
-    return operand.reshape(-1)[: int(np.prod(dims))].reshape(dims)
+    flags = op.shape.bounded or (False,) * op.shape.rank
+    most = context.dims(op.shape)
+    rows = zip(sizes, most, flags, strict=True)
+    dims = [min(max(0, int(size)), bound) if flag else bound for size, bound, flag in rows]
+    source = op.operands[0].shape
+    whole = storage_of(operand, context.dims(source))
+    before = sizes_of(source, operand)
+    if stays_in_order(source, op.shape, before, {n: dims[n] for n in range(len(dims)) if flags[n]}):
+        return stored(whole.reshape(most), dims)
+    found: Array = np.zeros(most, operand.dtype)
+    taken = operand.reshape(-1)[: int(np.prod(dims))].reshape(dims)
+    return stored(with_inside(found, taken), dims)
 
 
 def declared(op: Instruction, value: Value, context: Context) -> Value:
@@ -74,7 +86,7 @@ def sized(
     rule = rule_of(op)
     if rule is None or op.opcode == "custom-call" or any(isinstance(v, tuple) for v in operands):
         return op, operands
-    given = [_sizes(o.shape, value) for o, value in zip(op.operands, operands, strict=True)]
+    given = [sizes_of(o.shape, value) for o, value in zip(op.operands, operands, strict=True)]
     if is_elementwise(op):
         operands = _joined(operands, given, context)
         found: Sizes = dict(enumerate(np.broadcast_shapes(*(o.shape for o in operands))))
@@ -85,10 +97,6 @@ def sized(
     actual.shape = _with_sizes(op.shape, found)
     actual.attributes = _attributes(op, operands, given)
     return actual, operands
-
-
-def _sizes(shape: Shape, value: Any) -> Sizes:
-    return {n: value.shape[n] for n, flag in enumerate(shape.bounded) if flag}
 
 
 def _with_sizes(shape: Shape, sizes: Sizes) -> Shape:

@@ -24,7 +24,8 @@ import numpy as np
 
 from ingot.evaluator.devices import some_device
 from ingot.evaluator.dynamic import declared, is_dynamic, sized
-from ingot.evaluator.registry import Context, RunState, Value, rule_of
+from ingot.evaluator.registry import Array, Context, RunState, Value, rule_of
+from ingot.evaluator.stored import plain, with_storage
 from ingot.hlo.assertions import asserts
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -60,7 +61,7 @@ def evaluate_computation(
     """Return the value of a computation; `sizes` are symbolic sizes known from outside."""
     context = Context(_call, sizes or {}, RunState(step_limit))
     with np.errstate(all="ignore"), some_device():
-        return _call(computation, arguments, context)
+        return plain(_call(computation, arguments, context))
 
 
 def evaluate_instruction(
@@ -126,8 +127,9 @@ def _apply(
 ) -> Value:
     rule = rule_of(instruction)
     if has_dynamic_sizes:
-        actual, operands = sized(instruction, operands, context)
-        value = declared(instruction, _as_value(rule(actual, operands, context)), context)
+        actual, cut = sized(instruction, operands, context)
+        value = declared(instruction, _as_value(rule(actual, cut, context)), context)
+        value = with_storage(instruction, operands, value, context, rule)
     else:
         value = _as_value(rule(instruction, operands, context))
     if not _fits(value, instruction.shape, context):
@@ -142,7 +144,8 @@ def _as_value(value: Any) -> Value:
     """Return `value` with NumPy's scalars made arrays of rank 0."""
     if isinstance(value, tuple):
         return tuple(_as_value(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    return np.asarray(value)
+    found: Array = np.asanyarray(value)
+    return found
 
 
 def _bind(

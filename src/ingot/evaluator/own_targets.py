@@ -15,6 +15,7 @@ import numpy as np
 
 from ingot.evaluator.indexing import first_in_order
 from ingot.evaluator.registry import Array, Context, Value
+from ingot.evaluator.stored import stored
 from ingot.hlo import custom_calls
 from ingot.hlo.instruction import Instruction
 
@@ -39,13 +40,10 @@ def _slice_to_dynamic(op: Instruction, operands: Sequence[Any], context: Context
     """The first elements of each dynamic dimension."""
     value, *sizes = operands
     flags = op.shape.bounded or (False,) * op.shape.rank
-    found: Array = value[
-        tuple(
-            slice(max(0, int(size)) if flag else None)
-            for flag, size in zip(flags, sizes, strict=True)
-        )
-    ]
-    return found
+    rows = zip(flags, sizes, value.shape, strict=True)
+    return stored(
+        value, [min(max(0, int(size)), have) if flag else have for flag, size, have in rows]
+    )
 
 
 OWN_TARGETS: dict[str, Evaluate] = {

@@ -266,6 +266,19 @@ def reshape_groups(before: Shape, after: Shape) -> list[Group]:
     return found
 
 
+def stays_in_order(operand: Shape, result: Shape, before: Sizes, after: Sizes) -> bool:
+    """Whether elements keep their places: only first dimensions of each group are dynamic."""
+    if dim.product(operand.dims) != dim.product(result.dims):
+        return False
+    for taken, made in reshape_groups(operand, result):
+        dynamic_in, dynamic_out = before.keys() & set(taken), after.keys() & set(made)
+        first_in = next((n for n in taken if operand.dims[n] != 1 or n in dynamic_in), None)
+        first_out = next((n for n in made if result.dims[n] != 1 or n in dynamic_out), None)
+        if dynamic_in - {first_in} or dynamic_out - {first_out}:
+            return False
+    return True
+
+
 def _at_most(have: int | Dim, want: int | Dim) -> bool:
     """Whether the left side of a group goes on: sizes that cannot be compared go on in turn."""
     if isinstance(have, int) and isinstance(want, int):

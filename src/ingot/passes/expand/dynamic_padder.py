@@ -17,15 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
-from ingot.hlo.dynamic_sizes import Sizes, reshape_groups
+from ingot.hlo.dynamic_sizes import Sizes, stays_in_order
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.hlo.shape import Shape
 from ingot.passes.expand import dynamic_moves as moves
 from ingot.passes.expand.dynamic_control import rewrite_conditional, rewrite_while
 from ingot.passes.expand.dynamic_rewriter import RESIZING, Rewriter, is_dynamic
@@ -126,27 +124,15 @@ def _reshape(rewriter: Rewriter, op: Instruction) -> None:
 def _reshape_to(rewriter: Rewriter, op: Instruction, after: Sizes) -> None:
     (operand, *_), build = op.operands, rewriter.builder(op)
     before, dims = rewriter.of(operand), op.shape.dims
-    if _stays_in_order(operand.shape, op.shape, before, after):
+    if stays_in_order(operand.shape, op.shape, before, after):
         made = build.reshape_to(operand, dims)
         made = build.copy(made) if made is operand else made
     else:
         made = moves.reshaped(
             build, operand, rewriter.numbers(before), op.shape.static_dims, rewriter.numbers(after)
         )
+        made = _zeros_behind(rewriter, op, made, after)
     rewriter.replace(op, made, after)
-
-
-def _stays_in_order(operand: Shape, result: Shape, before: Sizes, after: Sizes) -> bool:
-    """Whether elements keep their places: only first dimensions of each group are dynamic."""
-    if dim.product(operand.dims) != dim.product(result.dims):
-        return False
-    for taken, made in reshape_groups(operand, result):
-        dynamic_in, dynamic_out = before.keys() & set(taken), after.keys() & set(made)
-        first_in = next((n for n in taken if operand.dims[n] != 1 or n in dynamic_in), None)
-        first_out = next((n for n in made if result.dims[n] != 1 or n in dynamic_out), None)
-        if dynamic_in - {first_in} or dynamic_out - {first_out}:
-            return False
-    return True
 
 
 def _reverse(rewriter: Rewriter, op: Instruction) -> None:
@@ -156,7 +142,15 @@ def _reverse(rewriter: Rewriter, op: Instruction) -> None:
         return
     numbers = rewriter.numbers(sizes)
     made = moves.reversed_along(rewriter.builder(op), operand, numbers, op.attributes.dimensions)
-    rewriter.replace(op, made, dict(sizes))
+    rewriter.replace(op, _zeros_behind(rewriter, op, made, sizes), dict(sizes))
+
+
+def _zeros_behind(
+    rewriter: Rewriter, op: Instruction, made: Instruction, sizes: Sizes
+) -> Instruction:
+    """Return what an op gives where the places behind its sizes got any element."""
+    zero = rewriter.builder(op).constant(0, made.shape.dtype)
+    return rewriter.masked(op, made, sizes, zero)
 
 
 def _concatenate(rewriter: Rewriter, op: Instruction) -> None:

@@ -1,0 +1,271 @@
+"""What lies behind the sizes of dynamic arrays: each is the first part of an array at its bound.
+
+An array of shape `f32[<=8]` lies in memory at its bound, and some ops read there: a slice of one
+element, a gather, a size that grows again. What they find is what XLA:CPU leaves there. Ops on
+whole arrays leave what they make of what lies behind their operands, with the masks that the table
+`hlo/dynamic_sizes` says; ops that move elements across the border of a size leave zeros.
+
+Invariant: what is inside of the sizes comes from the evaluation at those sizes (`dynamic`), which
+knows of no masks; only what is behind comes from here.
+
+Source: xla/service/dynamic_padder.cc, as it behaves.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ingot.evaluator.registry import Array, Context, Rule, Value
+from ingot.hlo.dynamic_sizes import (
+    LEAST,
+    OUTSIDE,
+    ZERO,
+    Mask,
+    Sizes,
+    is_elementwise,
+    rule_of,
+    stays_in_order,
+)
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+_READS = frozenset({"dynamic-slice", "gather", "slice"})
+"""Ops that read elements wherever they are, inside of a size or behind."""
+
+
+class Stored(np.ndarray[Any, np.dtype[Any]]):
+    """The part inside of its sizes of an array at its bound.
+
+    Attributes:
+        storage: the whole array; None of an array that NumPy made from this one.
+    """
+
+    storage: Array | None = None
+
+
+def stored(storage: Array, dims: Sequence[int]) -> Array:
+    """Return the part of `storage` that is inside of the sizes."""
+    inside = storage[tuple(slice(size) for size in dims)].view(Stored)
+    inside.storage = storage
+    return inside
+
+
+def storage_of(value: Array, dims: Sequence[int]) -> Array:
+    """Return the array at its bounds that a value is part of: zeros behind what has none."""
+    if isinstance(value, Stored) and value.storage is not None:
+        return value.storage
+    if value.shape == tuple(dims):
+        return np.asarray(value)
+    return with_inside(np.zeros(dims, value.dtype), value)
+
+
+def with_inside(storage: Array, value: Array) -> Array:
+    """Return a copy of `storage` with `value` as its first part."""
+    whole = np.array(storage)
+    whole[tuple(map(slice, value.shape))] = value
+    return whole
+
+
+def plain(value: Value) -> Value:
+    """Return a value without what lies behind the sizes of its arrays."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return np.asarray(value)
+
+
+def sizes_of(shape: Shape, value: Any) -> Sizes:
+    """Return the dynamic dimensions of an array."""
+    return {n: value.shape[n] for n, flag in enumerate(shape.bounded) if flag}
+
+
+def with_storage(
+    op: Instruction, operands: Sequence[Any], value: Value, context: Context, evaluate: Rule
+) -> Value:
+    """Return the value of an op on dynamic arrays with what lies behind its sizes.
+
+    Args:
+        op: the op.
+        operands: its operands' values.
+        value: what it gives at the sizes that there are.
+        context: what a rule can ask.
+        evaluate: the op's rule.
+    """
+    rule = rule_of(op)
+    if rule is None or op.opcode == "custom-call" or any(isinstance(v, tuple) for v in operands):
+        return value
+    masks = list(rule.masks(op))
+    given = [sizes_of(o.shape, v) for o, v in zip(op.operands, operands, strict=True)]
+    storages = [
+        storage_of(v, context.dims(o.shape)) for o, v in zip(op.operands, operands, strict=True)
+    ]
+    move = _MOVES.get(op.opcode)
+    whole = move(op, storages, given, value, context, evaluate) if move is not None else None
+    if whole is None:
+        if is_elementwise(op):
+            storages = _repeated(storages, operands, given)
+        whole = evaluate(_at_bounds(op), _masked(storages, given, masks, context), context)
+    return _joined(op.shape, value, whole, not masks, op.opcode in _READS)
+
+
+def _joined(shape: Shape, value: Any, whole: Any, is_raw: bool, reads: bool) -> Value:
+    if shape.is_tuple:
+        rows = zip(shape.elements, value, whole, strict=True)
+        return tuple(_joined(*row, is_raw, reads) for row in rows)
+    if not any(shape.bounded):
+        return np.asarray(whole) if is_raw else value
+    storage = np.asarray(whole)
+    return stored(storage if reads else with_inside(storage, value), value.shape)
+
+
+def _at_bounds(op: Instruction) -> Instruction:
+    found = copy.copy(op)
+    found.shape = _without_bounds(op.shape)
+    return found
+
+
+def _without_bounds(shape: Shape) -> Shape:
+    if shape.is_tuple:
+        return Shape.tuple(tuple(map(_without_bounds, shape.elements)))
+    return Shape.array(shape.dtype, shape.dims)
+
+
+def _repeated(
+    storages: list[Array], operands: Sequence[Array], given: Sequence[Sizes]
+) -> list[Array]:
+    """Return the operands of an elementwise op: one element beside more is repeated."""
+    found: list[Array] = []
+    for storage, value, sizes in zip(storages, operands, given, strict=True):
+        for place in sizes:
+            most = max(
+                s.shape[place] for s, own in zip(operands, given, strict=True) if place in own
+            )
+            if value.shape[place] == 1 < most:
+                first = storage[(slice(None),) * place + (slice(1),)]
+                storage = np.repeat(first, storage.shape[place], axis=place)
+        found.append(storage)
+    return found
+
+
+def _masked(
+    storages: list[Array], given: Sequence[Sizes], masks: Sequence[Mask], context: Context
+) -> list[Array]:
+    found = list(storages)
+    for mask in masks:
+        value = found[mask.operand]
+        inside: Array = np.ones(value.shape, np.bool_)
+        for place, size in given[mask.operand].items():
+            if place in mask.dimensions:
+                inside[(slice(None),) * place + (slice(context.number(size), None),)] = False
+        if isinstance(mask.neutral, int):
+            neutral = storages[mask.neutral]
+        else:
+            value = value.astype(np.int32) if mask.neutral == OUTSIDE else value
+            neutral = _neutral(mask.neutral, value.dtype)
+        found[mask.operand] = np.where(inside, value, neutral).astype(value.dtype)
+    return found
+
+
+def _neutral(name: str, element: np.dtype[Any]) -> Array:
+    if name == ZERO:
+        return np.zeros((), element)
+    if name == OUTSIDE:
+        return np.array(-1, element)
+    if element.kind in "iu":
+        limits = np.iinfo(element)
+        return np.array(limits.min if name == LEAST else limits.max, element)
+    return np.array(-np.inf if name == LEAST else np.inf).astype(element)
+
+
+# ---- ops that move elements across the border of a size
+
+Move = Callable[
+    [Instruction, "list[Array]", "Sequence[Sizes]", "Value", Context, Rule], "Value | None"
+]
+
+
+def _zeros_behind(op: Instruction, context: Context) -> Array:
+    return np.zeros(context.dims(op.shape), op.shape.dtype.numpy)
+
+
+def _reverse(
+    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
+    context: Context, evaluate: Rule,
+) -> Value | None:  # fmt: skip
+    return _zeros_behind(op, context) if given[0].keys() & set(op.attributes.dimensions) else None
+
+
+def _reshape(
+    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
+    context: Context, evaluate: Rule,
+) -> Value | None:  # fmt: skip
+    after = sizes_of(op.shape, value)
+    if stays_in_order(op.operands[0].shape, op.shape, given[0], after):
+        return None
+    return _zeros_behind(op, context)
+
+
+def _concatenate(
+    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
+    context: Context, evaluate: Rule,
+) -> Value | None:  # fmt: skip
+    """Operands at their bounds, each over the rest of the one before."""
+    place: int = op.attributes.dimensions[0]
+    if not any(place in sizes for sizes in given):
+        return None
+    whole, start = _zeros_behind(op, context), 0
+    for storage, sizes in zip(storages, given, strict=True):
+        length = storage.shape[place]
+        whole[(slice(None),) * place + (slice(start, start + length),)] = storage
+        start += context.number(sizes[place]) if place in sizes else length
+    return whole
+
+
+def _sort(
+    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
+    context: Context, evaluate: Rule,
+) -> Value | None:  # fmt: skip
+    """What counts is sorted; the rest stays where it is."""
+    place: int = op.attributes.dimensions[0]
+    sizes = [context.number(own[place]) for own in given if place in own]
+    if not sizes:
+        return None
+    inside = (slice(None),) * place + (slice(min(sizes)),)
+    found = evaluate(_at_bounds(op), [storage[inside] for storage in storages], context)
+    parts = found if isinstance(found, tuple) else (found,)
+    pairs = zip(storages, parts, strict=True)
+    wholes = tuple(with_inside(storage, np.asarray(part)) for storage, part in pairs)
+    return wholes if op.shape.is_tuple else wholes[0]
+
+
+def _dynamic_update_slice(
+    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
+    context: Context, evaluate: Rule,
+) -> Value | None:  # fmt: skip
+    """An update of part of a dimension brings what it has; behind its size the base stays."""
+    base, update, *starts = storages
+    sizes = [
+        context.number(given[1][n]) if n in given[1] and size != base.shape[n] else size
+        for n, size in enumerate(update.shape)
+    ]
+    whole = np.array(base)
+    first = [
+        min(max(int(start), 0), have - size)
+        for start, have, size in zip(starts, base.shape, update.shape, strict=True)
+    ]
+    box = tuple(slice(at, at + size) for at, size in zip(first, sizes, strict=True))
+    whole[box] = update[tuple(map(slice, sizes))]
+    return whole
+
+
+_MOVES: dict[str, Move] = {
+    "concatenate": _concatenate,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "reshape": _reshape,
+    "reverse": _reverse,
+    "sort": _sort,
+}
+"""None of an op that crosses no border after all."""
