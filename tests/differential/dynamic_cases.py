@@ -106,13 +106,45 @@ class Program:
             f"{self.body}\n{sizes}\n"
             f"ROOT r = ({', '.join([self.shape, *['s32[]'] * rank])}) tuple({results}) }}"
         )
-        # The last computation's callees stand before it.
-        called: list[str] = []
-        for computation in reversed(COMPUTATIONS.strip().removesuffix("\n}").split("\n}\n")):
-            name = computation.split()[0]
-            if re.search(rf"={name}\b", "".join([entry, *called])):
-                called.insert(0, computation + "\n}\n")
-        return f"HloModule m\n{re.sub('f32(?=.)', element, ''.join([*called, entry]))}"
+        return _with_callees(entry, element)
+
+    def whole_text(self) -> str:
+        """Return the module that gives all of `d` at its bounds, what lies behind sizes too."""
+        lines, name, element = [self.body], "d", self.shape.split("[")[0]
+        dims = self.shape.split("[")[1].removesuffix("]").split(",") if self.is_bounded else []
+        for place, text in enumerate(dims):
+            if not text.startswith("<="):
+                continue
+            dims[place] = text.removeprefix("<=")
+            lines.append(f"k{place} = s32[] constant({dims[place]})")
+            lines.append(
+                f"w{place} = {element}[{','.join(dims)}] set-dimension-size({name}, k{place}), "
+                f"dimensions={{{place}}}"
+            )
+            name = f"w{place}"
+        shape = ",".join(map(str, self.dims))
+        body = "\n".join(lines)
+        entry = (
+            f"ENTRY e {{ x = f32[{shape}] parameter(0) n = s32[] parameter(1)\n{body}\n"
+            f"ROOT r = ({element}[{','.join(dims)}]) tuple({name}) }}"
+        )
+        return _with_callees(entry, "f32")
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a dimension of `d` is dynamic."""
+        return "<=" in self.shape
+
+
+def _with_callees(entry: str, element: str) -> str:
+    """Return a module of an entry and the computations that it calls."""
+    # The last computation's callees stand before it.
+    called: list[str] = []
+    for computation in reversed(COMPUTATIONS.strip().removesuffix("\n}").split("\n}\n")):
+        name = computation.split()[0]
+        if re.search(rf"={name}\b", "".join([entry, *called])):
+            called.insert(0, computation + "\n}\n")
+    return f"HloModule m\n{re.sub('f32(?=.)', element, ''.join([*called, entry]))}"
 
 
 def _sized(

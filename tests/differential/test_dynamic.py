@@ -56,6 +56,24 @@ def test_the_cpu_gives_what_the_evaluator_gives(program: Program) -> None:
         _check(_leaves(executable(*inputs)), want, f"{program.name}, size {size}")
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(p, id=p.name, marks=() if p.name in OFTEN else pytest.mark.slow)
+        for p in PROGRAMS
+        # Batch norms are expanded before sizes are looked at: each of their ops leaves something.
+        if p.is_bounded and not p.name.startswith("batch-norm")
+    ],
+)
+def test_what_lies_behind_a_size_is_the_same(program: Program) -> None:
+    module = parse(program.whole_text())
+    executable = ingot.compile(module)
+    for size in program.sizes:
+        x = seed_of(program.name).integers(1, 9, program.dims).astype(np.float32)
+        want = _leaves(evaluate(module, [x, np.int32(size)]))
+        _check(_leaves(executable(x, np.int32(size))), want, f"{program.name}, size {size}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("element", ["f32", "bf16", "f8e4m3fn", "s64", "u8", "pred", "c64"])
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.moves], ids=lambda p: p.name)
