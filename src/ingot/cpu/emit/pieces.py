@@ -7,15 +7,18 @@ there its block of the vector axis is a loop per piece, whose expressions have n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from math import gcd
 
 from ingot.cpu.emit.copies import copy_runs, is_copied
 from ingot.cpu.emit.indices import IndexValue
-from ingot.cpu.emit.loop_body import LoopEmitter, divides
+from ingot.cpu.emit.loop_body import LoopEmitter
 from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.piece_origin import from_beginning
 from ingot.kernel.pieces import Cut, Range, narrowed
+from ingot.kernel.short_rows import lanes_of_rows
 from ingot.llvm.values import Value
+
+FEW_LANES = 16
+"""Lanes to begin with where a pattern in them takes a multiple of its length."""
 
 
 class PieceEmitter(LoopEmitter):
@@ -27,7 +30,11 @@ class PieceEmitter(LoopEmitter):
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         *outer, vector = self.schedule.cuts
         # Loops along the axis take its name over from the number of the block.
-        self.block = self._block_bounds(axis)
+        extent, block = axis.extent, self.schedule.block
+        if isinstance(extent, int) and isinstance(block, int) and extent <= block:
+            self.block = 0, extent
+        else:
+            self.block = self._block_bounds(axis)
         self._band(outer, vector, {}, body)
 
     def _band(
@@ -49,7 +56,9 @@ class PieceEmitter(LoopEmitter):
 
             def here() -> None:
                 self.emitter.open_scope()
+                self.emitter.names[cut.axis.name] = self.f.isub(position, first)
                 self._band(rest, vector, {**ranges, cut.axis.name: (first, last)}, body)
+                self.emitter.names[cut.axis.name] = position
                 self.emitter.close_scope()
 
             if others:
@@ -61,30 +70,49 @@ class PieceEmitter(LoopEmitter):
 
     def _pieces(self, vector: Cut, ranges: dict[str, Range], body: Callable[[], None]) -> None:
         """Emit a loop for each piece of the vector axis in the current block."""
-        f, name = self.f, vector.axis.name
-        low, high = self.block
-        kernel = self.kernel
+        whole, name = self.kernel, vector.axis.name
         for (first, last), passes in self._distinct(vector, ranges):
-            start, end = f.imax(low, first), f.imin(high, last + 1)
-            end = f.imax(start, end)
-            if is_copied(passes, name, last + 1 - first):
-                copy_runs(self.emitter, passes, name, (start, end))
-                continue
-            self.kernel = replace(kernel, passes=passes)
-            self.emitter.open_scope()
-            self._prepare(passes, frozenset((name,)))
+            here = {**ranges, name: (first, last)}
+            self.kernel = from_beginning(whole, passes, here)
+            length = last + 1 - first
+            lanes = self._lanes(vector.axis, length)
+            start, end = (self._place(bound, first, lanes, length) for bound in self.block)
+            self._piece(vector.axis, (start, end), lanes, length, body)
+        self.kernel = whole
 
-            def vectors(_: list[Value]) -> list[Value]:
-                body()
-                return []
+    def _place(self, bound: IndexValue, first: int, lanes: int, length: int) -> IndexValue:
+        """Return where a bound of the block lies in a piece: at a whole number of blocks of lanes.
 
-            lanes = self._lanes(first, last)
-            known = gcd(first, self.schedule.lanes[0])
-            aligned = known if divides(known, self.schedule.block) else 1
-            ahead = self._gathers(passes, (*kernel.grid, vector.axis))
-            self.vectorize(name, start, end, lanes, [], vectors, aligned=aligned, ahead=ahead)
-            self.emitter.close_scope()
-        self.kernel = kernel
+        One unit ends where the next one begins.
+        """
+        f = self.f
+        behind = f.imax(f.isub(bound, first), 0)
+        rounded = f.imul(f.idiv(f.iadd(behind, lanes - 1), lanes), lanes)
+        return f.imin(rounded, length)
+
+    def _piece(
+        self,
+        axis: Axis,
+        bounds: tuple[IndexValue, IndexValue],
+        lanes: int,
+        length: int,
+        body: Callable[[], None],
+    ) -> None:
+        """Emit the loop of the current piece, whose positions are counted from its beginning."""
+        passes = self.kernel.passes
+        if is_copied(passes, axis.name, length):
+            copy_runs(self.emitter, passes, axis.name, bounds)
+            return
+        self.emitter.open_scope()
+        self._prepare(passes, frozenset((axis.name,)))
+
+        def vectors(_: list[Value]) -> list[Value]:
+            body()
+            return []
+
+        ahead = self._gathers(passes, (*self.kernel.grid, axis))
+        self.vectorize(axis.name, *bounds, lanes, [], vectors, aligned=lanes, ahead=ahead)
+        self.emitter.close_scope()
 
     def _distinct(
         self, vector: Cut, ranges: dict[str, Range]
@@ -99,9 +127,9 @@ class PieceEmitter(LoopEmitter):
             found.append(((first, last), passes))
         return found
 
-    def _lanes(self, first: int, last: int) -> int:
+    def _lanes(self, axis: Axis, length: int) -> int:
         """Return the lanes of a piece: those of a short one are not left empty."""
         lanes = self.schedule.lanes[0]
-        while lanes > 1 and lanes // 2 > last - first:
+        while lanes > 1 and lanes // 2 >= length:
             lanes //= 2
-        return lanes
+        return lanes_of_rows(self.kernel, axis, lanes, min(lanes, FEW_LANES))
