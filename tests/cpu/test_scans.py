@@ -148,6 +148,37 @@ def test_vectors_at_once(element, reverse):
         check(module, dims, dtype)
 
 
+@pytest.mark.parametrize(("element", "dtype"), [("f32", np.float32), ("f64", np.float64)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sums_of_floats_take_vectors(element, dtype, reverse):
+    for dims, place in (((32,), 0), ((333,), 0), ((3, 65), 1)):
+        check(module_of(dims, place, reverse=reverse, element=element), dims, dtype)
+
+
+def test_long_sums_are_no_less_exact_than_one_after_the_other():
+    x = np.random.default_rng(3).uniform(0, 1, 1 << 16).astype(np.float32)
+    exact = np.cumsum(x, dtype=np.float64)
+    found = ingot.compile(module_of(x.shape, 0))(x)
+    error, serial = (np.abs(sums - exact).max() for sums in (found, np.cumsum(x)))
+    assert error <= serial
+
+
+def test_products_of_floats_take_vectors():
+    x = np.random.default_rng(4).uniform(0.9, 1.1, (5, 100)).astype(np.float64)
+    program = ingot.compile(module_of(x.shape, 1, op="multiply(a, b)", start="1", element="f64"))
+    np.testing.assert_allclose(program(x), np.cumprod(x, 1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("place", [0, 1, 16, 63, 150, 199])
+def test_infinities_are_in_no_sum_before_them(place):
+    x = np.arange(200, dtype=np.float32)
+    x[place] = np.inf
+    if place < 190:
+        x[place + 5] = -np.inf
+    module = module_of((200,), 0)
+    np.testing.assert_array_equal(ingot.compile(module)(x), evaluate(module, [x]))
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
 def test_special_values(op, reverse):

@@ -1,8 +1,8 @@
 """Which folds may run in lanes along the axis that they fold.
 
 Lanes start from the op's identity and are folded at the end; lanes of a fold that finds a place are
-joined by place (`extreme_places`); a running fold takes a vector at once where the order of its op
-changes nothing.
+joined by place (`extreme_places`); a running fold takes a vector at once where elements are dense.
+Its sums and products of floats are then in an order of their own, as in any other reduction.
 
 Invariant: the answer depends on the pass alone.
 """
@@ -38,16 +38,17 @@ def starts_from_identity(fold: Reduction) -> bool:
 
 
 def scans_lanes(item: Pass) -> bool:
-    """Whether a running fold may take vectors at once: its order changes nothing, they are dense.
+    """Whether a running fold may take vectors at once: its elements are dense.
 
-    Sums and products of floats are folded one by one.
+    Sums and products of narrow floats are folded one by one, each rounded to its type.
     """
     (axis,), (fold,) = item.axes, item.reductions
     wheres = [store.index for store in item.stores]
     wheres += [node.payload.index for node in walk(item.exprs) if node.op == "load"]
     is_dense = all(coefficient(where, axis.name) in (0, 1, -1) for where in wheres)
     is_long = not isinstance(axis.extent, int) or axis.extent >= SHORTEST_SCAN
-    rounds = fold.combiner.opcode in ("add", "multiply") and not fold.inputs[0].dtype.is_integer
+    element = fold.inputs[0].dtype
+    rounds = fold.combiner.opcode in ("add", "multiply") and element.is_float and element.bits < 32
     return is_dense and is_long and not rounds
 
 

@@ -1,10 +1,11 @@
-"""Scans in lanes: running maxima, minima, bits and sums of integers, a vector at a time.
+"""Scans in lanes: running maxima, minima, bits, sums and products, a vector at a time.
 
 Within a register each lane takes in the lane 1, 2, 4 … before it; then all take in what came before
 the register. That is the only step that waits for the one before, so a scan costs one op for each
 register instead of one for each element.
 
-Invariant: the op is one whose order changes nothing, so results are those of the elements in order.
+Invariant: a result is of the elements up to its own and of no other. In which order floats are
+added depends on lanes alone; nothing else has an order.
 
 Source: Hillis and Steele, Data parallel algorithms (1986), within a register.
 """
