@@ -43,7 +43,7 @@ from ingot.kernel.product_blocks import (
     scheduled_blocks,
 )
 from ingot.kernel.product_form import PARAMETERS, Form, Placement
-from ingot.kernel.product_operands import Operand, PlainOperands, plain_operands, result_steps
+from ingot.kernel.product_operands import PlainOperands, plain_operands, result_steps
 from ingot.kernel.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
 from ingot.kernel.schedule import Vectors
 
@@ -104,7 +104,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None
     even, schedule = _scheduled(given, vectors, is_crowded=is_crowded)
     if is_crowded and not _is_ahead(given, schedule):
         even, schedule = _scheduled(given, vectors, is_crowded=False)
-    form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given.rhs)
+    form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
     if form is None or step is None:
         return None
     m, n, k = given.sizes
@@ -227,11 +227,12 @@ def _form(
     return Form(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
 
 
-def _rhs_step(schedule: ContractionSchedule, rhs: Operand) -> int | None:
+def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:
     """Return the step of the rhs that is not 1, None where neither is."""
+    rhs, columns = given.rhs, given.sizes[1]
     if schedule.rhs in ("transposed", "dots") and rhs.inner == 1:
         return rhs.free
-    return rhs.inner if rhs.free in (0, 1) or rhs.dtype.is_complex else None
+    return rhs.inner if rhs.free == 1 or columns == 1 or rhs.dtype.is_complex else None
 
 
 def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
