@@ -61,15 +61,21 @@ def form_of(
 ) -> Form | None:
     """Return the form of a kernel, None where its code needs its numbers.
 
-    `for_every_size`: forget even which extents are short and which ones lanes divide.
+    `for_every_size`: forget even which extents are short and which ones lanes divide. Passes that
+    are written out keep their extents; beside them it matters whether blocks are whole.
     """
     if kernel.symbols or kernel.kept or schedule.cuts or schedule.row is not None:
         return None
-    lanes = {} if for_every_size else _lanes_of_axes(kernel, schedule)
+    forgets = for_every_size and not schedule.written_out
+    lanes = {} if forgets else _lanes_of_axes(kernel, schedule)
     sizes = _Sizes(lanes, 0 if for_every_size else SHORT)
     grid = tuple(map(sizes.axis, kernel.grid))
     passes = tuple(
-        replace(sizes.sweep(item), axes=tuple(map(sizes.axis, item.axes))) for item in kernel.passes
+        replace(
+            sizes.sweep(item),
+            axes=item.axes if schedule.written_out else tuple(map(sizes.axis, item.axes)),
+        )
+        for item in kernel.passes
     )
     general = _general_schedule(
         sizes, schedule, kernel.passes[0], dict(zip(kernel.grid, grid, strict=True))
@@ -87,6 +93,7 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
     words += ["rows"] * (schedule.rows is not None)
     words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
+    words += ["written"] * schedule.written_out
     words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
     words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
     words += [f"far{number}" for number in sorted(schedule.far)]

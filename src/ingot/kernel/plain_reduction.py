@@ -3,7 +3,8 @@
 `reduce(x)` over rows, columns, planes or everything needs code that depends on the element type,
 the combining op and the shape of vectors, not on extents. So does a sum of products `x * y`, which
 is what a product with a vector comes to. So its form (`kernel.form`) is library code, and all such
-reductions share it, as plain products do (`kernel.product`).
+reductions share it, as plain products do (`kernel.product`). Windows whose padding nothing sees
+(pooling) are folds of a few elements for each lane.
 
 Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
 the result's bits are the same.
@@ -18,7 +19,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.form import Form, form_of
-from ingot.kernel.ir import LoopKernel, Reduction, Store
+from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule import Vectors, schedule_loops
 
 MIN_ELEMENTS = 1 << 16
@@ -28,6 +29,11 @@ and there are too many kinds to keep."""
 MAX_AXES = 2
 """Axes that are kept, and that are folded: what alternating dimensions of a box come down to."""
 
+MAX_WINDOW_AXES = 4
+"""Axes that are kept where windows are folded: images, rows, columns, channels."""
+
+MAX_WINDOW = 9
+"""Elements of a window at most: they are written out."""
 
 MAX_CHOICE_NODES = 16
 """Longer ways to choose an element are their programs' own."""
@@ -44,17 +50,33 @@ def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
     elements = dim.product(axis.extent for axis in axes)
     if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
         return None
-    if all(elements != buffer.size for buffer in kernel.buffers if not buffer.is_output):
-        return None
     own = schedule_loops(kernel, vectors)
     if own.tile is not None:
         return None
-    return form_of(kernel, replace(own, waits=False), for_every_size=True)
+    own = replace(own, waits=False)
+    if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
+        return form_of(kernel, own, for_every_size=True)
+    if own.vector_axis is not None and _is_window(kernel.passes[0]):
+        return form_of(kernel, replace(own, written_out=True), for_every_size=True)
+    return None
+
+
+def _is_whole(kernel: LoopKernel, elements: int) -> bool:
+    """Whether so many elements are all of an array."""
+    return any(elements == buffer.size for buffer in kernel.buffers if not buffer.is_output)
+
+
+def _is_window(item: Pass) -> bool:
+    """Whether a pass folds few elements for each lane."""
+    folded = dim.product(axis.extent for axis in item.axes)
+    return isinstance(folded, int) and folded <= MAX_WINDOW and _is_sum(item.reductions[0])
 
 
 def _is_candidate(kernel: LoopKernel) -> bool:
     """Whether the kernel is one fold of each element, stored as it is."""
-    if kernel.serial or kernel.kept or len(kernel.grid) > MAX_AXES or len(kernel.passes) != 2:
+    if kernel.serial or kernel.kept or len(kernel.passes) != 2:
+        return False
+    if len(kernel.grid) > MAX_WINDOW_AXES:
         return False
     first, last = kernel.passes
     if not 1 <= len(first.axes) <= MAX_AXES or len(first.reductions) != 1 or first.stores:

@@ -93,6 +93,7 @@ class LoopSchedule:
             better than quickly made.
         chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
             code as good as its slow way does.
+        written_out: whether passes have a copy of their point for each place on their axes.
     """
 
     vector_axis: Axis | None
@@ -113,6 +114,7 @@ class LoopSchedule:
     places: int = 0
     overlaps: bool = False
     chain: bool = False
+    written_out: bool = False
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:

@@ -206,7 +206,7 @@ class LoopEmitter(UnitEmitter):
             low, high = self.bounds
         if inner:
 
-            def body(position: Value, carried: list[Value]) -> list[Value]:
+            def body(position: IndexValue, carried: list[Value]) -> list[Value]:
                 self.emitter.names[axis.name] = position
                 self.emitter.open_scope()
                 self._prepare((item,), frozenset(a.name for a in inner))
@@ -214,7 +214,7 @@ class LoopEmitter(UnitEmitter):
                 self.emitter.close_scope()
                 return results
 
-            return self.f.loop(low, high, 1, values, body)
+            return self._for_each(low, high, values, body)
         if lanes > 1:
             part = self.part_length if axis is item.axes[0] else 0
             whole = divides(lanes, axis.extent, part)
@@ -230,14 +230,30 @@ class LoopEmitter(UnitEmitter):
                 self._gathers((item,), (*self.kernel.grid, *item.axes)),
             )
 
-        def scalar(position: Value, carried: list[Value]) -> list[Value]:
+        def scalar(position: IndexValue, carried: list[Value]) -> list[Value]:
             self.emitter.names[axis.name] = position
             self.emitter.open_scope()
             results = self._point(item, carried)
             self.emitter.close_scope()
             return results
 
-        return self.f.loop(low, high, 1, values, scalar)
+        return self._for_each(low, high, values, scalar)
+
+    def _for_each(
+        self,
+        low: IndexValue,
+        high: IndexValue,
+        values: list[Value],
+        body: Callable[[IndexValue, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Run `body` at each position: in a loop, or in a copy each where the schedule says so."""
+        if not self.schedule.written_out:
+            return self.f.loop(low, high, 1, values, body)
+        assert isinstance(low, int), "what is written out has a known length"
+        assert isinstance(high, int), "what is written out has a known length"
+        for position in range(low, high):
+            values = body(position, values)
+        return values
 
     def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
         """Emit one point (or vector) of a pass; return the new accumulators."""
