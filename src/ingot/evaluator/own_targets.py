@@ -1,7 +1,7 @@
 """Evaluates the custom calls that XLA has the meaning of: no target is registered for them.
 
 Sizes of dynamic arrays (`PadToStatic`, `SliceToDynamic`) are those that the arrays have; top-k is
-the opcode's.
+the opcode's; `ApproxTopK` is exact, as XLA:CPU's is; factorizations are in `factors`.
 
 Source: xla/service/cpu/ir_emitter.cc (EmitSliceToDynamic), xla/hlo/builder/lib/approx_topk.cc.
 """
@@ -9,10 +9,12 @@ Source: xla/service/cpu/ir_emitter.cc (EmitSliceToDynamic), xla/hlo/builder/lib/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
 
+from ingot.evaluator import factors
 from ingot.evaluator.indexing import first_in_order
 from ingot.evaluator.registry import Array, Context, Value
 from ingot.evaluator.stored import stored
@@ -25,6 +27,27 @@ Evaluate = Callable[[Instruction, Sequence[Any], Context], Value]
 def _topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     count = context.dims(op.shape.elements[0])[-1]
     return first_in_order(operands[0], count, custom_calls.wants_largest(op))
+
+
+def _approximate_topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """What stands first when all is sorted by the comparator along one dimension."""
+    values = operands[: len(operands) // 2]
+    axis = custom_calls.reduced_dimension(op)
+    (comparator,) = op.called_computations
+    rows = [np.moveaxis(value, axis, -1) for value in values]
+    found = [np.array(row) for row in rows]
+
+    def before(first: Sequence[Any], second: Sequence[Any]) -> int:
+        pairs = [part for both in zip(first, second, strict=True) for part in both]
+        return -1 if context.call(comparator, [np.asarray(x) for x in pairs], context) else 0
+
+    for place in np.ndindex(*rows[0].shape[:-1]):
+        cells = list(zip(*(row[place] for row in rows), strict=True))
+        ordered = sorted(cells, key=cmp_to_key(lambda a, b: before(a, b) or -before(b, a)))
+        for result, parts in zip(found, zip(*ordered, strict=True), strict=True):
+            result[place] = parts
+    counts = context.dims(op.shape.elements[0])[axis]
+    return tuple(np.moveaxis(result[..., :counts], -1, axis) for result in found)
 
 
 def _pad_to_static(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
@@ -47,7 +70,12 @@ def _slice_to_dynamic(op: Instruction, operands: Sequence[Any], context: Context
 
 
 OWN_TARGETS: dict[str, Evaluate] = {
+    "ApproxTopK": _approximate_topk,
+    "Eigh": factors.eigh,
+    "LuDecomposition": factors.lu,
     "PadToStatic": _pad_to_static,
+    "ProductOfElementaryHouseholderReflectors": factors.householder_product,
+    "Qr": factors.qr,
     "SliceToDynamic": _slice_to_dynamic,
     "TopK": _topk,
 }

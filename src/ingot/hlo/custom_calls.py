@@ -20,6 +20,7 @@ Example:
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -56,6 +57,16 @@ def wants_largest(top_k: Instruction) -> bool:
     called = top_k.called_computations
     comparison = called[0].root.attributes if called else None
     return getattr(comparison, "direction", "GT") in ("GT", "GE")
+
+
+def reduced_dimension(top_k: Instruction) -> int:
+    """Return along which dimension a custom call of target `ApproxTopK` goes."""
+    found = _REDUCED.search(config_text(top_k))
+    assert found is not None, "ApproxTopK says along which dimension it goes"
+    return int(found[1])
+
+
+_REDUCED = re.compile(r"reduction_dim\W+(\d+)")
 
 
 def is_annotation(instruction: Instruction) -> bool:

@@ -12,14 +12,13 @@ xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo import onednn
 from ingot.hlo.builder import Builder
-from ingot.hlo.custom_calls import config_text, wants_largest
+from ingot.hlo.custom_calls import config_text, reduced_dimension, wants_largest
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -125,17 +124,14 @@ def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
     The second half of the operands are initial values, of no use here.
     """
     values = call.operands[: len(call.operands) // 2]
-    found = _REDUCED.search(config_text(call))
-    assert found is not None, "ApproxTopK says along which dimension it goes"
     (comparator,) = call.attributes.called_computations
-    axis = int(found[1])
+    axis = reduced_dimension(call)
     result = build.sort(*values, dimensions=(axis,), is_stable=True, to_apply=comparator)
     box = tuple((0, size, 1) for size in call.shape.elements[0].dims)
     parts = [build.element_of(result, number) for number in range(len(values))]
     return [build.slice(part, slice=box) for part in parts]
 
 
-_REDUCED = re.compile(r"reduction_dim\W+(\d+)")
 _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
     "ApproxTopK": _approximate_topk,
     "Eigh": _eigh,
