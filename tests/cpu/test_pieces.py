@@ -176,3 +176,29 @@ def test_many_operands_are_pieces(dim):
     inputs = [np.full(shape, n, np.float32) for n, shape in enumerate(shapes)]
     found = ingot.compile(ingot.parse_hlo(text))(*inputs)
     np.testing.assert_array_equal(found, np.concatenate(inputs, dim))
+
+
+def test_folds_of_single_elements_in_short_pieces() -> None:
+    """A piece of two elements has two lanes, whatever the schedule says."""
+    module = parse_hlo("""HloModule folded
+
+fold {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  one = f32[] constant(-1)
+  zero = f32[] constant(0)
+  p = f32[7] pad(x, one), padding=2_1
+  w = f32[7] reduce-window(p, zero), window={size=1}, to_apply=fold
+  n = f32[7] negate(p)
+  c = pred[7] compare(p, w), direction=EQ
+  ROOT t = (f32[7], pred[7], f32[7]) tuple(n, c, w)
+}
+""")
+    x = np.arange(4, dtype=np.float32)
+    for found, expected in zip(ingot.compile(module)(x), evaluate(module, [x]), strict=True):
+        np.testing.assert_array_equal(found, expected)
