@@ -124,7 +124,7 @@ def _chain(steps: int, masks: int = 0) -> str:
     [
         (_chain(20), AVX512, True),
         (_chain(20, masks=4), AVX512, True),
-        (_chain(20, masks=9), AVX512, False),
+        (_chain(20, masks=15), AVX512, False),
         (_chain(20), AVX2, False),
         (_chain(5), AVX512, False),
     ],

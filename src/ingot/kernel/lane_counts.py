@@ -17,8 +17,8 @@ from ingot.support.records import record
 LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
 
-CHAIN, MOST_MASKS = 32, 6
-"""Chains of so many nodes, so few of them masks, are code as good without LLVM's optimizing."""
+CHAIN, MOST_MASKS = 32, 12
+"""Chains of so many nodes, so few of them masks, are as good code without LLVM's optimizing."""
 
 
 @record

@@ -21,6 +21,7 @@ from ingot.passes.fusion.legality import (
     CONTRACTIONS,
     IN_PLACE,
     REDUCTIONS,
+    is_full,
     is_fusible,
     is_way_in,
     reads_from_memory,
@@ -31,6 +32,8 @@ from ingot.passes.fusion.recompute import is_cheap_to_recompute, places_in
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
+
+ONLY_CONSUMER = "its only consumer: the value never reaches memory"
 
 
 def decide(computation: Computation) -> Grouping:
@@ -58,6 +61,10 @@ def alone(computation: Computation) -> Grouping:
 def _visit(grouping: Grouping, producer: Instruction) -> None:
     if not is_fusible(producer) or (not producer.users and not producer.is_root):
         return
+    chain = _chain_through(grouping, producer)
+    if chain is not None:
+        _continue(grouping, producer, chain)
+        return
     consumers, outside = _consumers(grouping, producer)
     if producer.opcode == "constant":
         if consumers:
@@ -74,6 +81,38 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
         _forget(consumers, producer)
     else:
         _materialize(grouping, producer, consumers, reasons)
+
+
+def _chain_through(grouping: Grouping, producer: Instruction) -> Group | None:
+    """Return the one kernel whose points need `producer` each at itself, without more to ask.
+
+    That is how most members of large kernels are met; all rules would say the same of them.
+    """
+    if producer.is_root or not producer.shape.dims:
+        return None
+    if producer.opcode != "broadcast" and not producer.has(Trait.ELEMENTWISE):
+        return None
+    groups = grouping.groups_with(next(iter(producer.users)))
+    group = groups[0] if len(groups) == 1 else None
+    if group is None or not group.is_plain or is_full(group):
+        return None
+    frames = group.frames.frames
+    frame = frames.get(group.main)
+    for user in producer.users:
+        if not user.has(Trait.ELEMENTWISE) or frames.get(user) != frame:
+            return None
+        if grouping.groups_with(user) != groups:
+            return None
+    return group
+
+
+def _continue(grouping: Grouping, producer: Instruction, group: Group) -> None:
+    """Compute `producer` in a kernel where the kernel's points are."""
+    frame = group.frames.frames[producer] = group.frames.frames[group.main]
+    grouping.pulled_by[producer] = [group]
+    group.places[producer] = frozenset((frame,))
+    group.members[producer] = None
+    _record(grouping, producer, group, True, ONLY_CONSUMER)
 
 
 def _consumers(grouping: Grouping, producer: Instruction) -> tuple[dict[Group, None], bool]:
@@ -125,7 +164,7 @@ def _may_pull_everywhere(
 
 def _pull_reason(groups: list[Group]) -> str:
     if len(groups) == 1:
-        return "its only consumer: the value never reaches memory"
+        return ONLY_CONSUMER
     return f"cheap: recomputed in {len(groups)} kernels instead of a trip through memory"
 
 

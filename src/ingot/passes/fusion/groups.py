@@ -59,6 +59,12 @@ class Group:
         return self.roots[0]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it computes every point for itself, all of one array's, and nothing else."""
+        plain = self.kind is GroupKind.LOOP and self.grid is None and self.dot is None
+        return plain and not self.main.shape.is_tuple
+
+    @property
     def main_frame(self) -> Frame:
         """The frame of the main root."""
         return tuple(self.frames.main_axes)

@@ -96,6 +96,11 @@ def is_fusible(instruction: Instruction) -> bool:
     )
 
 
+def is_full(group: Group) -> bool:
+    """Whether a kernel has as many instructions as it may have."""
+    return len(group.members) >= MAX_MEMBERS
+
+
 def is_way_in(group: Group, user: Instruction) -> bool:
     """Whether what `user` reads is on the way into the contraction of `group`."""
     return user is group.dot or user in group.ways_in
@@ -127,7 +132,7 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot (or should not) be computed inside `group`; empty if it can."""
     if producer.shape.is_tuple:
         return "its result is a tuple"
-    if len(group.members) >= MAX_MEMBERS:
+    if is_full(group):
         return f"the kernel already has {MAX_MEMBERS} instructions"
     if producer.opcode in ALONE or is_scan(producer):
         return f"{producer.opcode} is a kernel of its own"
