@@ -97,6 +97,8 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
     words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
     words += [f"far{number}" for number in sorted(schedule.far)]
+    if schedule.turning is not None:
+        words.append(f"turned{schedule.turning.width}")
     words += ["overlaps"] * schedule.overlaps
     words += [f"places{schedule.places}"] * (schedule.places > 0)
     return f"{fingerprint(kernel)}_{'_'.join(words)}"

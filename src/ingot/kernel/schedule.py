@@ -38,6 +38,7 @@ from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.shares import LARGE_SHARE, block_of, grain_of, share_of
 from ingot.kernel.short_rows import lanes_of_rows
 from ingot.kernel.tiles import SIDE_TILES, tiling_of
+from ingot.kernel.turned_rows import UNIT_BLOCKS, Turning, turning_of
 from ingot.support.records import record
 
 EXPENSIVE_WEIGHT = 12
@@ -91,6 +92,7 @@ class LoopSchedule:
         places: bits of the places of gathers that are computed ahead (`kernel.gathers`), or 0.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
+        turning: how short rows are turned around, to be folded in lanes of rows, or None.
         chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
             code as good as its slow way does.
         written_out: whether passes have a copy of their point for each place on their axes.
@@ -115,10 +117,17 @@ class LoopSchedule:
     overlaps: bool = False
     chain: bool = False
     written_out: bool = False
+    turning: Turning | None = None
 
 
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     """Return the schedule of a kernel for a target's vectors."""
+    turning = turning_of(kernel, vectors)
+    return _in_lanes(kernel, vectors) if turning is None else _turned(kernel, turning)
+
+
+def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
+    """Return the schedule of a kernel whose lanes run along one axis as it lies."""
     axis = None if kernel.serial and kernel.grid == () else grid_vector_axis(kernel)
     waits = _waits_for_memory(kernel, axis)
     if waits:
@@ -189,6 +198,27 @@ def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         places if tile is None else 0,
         overlaps,
         in_pieces and axis is not None and cuts == () and is_chain(kernel, vectors),
+    )
+
+
+def _turned(kernel: LoopKernel, turning: Turning) -> LoopSchedule:
+    """Return the schedule of a kernel whose rows are turned around."""
+    axis, lanes = kernel.grid[-1], turning.lanes
+    block = lanes * UNIT_BLOCKS
+    units = dim.product(
+        _ceil(item.extent, block) if item is axis else item.extent for item in kernel.grid
+    )
+    work = _unit_work(kernel)
+    share = share_of(work * dim.product(item.extent for item in kernel.grid))
+    grain = grain_of(units, work * _block_work(axis, block), share)
+    return LoopSchedule(
+        axis,
+        (lanes,) * len(kernel.passes),
+        block,
+        units,
+        grain,
+        _ceil(units, dim.maximum(grain, 1)),
+        turning=turning,
     )
 
 

@@ -18,6 +18,7 @@ from ingot.cpu.emit.rows import RowsEmitter
 from ingot.cpu.emit.split import emit_split_kernel
 from ingot.cpu.emit.staged import StagedEmitter
 from ingot.cpu.emit.tile import TiledLoopEmitter
+from ingot.cpu.emit.turned import TurnedEmitter
 from ingot.cpu.emit.types import memory_type
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
@@ -79,6 +80,7 @@ def _emit_body(
     chosen = PieceEmitter if schedule.cuts else chosen
     chosen = StagedEmitter if schedule.staged else chosen
     chosen = RowsEmitter if schedule.rows is not None else chosen
+    chosen = TurnedEmitter if schedule.turning is not None else chosen
     body = chosen(f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)
     if units == 1:

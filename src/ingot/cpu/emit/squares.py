@@ -59,14 +59,17 @@ class SquareTranspose:
 
 
 def transpose(f: FunctionBuilder, rows: list[Value]) -> list[Value]:
-    """Return the columns of a square of vectors: log2(n) rounds of n two-input shuffles."""
-    side = len(rows)
+    """Return the columns of a square of vectors: log2(n) rounds of n two-input shuffles.
+
+    Vectors of more lanes are as many squares side by side.
+    """
+    side, lanes = len(rows), rows[0].type.lanes
     rows = list(rows)
     distance = 1
     while distance < side:
         # Swap the off-diagonal quarters of every 2 distance x 2 distance block.
-        first = [p if p & distance == 0 else side + p - distance for p in range(side)]
-        second = [p + distance if p & distance == 0 else side + p for p in range(side)]
+        first = [p if p & distance == 0 else lanes + p - distance for p in range(lanes)]
+        second = [p + distance if p & distance == 0 else lanes + p for p in range(lanes)]
         for number in range(side):
             if number & distance == 0:
                 a, b = rows[number], rows[number + distance]
