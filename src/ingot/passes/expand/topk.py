@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import BF16, F16, F32, S32
+from ingot.hlo.dtype import BF16, F16, F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
@@ -33,10 +33,13 @@ class TopKExpander(Expander):
 
 
 def is_selected(topk: Instruction) -> bool:
-    """Whether a kernel selects: floats with a sign and 16 or 32 bits, integers of 8 to 32."""
-    element = topk.operands[0].shape.dtype
-    has_keys = element in (F32, F16, BF16) or (element.is_integer and 8 <= element.bits <= 32)
-    return has_keys and topk.attributes.k > 0
+    """Whether a kernel selects."""
+    return has_keys(topk.operands[0].shape.dtype) and topk.attributes.k > 0
+
+
+def has_keys(element: DType) -> bool:
+    """Whether kernels select among elements: floats of 16 or 32 bits, integers of 8 to 32."""
+    return element in (F32, F16, BF16) or (element.is_integer and 8 <= element.bits <= 32)
 
 
 def _sorted(topk: Instruction, build: Builder, module: Module) -> Instruction:

@@ -34,6 +34,7 @@ from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.scatters import ScatterSimplifier
+from ingot.passes.simplify.sorts import SortSimplifier
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
@@ -48,6 +49,7 @@ FIXED_POINT = FixedPoint(
         CommonSubexpressionElimination(),
         ConstantFolding(),
         ConditionalSimplifier(),
+        SortSimplifier(),
         WhileLoopSimplifier(),
         WhileLoopInvariantCodeMotion(),
         DeadCodeElimination(),
@@ -66,6 +68,7 @@ EXPANSION = Pipeline(
         LinalgExpander(),
         CustomCallLayouts(),
         TopKExpander(),
+        SortSimplifier(),
         ComparisonExpander(),
         RngBitGeneratorExpander(),
         ScatterSimplifier(),
@@ -147,6 +150,8 @@ ORDER = (
     ),
     Order("while-loop-invariant-code-motion", "dce", "what moved is left behind in the body"),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
+    Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
+    Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
     Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
 )
 check_order(SIMPLIFICATION, ORDER)

@@ -1,0 +1,160 @@
+"""Sorts of less: operands that nobody reads are left out, and first elements are selected.
+
+An operand that the comparator does not look at and whose result has no user is not moved. A stable
+sort of values (with their places) of which only the first few are kept is `topk`, where a kernel
+selects and the comparator is the order that `topk` has: integers, or floats in total order.
+
+Source: xla/service/sort_simplifier.cc, xla/service/topk_rewriter.cc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.expand.topk import has_keys
+from ingot.passes.simplify.inline import copy_into
+
+LEAST_PART = 8
+"""A selection pays where at most one element of so many is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortSimplifier(Pass):
+    """Leaves out what sorts move for nobody, and sorts of which a few elements are kept."""
+
+    name: ClassVar[str] = "simplify-sorts"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"sort"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Simplify the sorts of every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for sort in [i for i in computation.post_order() if i.opcode == "sort"]:
+                if not sort.control_predecessors:
+                    changed = _narrow(sort, module) or _select(sort) or changed
+        return changed
+
+
+def _results(sort: Instruction) -> dict[int, list[Instruction]] | None:
+    """Return who reads each result; None where the whole is handed on."""
+    if not sort.shape.is_tuple:
+        return None if sort.is_root else {0: list(sort.users)}
+    found: dict[int, list[Instruction]] = {}
+    for user in sort.users:
+        if user.opcode != "get-tuple-element":
+            return None
+        readers = [user] if user.is_root else list(user.users)
+        found.setdefault(user.attributes.index, []).extend(readers)
+    return None if sort.is_root else found
+
+
+# ---- operands that nobody reads
+
+
+def _narrow(sort: Instruction, module: Module) -> bool:
+    used = _results(sort) if sort.shape.is_tuple else None
+    if used is None:
+        return False
+    comparator: Computation = sort.attributes.to_apply
+    parameters = comparator.parameters
+    kept = [
+        n
+        for n in range(len(sort.operands))
+        if n in used or any(p.users or p.is_root for p in parameters[2 * n : 2 * n + 2])
+    ]
+    if len(kept) == len(sort.operands) or not kept:
+        return False
+    build = Builder(sort.computation, sort.metadata)
+    made = build.sort(
+        *(sort.operands[n] for n in kept),
+        dimensions=sort.attributes.dimensions,
+        is_stable=sort.attributes.is_stable,
+        to_apply=module.take(_comparator(comparator, kept)),
+    )
+    for user in list(sort.users):
+        if user.attributes.index in kept:
+            place = kept.index(user.attributes.index)
+            part = build.get_tuple_element(made, index=place) if len(kept) > 1 else made
+            sort.computation.replace(user, part)
+    return True
+
+
+def _comparator(source: Computation, kept: list[int]) -> Computation:
+    build = Builder(source.name)
+    copies: dict[Instruction, Instruction] = {}
+    for place, number in enumerate(kept):
+        for side in (0, 1):
+            old = source.parameters[2 * number + side]
+            copies[old] = build.parameter(2 * place + side, old.shape, old.name)
+    rest = [i for i in source.post_order() if i.opcode != "parameter"]
+    return build.build(copy_into(build.computation, rest, copies)[source.root])
+
+
+# ---- first elements
+
+
+def _select(sort: Instruction) -> bool:
+    """Replace slices of the first elements by those of a selection."""
+    readers = _results(sort)
+    largest = _wants_largest(sort)
+    if readers is None or largest is None or not _has_places(sort):
+        return False
+    slices = [user for users in readers.values() for user in users]
+    if not slices or not all(user.opcode == "slice" for user in slices):
+        return False
+    counts = [_first(user) for user in slices]
+    k, rows = max(counts), sort.operands[0].shape.dims[-1]
+    if 0 in counts or not isinstance(rows, int) or k * LEAST_PART > rows:
+        return False
+    build = Builder(sort.computation, sort.metadata)
+    found = build.topk(sort.operands[0], k=k, largest=largest)
+    for number, users in readers.items():
+        part = build.element_of(found, number)
+        for user in users:
+            box = user.attributes.slice
+            made = part if user.shape.dims == part.shape.dims else build.slice(part, slice=box)
+            sort.computation.replace(user, made)
+    return True
+
+
+def _has_places(sort: Instruction) -> bool:
+    """Whether a stable sort along the last dimension is of values, or of them and their places."""
+    operand, last = sort.operands[0], sort.operands[0].shape.rank - 1
+    if sort.attributes.dimensions != (last,) or not has_keys(operand.shape.dtype):
+        return False
+    if len(sort.operands) == 1:
+        return True
+    places = sort.operands[1]
+    is_count = places.opcode == "iota" and places.attributes.iota_dimension == last
+    return (
+        len(sort.operands) == 2
+        and sort.attributes.is_stable
+        and is_count
+        and places.shape.dtype.name == "s32"
+    )
+
+
+def _wants_largest(sort: Instruction) -> bool | None:
+    """Return whether the comparator puts the largest first; None where it is another order."""
+    comparator: Computation = sort.attributes.to_apply
+    root = comparator.root
+    if root.opcode != "compare" or list(root.operands) != comparator.parameters[:2]:
+        return None
+    given, element = root.attributes, sort.operands[0].shape.dtype
+    if element.is_float and given.type != "TOTALORDER":
+        return None
+    return {"GT": True, "LT": False}.get(given.direction)
+
+
+def _first(part: Instruction) -> int:
+    """Return how many first elements of each row a slice keeps; 0 of one that keeps others."""
+    *rows, (start, limit, stride) = part.attributes.slice
+    dims = part.operands[0].shape.dims
+    whole = all(row == (0, size, 1) for row, size in zip(rows, dims[:-1], strict=True))
+    return limit if whole and start == 0 and stride == 1 and isinstance(limit, int) else 0
