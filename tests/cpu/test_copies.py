@@ -42,3 +42,39 @@ ENTRY main {{
     if name != "computed":
         wanted = np.asarray(evaluate(module, inputs))
         np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+
+
+@pytest.mark.parametrize("element", ["f32", "u8"])
+@pytest.mark.parametrize("width", [1, 7, 13, 503])
+def test_rows_of_any_length_are_one_run(element: str, width: int) -> None:
+    """What lies above another is asked of elements, not of rows."""
+    text = f"""HloModule rows
+
+ENTRY main {{
+  x = {element}[9,{width}] parameter(0)
+  y = {element}[4,{width}] parameter(1)
+  z = {element}[] constant(3)
+  a = {element}[22,{width}] concatenate(x, y, x), dimensions={{0}}
+  b = {element}[25,{width}] pad(a, z), padding=1_2x0_0
+  c = {element}[20,{width}] slice(b), slice={{[3:23], [0:{width}]}}
+  ROOT r = ({element}[22,{width}], {element}[25,{width}], {element}[20,{width}]) tuple(a, b, c)
+}}
+"""
+    module = ingot.parse_hlo(text)
+    kind = np.dtype(np.float32 if element == "f32" else np.uint8)
+    x, y = (np.arange(rows * width).reshape(rows, width).astype(kind) for rows in (9, 4))
+    found = ingot.compile(module)(x, y + kind.type(1))
+    for one, other in zip(found, evaluate(module, [x, y + kind.type(1)]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_concatenated_rows_are_one_axis() -> None:
+    module = ingot.parse_hlo("""HloModule rows
+
+ENTRY main {
+  x = u8[200,500] parameter(0)
+  y = u8[301,500] parameter(1)
+  ROOT r = u8[501,500] concatenate(x, y), dimensions={0}
+}
+""")
+    assert "over [@0 < 250500]" in ingot.compile(module).as_text("kernel")

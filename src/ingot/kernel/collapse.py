@@ -1,7 +1,9 @@
 """Collapsing of axes: neighbours that every index walks as one become one axis.
 
 A pair (outer, inner) collapses when, in every index that has them, the outer's coefficient is the
-inner's times the inner's extent. An elementwise kernel over any rank becomes one flat loop.
+inner's times the inner's extent. An elementwise kernel over any rank becomes one flat loop. Where
+elements are only moved, whether a row is above another is asked of elements (`RowMasks`):
+what is concatenated along outer axes becomes flat too.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.parts import walks_as_one
+
+CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
+"""What a move of elements consists of, where nothing is computed."""
 
 Substitution = Mapping[str, "int | Dim"]
 
@@ -34,6 +39,8 @@ def collapse(kernel: LoopKernel) -> LoopKernel:
                 kernel = _merge(kernel, *pair)
                 changed = True
                 break
+        if not changed:
+            kernel, changed = _without_row_masks(kernel)
     return _named_in_order(kernel)
 
 
@@ -74,6 +81,18 @@ def _collapsible(kernel: LoopKernel, axes: tuple[Axis, ...]) -> tuple[Axis, Axis
     return None
 
 
+def _without_row_masks(kernel: LoopKernel) -> tuple[LoopKernel, bool]:
+    """Return the kernel with two axes of the grid merged that only row masks kept apart."""
+    if len(kernel.grid) < 2 or kernel.serial or not is_move(kernel):
+        return kernel, False
+    for outer, inner in pairwise(kernel.grid):
+        asked = RowMasks(outer, inner)
+        if all(walks_as_one(index, outer, inner) for index in asked.others(kernel)):
+            passes = tuple(map(asked.sweep, kernel.passes))
+            return _merge(replace(kernel, passes=passes), outer, inner), True
+    return kernel, False
+
+
 def _merge(kernel: LoopKernel, outer: Axis, inner: Axis) -> LoopKernel:
     merged = Axis(inner.name, outer.extent * inner.extent)
     values: dict[str, int | Dim] = {outer.name: 0}
@@ -84,6 +103,16 @@ def _merge(kernel: LoopKernel, outer: Axis, inner: Axis) -> LoopKernel:
     rename = Renamer(values, {outer.name: inner.name})
     passes = tuple(replace(rename.sweep(item), axes=axes(item.axes)) for item in kernel.passes)
     return replace(kernel, grid=axes(kernel.grid), passes=passes)
+
+
+def is_move(kernel: LoopKernel) -> bool:
+    """Whether a kernel chooses elements and computes nothing, under masks."""
+    exprs = kernel.exprs
+    return (
+        not any(item.axes for item in kernel.passes)
+        and any(item.op == "compare" for item in walk(exprs))
+        and all(item.op in CHOICES for item in walk(exprs))
+    )
 
 
 class Renamer:
@@ -140,3 +169,43 @@ class Renamer:
             varies = frozenset(self.names.get(name, name) for name in payload[2])
             payload = (payload[0], payload[1], varies)
         return ex.make(item.op, item.dtype, args, payload)
+
+
+class RowMasks(Renamer):
+    """Asks comparisons of an outer axis with a number of the axis that it makes with the inner one.
+
+    `row < n` is `row * extent + column < n * extent`, likewise `>=`.
+    """
+
+    def __init__(self, outer: Axis, inner: Axis) -> None:
+        super().__init__({}, {})
+        self.row = Dim.symbol(outer.name)
+        self.extent = inner.extent
+        self.element = self.row * inner.extent + Dim.symbol(inner.name)
+
+    def is_mask(self, item: Expr) -> bool:
+        """Whether an expression is such a comparison."""
+        if item.op != "compare" or item.payload.direction not in ("LT", "GE"):
+            return False
+        left, right = item.args
+        is_row = left.op == "index" and left.payload == self.row
+        return is_row and right.op == "index" and isinstance(right.payload, int)
+
+    def others(self, kernel: LoopKernel) -> list[int | Dim]:
+        """Return every index of the kernel but those of such comparisons."""
+        found = [store.index for item in kernel.passes for store in item.stores]
+        roots = kernel.exprs
+        used = {item for item in roots if item.op == "index"}
+        for item in walk(roots):
+            if item.op == "load":
+                found.append(item.payload.index)
+            if not self.is_mask(item):
+                used |= {arg for arg in item.args if arg.op == "index"}
+        return [*found, *(item.payload for item in used)]
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression with such comparisons asked of elements."""
+        if not self.is_mask(item):
+            return super().node(item, args)
+        limit = ex.index(item.args[1].payload * self.extent)
+        return ex.make("compare", item.dtype, (ex.index(self.element), limit), item.payload)

@@ -19,6 +19,7 @@ import numpy as np
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.collapse import CHOICES
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
@@ -26,9 +27,6 @@ from ingot.support.records import record
 
 MAX_PIECES = 8
 """Pieces along the vector axis at most."""
-
-CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
-"""What a move of elements consists of, where nothing is computed."""
 
 MAX_MOVED_PIECES = 64
 """The same where elements are only moved: a piece is little code, and choosing one is much."""

@@ -15,10 +15,11 @@ from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.types import memory_type
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo.dim import Dim
+from ingot.kernel.collapse import CHOICES
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
-from ingot.kernel.pieces import CHOICES, narrowed
+from ingot.kernel.pieces import narrowed
 from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
