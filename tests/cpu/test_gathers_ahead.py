@@ -110,6 +110,31 @@ def test_types_of_places(name: str, index: str) -> None:
         _check(name, "f32", index, 90, count)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_many_short_rows(name: str, element: str) -> None:
+    for length in (2, 3, 8, 15, 16, 17, 40, 63):
+        _check_short(name, element, length)
+
+
+def test_short_rows() -> None:
+    _check_short("columns", "f32", 5)
+    _check_short("rows", "f32", 19)
+
+
+def _check_short(name: str, element: str, length: int) -> None:
+    """Rows of few places, more than a block of them and not a whole number of blocks."""
+    batch = ROWS.replace("[7,", "[300,") if name == "rows" else COLUMNS.replace("[5,", "[300,")
+    text = batch.replace("slice_sizes={5,1}", "slice_sizes={300,1}")
+    for word, value in (("TYPE", element), ("INDEX", "s32"), ("SIZE", 11), ("COUNT", length)):
+        text = text.replace(word, str(value))
+    random = np.random.default_rng(length)
+    x = random.integers(0, 100, (300, 11)).astype(TYPES[element])
+    places = (300, length, 1) if name == "rows" else (length, 1)
+    _compare(parse_hlo(text), [x, random.integers(-5, 15, places).astype(np.int32)])
+
+
 CHAIN = """HloModule chain
 
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }

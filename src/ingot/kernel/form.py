@@ -29,7 +29,7 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule import LoopSchedule, Split
+from ingot.kernel.loop_schedule import LoopSchedule, Split
 from ingot.support.records import record
 
 SHORT = 8
@@ -65,6 +65,8 @@ def form_of(
     are written out keep their extents; beside them it matters whether blocks are whole.
     """
     if kernel.symbols or kernel.kept or schedule.cuts or schedule.row is not None:
+        return None
+    if schedule.gathers_rows:
         return None
     forgets = for_every_size and not schedule.written_out
     lanes = {} if forgets else _lanes_of_axes(kernel, schedule)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.kernel.expr import Access, Expr, walk
-from ingot.kernel.index_math import dim_of
+from ingot.kernel.index_math import coefficient, dim_of
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.support.records import record
 
@@ -52,6 +52,11 @@ class Gather:
     def access(self) -> Access:
         """What the load reads."""
         return self.load.payload
+
+    def is_free(self, axis: str) -> bool:
+        """Whether its places do not vary with another axis."""
+        names = symbols_of((self.near,))
+        return axis not in names and not any(axis in value.axes for value in self.values)
 
     @property
     def values(self) -> tuple[Expr, ...]:
@@ -104,10 +109,35 @@ def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], l
     is_short = isinstance(extent, int) and extent < LEAST_AHEAD
     if lanes == 1 or lanes.bit_count() > 1 or is_short:
         return 0
+    return bits_of_tables(kernel, gathers(exprs, axes))
+
+
+def bits_of_tables(kernel: LoopKernel, found: tuple[Gather, ...]) -> int:
+    """Return the bits of places in what gathers read, 0 if there are none."""
     buffers = (*kernel.buffers, *kernel.kept)
-    tables = [buffers[item.access.buffer].size for item in gathers(exprs, axes)]
+    tables = [buffers[item.access.buffer].size for item in found]
     is_narrow = all(isinstance(size, int) and size < NARROW_ELEMENTS for size in tables)
     return 0 if not tables else 32 if is_narrow else 64
+
+
+def block_of_rows(kernel: LoopKernel) -> int:
+    """Return how many short rows have their places ahead together; 0: it gathers no such rows."""
+    if kernel.serial or len(kernel.grid) < 2 or any(item.axes for item in kernel.passes):
+        return 0
+    *_, rows, inner = kernel.grid
+    if not isinstance(rows.extent, int) or not isinstance(inner.extent, int):
+        return 0
+    stores = [store for item in kernel.passes for store in item.stores]
+    are_rows = all(s.is_simple and coefficient(s.index, inner.name) == 1 for s in stores)
+    is_short = 1 < inner.extent < LEAST_AHEAD and rows.extent >= PLACES_AHEAD
+    if not are_rows or not is_short or not gathers(kernel.exprs, kernel.grid):
+        return 0
+    return PLACES_AHEAD // lanes_of_short_row(inner.extent)
+
+
+def lanes_of_short_row(length: int) -> int:
+    """Return the lanes of a row that is short."""
+    return min(1 << (length - 1).bit_length(), MOST_LOADED)
 
 
 def lanes_loaded(places: int, lanes: int) -> int:

@@ -18,7 +18,14 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.far import far_buffers
-from ingot.kernel.gathers import bits_of_places, lanes_loaded
+from ingot.kernel.gathers import (
+    bits_of_places,
+    bits_of_tables,
+    block_of_rows,
+    gathers,
+    lanes_loaded,
+    lanes_of_short_row,
+)
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.lane_counts import (
@@ -32,14 +39,14 @@ from ingot.kernel.lane_counts import (
     widest_in_memory,
 )
 from ingot.kernel.lane_folds import folds_lanes
-from ingot.kernel.pieces import Cut, cut_axes
+from ingot.kernel.loop_schedule import LoopSchedule, Split
+from ingot.kernel.pieces import cut_axes
 from ingot.kernel.row_folds import rows_together
 from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.shares import LARGE_SHARE, block_of, grain_of, share_of
 from ingot.kernel.short_rows import lanes_of_rows
-from ingot.kernel.tiles import SIDE_TILES, tiling_of
+from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tiling_of
 from ingot.kernel.turned_rows import UNIT_BLOCKS, Turning, turning_of
-from ingot.support.records import record
 
 EXPENSIVE_WEIGHT = 12
 SHORT_ROW, MANY_ROWS = 12, 64
@@ -59,71 +66,13 @@ STREAMED_BYTES, STREAMED_NODES = 64 << 20, 12
 """From so many bytes on a kernel of so few expressions waits for memory."""
 
 
-@record
-class Split:
-    """A reduction cut into `count` parts of `length` along the outermost axis of the first pass."""
-
-    length: int | Dim
-    count: int | Dim
-
-
-@record
-class LoopSchedule:
-    """How a loop kernel runs.
-
-    Attributes:
-        vector_axis: the grid axis that lanes run along, or None: each pass has its own.
-        lanes: lanes per pass (all equal when there is a vector grid axis).
-        block: elements of the vector grid axis per unit.
-        units: number of units.
-        grain: units per chunk.
-        chunks: number of chunks.
-        split: how a large reduction of few units is cut, or None.
-        tile: the grid axis that makes square tiles with the vector axis (`kernel.tiles`), or None;
-            it is cut into blocks as the vector axis is.
-        overlaps: whether the last tiles along both axes begin sooner, to be whole.
-        cuts: axes in pieces where masks are known (`kernel.pieces`), the vector axis last.
-        staged: updates whose places and values are computed together before they are made one
-            after the other; 0: each is computed when it is made.
-        row: the grid axis that the lanes of each staged update run along, or None: one element.
-        computes_again: whether each staged update computes its place and value again.
-        far: buffers so large that lanes gathered from them are better read one by one.
-        rows: the grid axis whose points, rows that are folded, are joined a block at a time.
-        places: bits of the places of gathers that are computed ahead (`kernel.gathers`), or 0.
-        waits: whether the kernel does nothing but wait for memory, so that its code need be no
-            better than quickly made.
-        turning: how short rows are turned around, to be folded in lanes of rows, or None.
-        chain: whether it is one long chain of ops on few values, of which LLVM's quick way makes
-            code as good as its slow way does.
-        written_out: whether passes have a copy of their point for each place on their axes.
-    """
-
-    vector_axis: Axis | None
-    lanes: tuple[int, ...]
-    block: int | Dim
-    units: int | Dim
-    grain: int | Dim
-    chunks: int | Dim
-    split: Split | None = None
-    tile: Axis | None = None
-    waits: bool = False
-    cuts: tuple[Cut, ...] = ()
-    staged: int = 0
-    row: Axis | None = None
-    computes_again: bool = False
-    far: frozenset[int] = frozenset()
-    rows: Axis | None = None
-    places: int = 0
-    overlaps: bool = False
-    chain: bool = False
-    written_out: bool = False
-    turning: Turning | None = None
-
-
 def schedule_loops(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     """Return the schedule of a kernel for a target's vectors."""
     turning = turning_of(kernel, vectors)
-    return _in_lanes(kernel, vectors) if turning is None else _turned(kernel, turning)
+    if turning is not None:
+        return _turned(kernel, turning)
+    rows = block_of_rows(kernel) if vectors.bits >= LANE_BITS * 4 else 0
+    return _gathered(kernel, rows) if rows else _in_lanes(kernel, vectors)
 
 
 def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
@@ -198,6 +147,27 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         places if tile is None else 0,
         overlaps,
         in_pieces and axis is not None and cuts == () and is_chain(kernel, vectors),
+    )
+
+
+def _gathered(kernel: LoopKernel, block: int) -> LoopSchedule:
+    """Return the schedule of a kernel that gathers short rows, a block of them at a time."""
+    *outer, rows, axis = kernel.grid
+    assert isinstance(axis.extent, int), "short rows have known lengths"
+    units = dim.product([_ceil(rows.extent, block), *(item.extent for item in outer)])
+    work = _unit_work(kernel) * axis.extent
+    share = share_of(work * rows.extent * dim.product(item.extent for item in outer))
+    grain = grain_of(units, work * block, share)
+    lanes = lanes_of_short_row(axis.extent)
+    return LoopSchedule(
+        axis,
+        (lanes,) * len(kernel.passes),
+        block,
+        units,
+        grain,
+        _ceil(units, dim.maximum(grain, 1)),
+        places=bits_of_tables(kernel, gathers(kernel.exprs, kernel.grid)),
+        gathers_rows=True,
     )
 
 

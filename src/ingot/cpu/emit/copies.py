@@ -19,8 +19,8 @@ from ingot.kernel.collapse import CHOICES
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
+from ingot.kernel.loop_schedule import LoopSchedule
 from ingot.kernel.pieces import narrowed
-from ingot.kernel.schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingot.cpu.emit.copies import only_copies
+from ingot.cpu.emit.gathered_rows import GatheredRowsEmitter
 from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop_body import LoopEmitter
@@ -22,7 +23,7 @@ from ingot.cpu.emit.turned import TurnedEmitter
 from ingot.cpu.emit.types import memory_type
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule import LoopSchedule
+from ingot.kernel.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
@@ -80,6 +81,7 @@ def _emit_body(
     chosen = PieceEmitter if schedule.cuts else chosen
     chosen = StagedEmitter if schedule.staged else chosen
     chosen = RowsEmitter if schedule.rows is not None else chosen
+    chosen = GatheredRowsEmitter if schedule.gathers_rows else chosen
     chosen = TurnedEmitter if schedule.turning is not None else chosen
     body = chosen(f, emitter, kernel, schedule)
     units = emitter.index(schedule.units)

@@ -23,7 +23,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import make, walk
 from ingot.kernel.gathers import Gather, gathers
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
-from ingot.kernel.schedule import LoopSchedule
+from ingot.kernel.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector

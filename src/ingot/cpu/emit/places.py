@@ -65,18 +65,15 @@ class PlacesAhead:
 
     def _fill(self, item: Gather, start: Value, position: Value) -> list[Value]:
         """Store the places of a block of lanes, which may need what other gathers load."""
-        f, emitter = self.emitter.f, self.emitter
+        emitter = self.emitter
 
         def store(_: list[Value]) -> list[Value]:
             needed = set(walk(item.values))
             for other in self.rooms:
                 if other.load in needed:
                     self._bind(other, start, position)
-            numbers = tuple(emitter.value(value) for value in item.values)
-            where = emitter.spread_index(emitter.index(item.near, numbers), self.lanes)
-            if self.type is not lt.I64:
-                where = f.trunc(where, vector(self.type, self.lanes))
-            f.store(where, self._room(item, start, position))
+            room = self._room(item, start, position)
+            store_places(emitter, item, room, self.type, self.lanes)
             return []
 
         return self.at(position, [], store)
@@ -87,17 +84,34 @@ class PlacesAhead:
 
     def _bind(self, item: Gather, start: Value, position: Value) -> None:
         """Load a gather's lanes one by one."""
-        f, emitter, load = self.emitter.f, self.emitter, item.load
-        memory = memory_type(load.dtype)
-        base = f.gep(
-            emitter.buffers[item.access.buffer], emitter.index(item.base), memory, inbounds=False
-        )
         room = self._room(item, start, position)
-        wide = f.undef(vector(memory, self.lanes))
-        for lane in range(self.lanes):
-            place = f.load(self.type, f.gep(room, lane, self.type))
-            if self.type is not lt.I64:
-                place = f.sext(place, lt.I64)
-            address = f.gep(base, place, memory, inbounds=False)
-            wide = f.insert(wide, f.load(memory, address), lane)
-        emitter.bind(load, widen(f, wide, load.dtype, emitter.has_f16c))
+        load_places(self.emitter, item, room, self.type, self.lanes, self.lanes)
+
+
+def store_places(
+    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int
+) -> None:
+    """Store the places of a block of lanes as integers of `type`."""
+    f = emitter.f
+    numbers = tuple(emitter.value(value) for value in item.values)
+    where = emitter.spread_index(emitter.index(item.near, numbers), lanes)
+    f.store(where if type is lt.I64 else f.trunc(where, vector(type, lanes)), room)
+
+
+def load_places(
+    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int, inside: int
+) -> None:
+    """Make a load known whose places lie in `room`, of the first `inside` lanes one by one."""
+    f, load = emitter.f, item.load
+    memory = memory_type(load.dtype)
+    base = f.gep(
+        emitter.buffers[item.access.buffer], emitter.index(item.base), memory, inbounds=False
+    )
+    wide = f.undef(vector(memory, lanes)) if inside == lanes else f.zero(vector(memory, lanes))
+    for lane in range(inside):
+        place = f.load(type, f.gep(room, lane, type))
+        if type is not lt.I64:
+            place = f.sext(place, lt.I64)
+        address = f.gep(base, place, memory, inbounds=False)
+        wide = f.insert(wide, f.load(memory, address), lane)
+    emitter.bind(load, widen(f, wide, load.dtype, emitter.has_f16c))

@@ -18,7 +18,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule import LoopSchedule, Split
+from ingot.kernel.loop_schedule import LoopSchedule, Split
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import vector

@@ -13,7 +13,7 @@ from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.values import ValueEmitter
 from ingot.hlo import dim
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule import LoopSchedule
+from ingot.kernel.loop_schedule import LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
