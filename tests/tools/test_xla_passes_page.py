@@ -1,0 +1,40 @@
+"""The page that lists XLA's passes beside ours names passes that there are, and leaves none out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ingot.tools.passes import registry
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "xla_passes.md"
+OWN = frozenset(
+    {
+        "async-to-sync",  # XLA:CPU's emitter does it
+        "complex-expander",
+        "defuser",  # XLA takes dumped fusions as they are
+        "domain_remover",  # run by the partitioner there
+        "dot-strength-reduction",  # XLA's is of algsimp, off on CPU
+        "feed-expander",
+        "fft-lengths",
+        "hlo-memory-scheduler",
+        "mulhi-expander",
+        "ragged-dot-rewriter",
+        "reducer-expander",
+        "scaled-dot-rewriter",
+        "scan_expander",
+        "send-recv-to-permute",
+        "split-updates",
+    }
+)
+"""Passes of ours that XLA:CPU's pipeline has no counterpart of."""
+
+
+def test_the_page_names_passes_that_there_are() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    ours = " ".join(row.split("|")[2] for row in rows)
+    named = {name for name in re.findall(r"`([a-z_-]+)`", ours) if re.search("[-_]", name)}
+    known = set(registry()) | {"bitcast-convert"}
+    assert named <= known, f"no passes: {named - known}"
+    mentioned = set(re.findall(r"`([a-z_-]+)`", ours)) | OWN
+    assert set(registry()) <= mentioned, f"not on the page: {set(registry()) - mentioned}"
