@@ -12,7 +12,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
 from ingot.kernel.ir import Axis
-from ingot.kernel.pieces import Cut, Range, _places
+from ingot.kernel.pieces import Cut, Range, _around_inside, _places
 from ingot.kernel.place import compare
 
 PROGRAMS = {
@@ -202,3 +202,13 @@ ENTRY main {
     x = np.arange(4, dtype=np.float32)
     for found, expected in zip(ingot.compile(module)(x), evaluate(module, [x]), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_many_places_near_the_ends_leave_one_piece_inside() -> None:
+    axis = Axis("i", 1000)
+    many = Cut(axis, (1, 2, 3, 4, 996, 997, 998, 999))
+    assert _around_inside(many, 8).places == (4, 996)
+    assert _around_inside(many, 9) is many
+    spread = Cut(axis, tuple(range(100, 1000, 100)))
+    assert _around_inside(spread, 8) is spread, "no piece is most of the axis"
+    assert _around_inside(Cut(axis, (1, 2, 3, 4)), 4).places == (4,)

@@ -39,6 +39,31 @@ def _compare(module: Module, *inputs: np.ndarray, tolerance: float = 1e-5) -> No
         np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
 
 
+WIDE = [
+    ((size,), width, opcode)
+    for size, width, opcode in [
+        (9, 9, "add"), (16, 9, "maximum"), (17, 9, "add"), (40, 9, "minimum"), (333, 9, "add"),
+        (1000, 12, "maximum"), (1000, 5, "add"),
+    ]
+] + [((3, 40), 9, "add"), ((2, 3, 21, 50), 5, "add")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dims", "width", "opcode"), WIDE)
+def test_wide_windows(dims: tuple[int, ...], width: int, opcode: str) -> None:
+    """Windows whose masks change at many places near the ends; in images along both dimensions."""
+    low, high = (width - 1) // 2, width // 2
+    wide = WindowDimension(width, low=low, high=high)
+    window = tuple(wide if n >= len(dims) - max(1, len(dims) - 2) else WindowDimension(1)
+                   for n in range(len(dims)))  # fmt: skip
+    build = Builder("main")
+    x = build.parameter(0, Shape.array("f32", dims))
+    start = build.constant(np.float32(START[opcode]))
+    combine = scalar_computation(opcode, "f32")
+    root = build.reduce_window(x, start, window=window, to_apply=combine)
+    values = np.random.default_rng(width).standard_normal(dims).astype(np.float32)
+    _compare(Module.of("wide", build.build(root)), values)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_reduce_window(seed: int) -> None:
     rng = np.random.default_rng(seed)

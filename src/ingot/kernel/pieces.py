@@ -72,6 +72,9 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     vector = Cut(vector_axis, _places(nodes, vector_axis))
     is_move = all(item.op in CHOICES for item in walk(kernel.exprs))
     most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
+    if not is_move:
+        cuts = [_around_inside(cut, most_bands) for cut in cuts]
+        vector = _around_inside(vector, most_pieces)
     if not isinstance(vector_axis.extent, int) or len(vector.places) >= most_pieces:
         return ()
     found = [cut for cut in cuts if 0 < len(cut.places) < most_bands]
@@ -84,6 +87,19 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
         if size <= most:
             chosen.append(cut)
     return (*chosen, vector) if chosen or vector.places else ()
+
+
+def _around_inside(cut: Cut, most: int) -> Cut:
+    """Return a cut of fewer than `most` pieces if the longest is most of the axis.
+
+    So it is with wide windows: their masks change at many places, all of them near the ends.
+    """
+    if len(cut.places) < most:
+        return cut
+    first, last = max(cut.ranges(), key=lambda piece: piece[1] - piece[0])
+    assert isinstance(cut.axis.extent, int), "only axes of known extent are cut"
+    is_most = 2 * (last - first) > cut.axis.extent
+    return Cut(cut.axis, tuple(p for p in (first, last + 1) if p in cut.places)) if is_most else cut
 
 
 def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
