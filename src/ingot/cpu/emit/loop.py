@@ -77,6 +77,7 @@ def _emit_body(
         assert isinstance(buffer.size, int), "kept rows have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
     emitter.far = schedule.far
+    emitter.keeps_order = schedule.chain
     chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
     chosen = PieceEmitter if schedule.cuts else chosen
     chosen = StagedEmitter if schedule.staged else chosen

@@ -50,11 +50,13 @@ class ValueEmitter(AccessEmitter):
     ) -> None:
         """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes.
 
-        `angles`, which may be set afterwards, are those whose sine and cosine are both wanted.
+        `angles`, which may be set afterwards, are those whose sine and cosine are both wanted;
+        `keeps_order` says that LLVM leaves ops in the order in which they are emitted.
         """
         super().__init__(f, buffers, sizes)
         self.fma = fma
         self.angles: frozenset[Expr] = frozenset()
+        self.keeps_order = False
 
     @property
     def has_f16c(self) -> bool:
@@ -80,7 +82,7 @@ class ValueEmitter(AccessEmitter):
             if found is None:
                 args = [arg for arg in reversed(item.args) if self.find(arg) is None]
                 if args:
-                    waiting += _much_lower_first(args) if len(args) > 1 else args
+                    waiting += _much_lower_first(args) if self.keeps_order else args
                     continue
                 found = self._emit(item)
                 self.bind(item, found)

@@ -268,15 +268,17 @@ def reciprocal(z: Complex) -> Complex:
 
 
 def _special_quotient(a: Complex, b: Complex, otherwise: Complex) -> Complex:
-    """The quotient where Smith's method gives no number."""
+    """The quotient where Smith's method gives no number.
+
+    Two infinite numbers have none, which `otherwise` is then.
+    """
     a_infinite, b_infinite = _is_infinite(a), _is_infinite(b)
-    # Beside an infinite part all that is finite is nothing: only directions count.
-    u, v = choose(a_infinite, _ones(a), a), choose(b_infinite, _ones(b), b)
-    nothing, infinity = a.re.constant(0.0), a.re.constant(INFINITY)
-    size = a_infinite.choose(infinity, nothing)
-    size = (a_infinite & b_infinite).choose(a.re.constant(NAN), size)
+    # Beside an infinite part all that is finite is nothing: only directions count. What is divided
+    # and infinite has no finite part here, so that the sign of such a nothing is never seen.
+    u, v = choose(a_infinite, _direction(a), a), choose(b_infinite, _ones(b), b)
+    size = a_infinite.choose(a.re.constant(INFINITY), a.re.constant(0.0))
     directed = Complex((u.re * v.re + u.im * v.im) * size, (u.im * v.re - u.re * v.im) * size)
-    result = choose(a_infinite | b_infinite, directed, otherwise)
+    result = choose(a_infinite.apply("xor", b_infinite), directed, otherwise)
     pole = b.re.signed(INFINITY)
     return choose(b.re.is_zero & b.im.is_zero, Complex(pole * a.re, pole * a.im), result)
 
@@ -285,6 +287,13 @@ def _ones(z: Complex) -> Complex:
     """Infinite parts as 1, others as 0, with their signs."""
     one, zero = z.re.constant(1.0), z.re.constant(0.0)
     parts = [part.signed(part.is_infinite.choose(one, zero)) for part in (z.re, z.im)]
+    return Complex(*parts)
+
+
+def _direction(z: Complex) -> Complex:
+    """Infinite parts as 1 with their signs, others as 0."""
+    zero = z.re.constant(0.0)
+    parts = [part.is_infinite.choose(part.signed(1.0), zero) for part in (z.re, z.im)]
     return Complex(*parts)
 
 
