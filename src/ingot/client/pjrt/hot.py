@@ -30,12 +30,15 @@ HELPERS = (
     *("from_host", "to_host"),
 )
 """Python functions that machine code falls back to."""
+_DESTRUCTORS = ("release_executable",)
+"""Those that hosts may reach on any thread, with nobody waiting for it: jaxlib's pool drops its
+reference to a program after it has handed the program to the thread that wanted it."""
 
 
 def pjrt_module(python_slots: Sequence[str]) -> ModuleBuilder:
     """Return the module; `python_slots` are the slots whose body is Python."""
     module = ModuleBuilder("ingot_pjrt")
-    python = emit_trampolines(module, [*HELPERS, *python_slots])
+    python = emit_trampolines(module, [*HELPERS, *python_slots], _DESTRUCTORS)
     emit_getters(module)
     emit_layouts(module)
     events = emit_events(module)

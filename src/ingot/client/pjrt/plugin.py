@@ -81,6 +81,8 @@ class Plugin:
         self._errors = ErrorFactory()
         python = self._python_names()
         self._library = hot.link(python)
+        self._close_gate = self._library.function("ingot_pjrt_close_gate", ctypes.c_int64)
+        self._open_gate = self._library.function("ingot_pjrt_open_gate", None)
         native = Native(self._library)
         self._errors.new = partial(native.call, "error")
         self.clients = ClientSlots(native, version())
@@ -109,7 +111,7 @@ class Plugin:
         self._table = self._make_table()
         self.address = self._table.address
         os.register_at_fork(after_in_child=self._after_fork)
-        atexit.register(self._wait_until_idle)
+        atexit.register(self._leave)
         # Hosts call until the very end of the process, after the interpreter's.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
@@ -158,21 +160,23 @@ class Plugin:
     def _addresses(self, names: list[str]) -> list[int]:
         return [self._library.address(name) for name in names]
 
-    def _wait_until_idle(self) -> None:
-        """Let running programs end before the interpreter takes their code apart.
+    def _leave(self) -> None:
+        """Let running programs, and threads that destroy some, end before the interpreter does.
 
-        What runs longer than `INGOT_EXIT_TIMEOUT` (an endless loop) keeps its code, and is cut off
-        by the end of the process.
+        From here on nothing is destroyed any more. What runs longer than `INGOT_EXIT_TIMEOUT` (an
+        endless loop) is cut off by the end of the process.
         """
+        keep_forever()
         end = time.monotonic() + flags.EXIT_TIMEOUT.value()
         devices = [device for client in self.clients.clients for device in client.devices]
-        while any(DEVICE.read(device.address, "unfinished") for device in devices):
-            if time.monotonic() > end:
-                keep_forever()
-                return
+        while time.monotonic() < end and (
+            self._close_gate()
+            or any(DEVICE.read(device.address, "unfinished") for device in devices)
+        ):
             time.sleep(_POLL_SECONDS)
 
     def _after_fork(self) -> None:
+        self._open_gate()
         for client in self.clients.clients:
             for device in client.devices:
                 device.after_fork_in_child()

@@ -5,6 +5,11 @@ objects from a `dealloc` that runs while one is raised), call the function with 
 arguments, and put the exception back. Invariant: once the interpreter is gone, a trampoline does
 nothing and returns null, because destructors of the host may run after it.
 
+While the interpreter ends, CPython ends every thread that asks for the GIL, whatever frames it has.
+So functions that a host's threads may call when nobody waits for them (destructors) stand behind a
+gate: once it is closed they do nothing, and who closes it waits for those that are inside. A thread
+of jaxlib's pool that was ended there would be waited for, forever, by the pool's destructor.
+
 The functions are named by the module's table `targets`, filled after linking, so that the code is
 the same in every process and comes from the cache.
 """
@@ -12,12 +17,12 @@ the same in every process and comes from the cache.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ingot.client.pjrt.emit import is_null
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.linking import Library
-from ingot.llvm.types import I32, PTR, VOID, Type
+from ingot.llvm.types import I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
 
 PYTHON_IMPORTS: dict[str, tuple[Type, list[Type]]] = {
@@ -49,18 +54,25 @@ def python_addresses() -> dict[str, int]:
     }
 
 
-def emit_trampolines(module: ModuleBuilder, names: Sequence[str]) -> dict[str, FunctionRef]:
-    """Add one function `ptr (ptr arguments)` for each name, and `ingot_pjrt_targets`."""
+def emit_trampolines(
+    module: ModuleBuilder, names: Sequence[str], gated: Collection[str] = ()
+) -> dict[str, FunctionRef]:
+    """Add one function `ptr (ptr arguments)` for each name, `ingot_pjrt_targets` and the gate.
+
+    `gated` are the names that stand behind the gate.
+    """
     table = module.global_text(
         "targets", f"internal global [{max(1, len(names))} x ptr] zeroinitializer, align 64"
     )
     getter = module.function("ingot_pjrt_targets", PTR, [])
     getter.ret(table)
     call = _emit_call(module)
+    call_gated = _emit_gate(module, call)
     functions: dict[str, FunctionRef] = {}
     for index, name in enumerate(names):
         f = module.function(name, PTR, [("arguments", PTR)])
-        f.ret(f.call(call, [f.load(PTR, f.gep(table, index, PTR)), f.params[0]]))
+        target = f.load(PTR, f.gep(table, index, PTR))
+        f.ret(f.call(call_gated if name in gated else call, [target, f.params[0]]))
         functions[name] = f.reference
     return functions
 
@@ -96,6 +108,33 @@ def _python(f: FunctionBuilder, name: str, *args: Value) -> Value:
     """Call a function of CPython."""
     result, types = PYTHON_IMPORTS[name]
     return f.call(f.module.declare(name, result, types), list(args))
+
+
+def _emit_gate(module: ModuleBuilder, call: FunctionRef) -> FunctionRef:
+    """`ptr (ptr function, ptr arguments)`: call a Python function unless the gate is closed.
+
+    Also `i64 ingot_pjrt_close_gate()`, which gives how many calls are inside (either who closes
+    sees a call that is inside, or the call sees that the gate is closed), and
+    `void ingot_pjrt_open_gate()`, for when nobody is.
+    """
+    inside = module.global_text("gate.inside", "internal global i64 0, align 64")
+    closed = module.global_text("gate.closed", "internal global i64 0, align 8")
+    close = module.function("ingot_pjrt_close_gate", I64, [])
+    close.atomic_store(close.const(I64, 1), closed, "seq_cst")
+    close.ret(close.atomic_load(I64, inside, "seq_cst"))
+    reset = module.function("ingot_pjrt_open_gate", VOID, [])
+    for place in (inside, closed):
+        reset.atomic_store(reset.const(I64, 0), place)
+    reset.ret()
+    params = [("function", PTR), ("arguments", PTR)]
+    f = module.function("ingot_pjrt_call_gated", PTR, params, linkage="internal")
+    one = f.const(I64, 1)
+    f.atomicrmw("add", inside, one, "seq_cst")
+    is_open = f.icmp("eq", f.atomic_load(I64, closed, "seq_cst"), f.const(I64, 0))
+    (value,) = f.if_(is_open, lambda: [f.call(call, f.params)], otherwise=[zero(PTR)])
+    f.atomicrmw("sub", inside, one, "seq_cst")
+    f.ret(value)
+    return f.reference
 
 
 def _emit_call(module: ModuleBuilder) -> FunctionRef:

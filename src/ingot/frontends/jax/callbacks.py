@@ -14,9 +14,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import io
 import itertools
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,45 +41,34 @@ _numbers = itertools.count()
 
 
 def install_callbacks() -> None:
-    """Let JAX's compilations for Ingot hand over their callbacks."""
+    """Register the custom calls that JAX lowers callbacks to."""
     for name in TARGETS:
         evaluate = evaluator_of(link_callback)
         register(Target(name, evaluate=evaluate, link=link_callback, calls_host=True))
-    from jax._src import compiler, traceback_util
 
-    module: Any = compiler
-    original = module.backend_compile_and_load
 
-    @functools.wraps(original)
-    def compile_and_load(
-        backend: Any, program: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
-    ) -> Any:
-        if not host_callbacks or "ingot" not in backend.platform_version:
-            return original(backend, program, devices, options, host_callbacks)
-        numbers = [next(_numbers) for _ in host_callbacks]
-        _functions.update(zip(numbers, host_callbacks, strict=True))
-        try:
-            return original(backend, renumbered(program, numbers), devices, options, [])
-        finally:
-            for number in numbers:
-                _functions.pop(number, None)
-
-    module.backend_compile_and_load = compile_and_load
-    traceback_util.register_exclusion(__file__)
-    cross_compile = module._get_cross_compile_backend
-
-    def real_backend(backend: Any) -> Any:
-        """Never compile for a topology through the real client: jaxlib holds the GIL then."""
-        return None if "ingot" in backend.platform_version else cross_compile(backend)
-
-    module._get_cross_compile_backend = real_backend
+@contextmanager
+def numbered_callbacks(program: Any, functions: Sequence[Any]) -> Generator[Any]:
+    """Number the callbacks of an MLIR module while it is compiled; yields what to compile."""
+    if not functions:
+        yield program
+        return
+    numbers = [next(_numbers) for _ in functions]
+    _functions.update(zip(numbers, functions, strict=True))
+    try:
+        yield renumbered(program, numbers)
+    finally:
+        for number in numbers:
+            _functions.pop(number, None)
 
 
 def renumbered(program: Any, numbers: Sequence[int]) -> Any:
     """Return a copy of an MLIR module whose callbacks have their numbers in this process."""
     ir: Any = importlib.import_module("jax._src.lib.mlir").ir
+    code = io.BytesIO()
     with program.context:
-        copy: Any = ir.Module.parse(program.operation.get_asm(binary=False, enable_debug_info=True))
+        program.operation.write_bytecode(code)
+        copy: Any = ir.Module.parse(code.getvalue())
 
         def change(op: Any) -> Any:
             attributes = op.attributes

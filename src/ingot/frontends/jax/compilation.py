@@ -4,11 +4,13 @@ For a backend behind the PJRT C API jaxlib legalizes each program to VHLO, so th
 another age can read it: 1.5 ms of a small program, half of a large one's compilation. This plugin
 reads with the very MLIR that JAX writes with, so the program is handed over as MLIR's own bytecode,
 the way by which JAX loads executables from its cache: `deserialize_executable`, where Ingot's
-serialized executable *is* the program. In front of it stands what IFRT wants to know of results.
+serialized executable *is* the program. In front of it stands what IFRT wants to know of parameters
+and results.
 
-Invariant: the first program of a process takes JAX's own way and is serialized by jaxlib; this way
-is taken only if what jaxlib put in front is, byte by byte, what is written here. Programs for
-several devices and those that Ingot refuses take JAX's own way too, which reports as ever.
+Invariant: this way is taken only by programs whose kinds of parameters and results jaxlib was seen
+to write as they are written here, byte by byte. A program with a kind that was not seen yet takes
+JAX's own way, and is serialized by jaxlib for the comparison. Programs for several devices and
+those that Ingot refuses take JAX's own way too, which reports as ever.
 
 Source: jax/_src/compiler.py (backend_compile_and_load), xla/python/pjrt_ifrt/pjrt_executable.cc.
 """
@@ -17,9 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import io
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from ingot.client.pjrt.objects import MEMORY_KINDS
 from ingot.client.pjrt.plugin import version
@@ -27,6 +30,7 @@ from ingot.client.pjrt.serialize import write_program
 from ingot.formats.hlo_proto.shapes import type_number
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.stablehlo.types import Types
+from ingot.frontends.jax.callbacks import numbered_callbacks
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError
 
@@ -37,15 +41,29 @@ _OWN_WAY = ("mhlo.layout_mode",)
 """Attributes of parameters and results that IFRT reads in the module itself."""
 
 
-class _Trust:
-    """Whether jaxlib writes what is written here; None before it was seen."""
+class _Header(NamedTuple):
+    """What IFRT puts in front of a serialized executable, and of which kinds its fields are."""
 
-    found: bool | None = None
+    data: bytes
+    kinds: frozenset[Hashable]
+
+
+class _Trust:
+    """The kinds of fields that were compared with what jaxlib writes: alike, or not."""
+
+    alike: ClassVar[set[Hashable]] = set()
+    different: ClassVar[set[Hashable]] = set()
+
+    @classmethod
+    def compare(cls, header: _Header, serialized: bytes) -> None:
+        """Note whether jaxlib wrote the same; what was seen to be alike is not the cause if not."""
+        found = cls.alike if serialized.startswith(header.data) else cls.different
+        found |= header.kinds - cls.alike
 
 
 def install_compilation() -> None:
-    """Let JAX's compilations for one device of Ingot hand over the program as it is."""
-    from jax._src import compiler
+    """Let JAX's compilations for Ingot hand over the program and its callbacks."""
+    from jax._src import compiler, traceback_util
 
     module: Any = compiler
     original = module.backend_compile_and_load
@@ -54,23 +72,40 @@ def install_compilation() -> None:
     def compile_and_load(
         backend: Any, program: Any, devices: Any, options: Any, host_callbacks: Sequence[Any]
     ) -> Any:
-        ordinary = functools.partial(original, backend, program, devices, options, host_callbacks)
-        ours = "ingot" in backend.platform_version and len(devices) == 1
-        if not ours or host_callbacks or options.compile_portable_executable:
-            return ordinary()
-        header = None if _Trust.found is False else executable_header(program)
-        if header is None:
-            return ordinary()
-        if _Trust.found is None:
-            executable = ordinary()
-            _Trust.found = executable.serialize().startswith(header)
-            return executable
-        with contextlib.suppress(module._jax.JaxRuntimeError):
-            serialized = header + _executable(program, options)
-            return backend.deserialize_executable(serialized, devices, options)
-        return ordinary()
+        if "ingot" not in backend.platform_version:
+            return original(backend, program, devices, options, host_callbacks)
+        with numbered_callbacks(program, host_callbacks) as given:
+            ordinary = functools.partial(original, backend, given, devices, options, [])
+            if len(devices) != 1 or options.compile_portable_executable:
+                return ordinary()
+            return _hand_over(ordinary, backend, given, devices, options)
 
     module.backend_compile_and_load = compile_and_load
+    traceback_util.register_exclusion(__file__)
+    cross_compile = module._get_cross_compile_backend
+
+    def real_backend(backend: Any) -> Any:
+        """Never compile for a topology through the real client: jaxlib holds the GIL then."""
+        return None if "ingot" in backend.platform_version else cross_compile(backend)
+
+    module._get_cross_compile_backend = real_backend
+
+
+def _hand_over(
+    ordinary: Callable[[], Any], backend: Any, program: Any, devices: Any, options: Any
+) -> Any:
+    """Compile a program for one device; `ordinary()` is JAX's own way."""
+    header = executable_header(program)
+    if header is None or header.kinds & _Trust.different:
+        return ordinary()
+    if not header.kinds <= _Trust.alike:
+        executable = ordinary()
+        _Trust.compare(header, executable.serialize())
+        return executable
+    with contextlib.suppress(importlib.import_module("jax._src.lib")._jax.JaxRuntimeError):
+        serialized = header.data + _executable(program, options)
+        return backend.deserialize_executable(serialized, devices, options)
+    return ordinary()
 
 
 def _executable(program: Any, options: Any) -> bytes:
@@ -80,7 +115,7 @@ def _executable(program: Any, options: Any) -> bytes:
     return write_program(code.getvalue(), "mlir", options.SerializeAsString(), version())
 
 
-def executable_header(program: Any) -> bytes | None:
+def executable_header(program: Any) -> _Header | None:
     """Return what IFRT puts in front of a serialized executable; None if that is not known here."""
     operations = program.operation.regions[0].blocks[0].operations
     entry = next((op for op in operations if op.attributes["sym_name"].value == "main"), None)
@@ -112,7 +147,20 @@ def executable_header(program: Any) -> bytes | None:
         "executable_version": {},
     }
     data = encode(message, "IfrtExecutable")
-    return _varint(len(data)) + data
+    return _Header(_varint(len(data)) + data, _kinds(message, parameters, outputs))
+
+
+def _kinds(message: Message, parameters: list[Shape], outputs: list[Shape]) -> frozenset[Hashable]:
+    """Return the kinds of a header's fields: what may make jaxlib write something else."""
+    given = [
+        ("parameter", shape.rank > 0, spec["donated_input"])
+        for shape, spec in zip(parameters, message["parameter_specs"], strict=True)
+    ]
+    results = [
+        ("output", shape.dtype, shape.rank > 0, 0 in shape.dims, spec["memory_kind"])
+        for shape, spec in zip(outputs, message["output_specs"], strict=True)
+    ]
+    return frozenset([*given, *results, ("empty", not given, not results)])
 
 
 def _dictionaries(entry: Any, name: str) -> list[Any]:

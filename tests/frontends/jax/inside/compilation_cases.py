@@ -11,7 +11,15 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 @pytest.fixture
-def seen(monkeypatch):
+def trust(monkeypatch):
+    """What was compared with jaxlib, forgotten at the end."""
+    monkeypatch.setattr(compilation._Trust, "alike", set())
+    monkeypatch.setattr(compilation._Trust, "different", set())
+    return compilation._Trust
+
+
+@pytest.fixture
+def seen(monkeypatch, trust):
     """The executables that were handed over."""
     made = []
     original = compilation._executable
@@ -20,14 +28,39 @@ def seen(monkeypatch):
         made.append(original(*args))
         return made[-1]
 
-    jax.jit(lambda x: x + 1)(X)  # the first program of a process goes JAX's own way
+    jax.jit(lambda x: x + 1)(X)  # the first program of a kind goes JAX's own way
     monkeypatch.setattr(compilation, "_executable", executable)
     jax.clear_caches()
     return made
 
 
-def test_jaxlib_is_understood(seen):
-    assert compilation._Trust.found is True
+def test_the_first_program_of_each_kind_is_compared(seen, trust):
+    assert len(trust.alike) == 3
+    jax.jit(lambda x: x - 1)(X)
+    assert len(seen) == 1
+    for function in (lambda x: x.sum(), lambda x: x > 2, lambda x: x[:0], lambda x: ()):
+        known = len(trust.alike)
+        jax.jit(function)(X)
+        assert len(trust.alike) == known + 1
+    jax.jit(lambda x: (x.max(), x < 1, x[:0]))(X)
+    jax.jit(lambda x: x + 1, donate_argnums=(0,))(jax.device_put(X))
+    assert len(seen) == 2
+    assert not trust.different
+
+
+def test_a_kind_that_jaxlib_writes_otherwise_takes_its_way(seen, trust, monkeypatch):
+    original = compilation._output
+
+    def wrong(shape, given):
+        return {**original(shape, given), "memory_kind": "elsewhere"}
+
+    monkeypatch.setattr(compilation, "_output", wrong)
+    for number in (3, 4):
+        np.testing.assert_array_equal(jax.jit(lambda x, n=number: x + n)(X), X + number)
+    assert len(trust.different) == 1
+    monkeypatch.setattr(compilation, "_output", original)
+    jax.jit(lambda x: x + 5)(X)
+    assert len(seen) == 1
 
 
 def _complex_parts(x):
@@ -51,24 +84,27 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("index", range(len(PROGRAMS)))
-def test_what_stands_in_front_is_what_jaxlib_writes(index, seen, monkeypatch):
+def test_what_stands_in_front_is_what_jaxlib_writes(index, seen, trust):
     function, options = PROGRAMS[index]
-    monkeypatch.setattr(compilation._Trust, "found", False)
+    trust.alike.clear()
     lowered = jax.jit(function, **options).lower(X)
     header = compilation.executable_header(lowered.compiler_ir())
     assert header is not None
-    assert lowered.compile().runtime_executable().serialize().startswith(header)
+    assert lowered.compile().runtime_executable().serialize().startswith(header.data)
     assert seen == []
+    assert trust.alike == header.kinds
 
 
 @pytest.mark.parametrize("index", range(len(PROGRAMS)))
-def test_a_program_handed_over_gives_the_same(index, seen, monkeypatch):
+def test_a_program_handed_over_gives_the_same(index, seen, trust):
     function, options = PROGRAMS[index]
     x, y = jax.device_put(X), jax.device_put(X)
-    compiled = jax.jit(function, **options).lower(X).compile()
+    lowered = jax.jit(function, **options).lower(X)
+    trust.alike |= compilation.executable_header(lowered.compiler_ir()).kinds
+    compiled = lowered.compile()
     assert len(seen) == 1
     found = jax.tree.leaves(compiled(x))
-    monkeypatch.setattr(compilation._Trust, "found", False)
+    trust.alike.clear()
     wanted = jax.tree.leaves(jax.jit(lambda x: function(x))(y))
     assert len(seen) == 1
     for got, want in zip(found, wanted, strict=True):
@@ -85,6 +121,8 @@ def test_donated_arguments_are_gone(seen):
 
 def test_what_ingot_refuses_is_reported_as_ever(seen):
     result = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    jax.jit(lambda x: x + 2)(X)
+    seen.clear()
     with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_target"):
         jax.jit(lambda x: jax.ffi.ffi_call("no_such_target", result)(x))(X)
     assert len(seen) == 1
@@ -104,3 +142,15 @@ def test_programs_of_several_devices_go_the_ordinary_way(seen):
     on_one = jax.jit(lambda x: x - 1)(jax.device_put(X, devices[1]))
     assert on_one.devices() == {devices[1]}
     np.testing.assert_array_equal(on_one, X - 1)
+
+
+def test_programs_with_callbacks_are_handed_over_too(seen):
+    wanted = jax.ShapeDtypeStruct(X.shape, X.dtype)
+
+    def function(x, number):
+        return jax.pure_callback(lambda x: np.asarray(x) + number, wanted, x)
+
+    for number in (1, 2):
+        found = jax.jit(function, static_argnums=1)(X, number)
+        np.testing.assert_array_equal(found, X + number)
+    assert len(seen) == 2
