@@ -178,11 +178,22 @@ def page(rows: list[dict[str, object]]) -> str:
     return "\n".join(text) + "\n"
 
 
+def _xla_seconds(graph: str, size: int, limit: float) -> float | str | None:
+    """Return XLA's time; None where it took too long, a word where it ended its process."""
+    try:
+        found = measure_apart("xla", graph, size, limit)
+    except subprocess.CalledProcessError:
+        return "aborts"
+    return found and float(str(found["seconds"]))
+
+
 def _beside(row: dict[str, object], seconds: float) -> str:
     """Return XLA's two cells of a row."""
     if row["xla"] is None:
         least = float(str(row["xla limit"]))
         return f"> {least:.0f} | > {least / seconds:.0f}"
+    if isinstance(row["xla"], str):
+        return f"{row['xla']} | "
     xla = float(str(row["xla"]))
     return f"{xla:.2f} | {xla / seconds:.1f}"
 
@@ -206,8 +217,7 @@ def main() -> int:
             row = measure_apart("ingot", graph, size, given.limit)
             if row is None:
                 break
-            xla = measure_apart("xla", graph, size, given.xla_limit)
-            row |= {"xla": xla and xla["seconds"], "xla limit": given.xla_limit}
+            row |= {"xla": _xla_seconds(graph, size, given.xla_limit), "xla limit": given.xla_limit}
             rows.append(row)
             print(json.dumps(row), flush=True)
     if given.write:
