@@ -142,3 +142,12 @@ def test_rows_read_backwards_and_with_strides(element, rows, width):
 ENTRY e {{ x = {element}[3,{width}] parameter(0)
   ROOT r = {element}[{height},{length}] {rows.replace("WIDTH", str(width))} }}""")
     assert np.array_equal(ingot.compile(module)(x), wanted)
+
+
+def test_what_may_be_read_is_between_lanes_that_are_on() -> None:
+    found = cover(tuple(range(0, 16, 2)), 4)
+    assert found is not None
+    assert found.reach([True] * 5 + [False] * 3) == range(9)
+    assert found.reach([False] * 3 + [True] * 5) == range(6, 15)
+    assert found.reach([False] * 8) == range(0)
+    assert found.reach([True, False, *[True] * 6]) is None

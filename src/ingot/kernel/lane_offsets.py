@@ -17,6 +17,7 @@ Example:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -145,6 +146,17 @@ class Cover:
     def shared(self) -> int:
         """How many lanes have the same element, at most."""
         return max(Counter(self.places).values())
+
+    def reach(self, on: Sequence[bool]) -> range | None:
+        """Return the offsets from the first lane that is on to the last: all may be read.
+
+        None where a lane between those is off, whose element is not to be seen.
+        """
+        offsets = [self.starts[part] + at for part, at in self.places]
+        wanted = [offset for offset, is_on in zip(offsets, on, strict=True) if is_on]
+        found = range(min(wanted), max(wanted) + 1) if wanted else range(0)
+        off = (offset for offset, is_on in zip(offsets, on, strict=True) if not is_on)
+        return None if any(offset in found for offset in off) else found
 
     def readers(self, number: int) -> list[tuple[int, ...]]:
         """Return which lanes have each element of a vector, in rounds of one lane for each.

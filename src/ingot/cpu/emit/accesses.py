@@ -19,10 +19,11 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import axis_names
 from ingot.kernel.lane_offsets import Cover, cover, runs
+from ingot.kernel.tiles import LANE_BITS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
-from ingot.llvm.values import Value, undef
+from ingot.llvm.values import Value, known_lanes, undef
 
 FAR_BITS = (32, 64)
 """Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
@@ -161,9 +162,16 @@ class AccessEmitter(IndexEmitter):
     def _picked(self, pointer: Value, memory: lt.Type, whole: Cover, mask: Value | None) -> Value:
         """Read whole vectors and pick the lanes' elements from them; masked ones are zero."""
         f, wide = self.f, vector(memory, whole.length)
+        on = None if mask is None else known_lanes(mask)
+        # Narrower elements are picked faster where those between them are known to be zero.
+        is_wide = memory.bits >= LANE_BITS
+        reach = None if on is None or not is_wide else whole.reach([text == "true" for text in on])
         parts: list[Value] = []
         for number, start in enumerate(whole.starts):
             held = None if mask is None else self._of_readers(mask, whole.readers(number))
+            if reach is not None:
+                inside = [place in reach for place in range(start, start + whole.length)]
+                held = f.const(vector(lt.I1, whole.length), inside)
             parts.append(self._neighbours(pointer, start, wide, held))
         if len(parts) == 1:
             return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
