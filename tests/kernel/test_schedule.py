@@ -132,3 +132,15 @@ def _chain(steps: int, masks: int = 0) -> str:
 )
 def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):
     assert _scheduled(fused(text), vectors)[1].chain is is_chain
+
+
+def test_functions_of_parts_of_complex_numbers_fill_registers() -> None:
+    text = """z = c64[5000] parameter(0)
+      x = f32[5000] real(z)
+      y = f32[5000] imag(z)
+      {steps}
+      ROOT r = c64[5000] complex(e, y)"""
+    called = text.format(steps="e = f32[5000] exponential(x)")
+    plain = text.format(steps="e = f32[5000] multiply(x, y)")
+    lanes = [_scheduled(fused(each))[1].lanes[0] for each in (called, plain)]
+    assert lanes == [4 * 512 // 32, 4 * 512 // 64]

@@ -7,7 +7,7 @@ alone; they are a power of two but for rows laid end to end (`short_rows`).
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.expr import CALL_NODES, LEAVES, Expr, is_expensive_op, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.lane_folds import folds_lanes, scans_lanes
@@ -66,12 +66,15 @@ def most_lanes(
     """
     exprs = item.exprs if item is not None else kernel.exprs
     nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
-    widest = max((node.dtype.bits for node in nodes if node.op != "index"), default=32)
     called = sum(1 for node in nodes if is_expensive(node))
     live = len(nodes) + 2 * called
     # Long chains wait for each result: two at a time are faster even where registers are short.
-    # Functions are subroutines: each has the registers to itself, and fills them with four.
-    registers = 4 if live <= LONG_CHAIN or called * CALL_NODES >= len(nodes) else 2
+    # Functions are subroutines: each has the registers to itself, and fills them with four, of the
+    # parts of complex numbers too where little else needs registers.
+    mostly_calls = called * CALL_NODES >= len(nodes)
+    registers = 4 if live <= LONG_CHAIN or mostly_calls else 2
+    of_parts = called > 0 and mostly_calls and len(nodes) < CHAIN
+    widest = max((_width(node.dtype, of_parts) for node in nodes), default=LANE_BITS)
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
         # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
@@ -83,6 +86,11 @@ def most_lanes(
         while lanes > 1 and lanes // 2 >= extent:
             lanes //= 2
     return lanes
+
+
+def _width(element: DType, of_parts: bool) -> int:
+    """Return the bits of a lane, of a complex number's parts where functions take those."""
+    return element.bits // 2 if of_parts and element.is_complex else element.bits
 
 
 def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
