@@ -40,6 +40,9 @@ MAX_MOVED_NODES = 4000
 MAX_NODES = 1500
 """Expression nodes at most, those of all pieces together."""
 
+MAX_WIDE_NODES = 250
+"""Nodes of a window with many masks that is written a second time without them, at most."""
+
 MAX_BAND_NODES = 250
 """The same where only other axes are cut: masks that hold for whole rows cost little."""
 
@@ -72,13 +75,14 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     vector = Cut(vector_axis, _places(nodes, vector_axis))
     is_move = all(item.op in CHOICES for item in walk(kernel.exprs))
     most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
-    if not is_move:
+    count = sum(1 for _ in walk(kernel.exprs))
+    if not is_move and count <= MAX_WIDE_NODES:
         cuts = [_around_inside(cut, most_bands) for cut in cuts]
         vector = _around_inside(vector, most_pieces)
     if not isinstance(vector_axis.extent, int) or len(vector.places) >= most_pieces:
         return ()
     found = [cut for cut in cuts if 0 < len(cut.places) < most_bands]
-    size = sum(1 for _ in walk(kernel.exprs)) * (len(vector.places) + 1)
+    size = count * (len(vector.places) + 1)
     most = MAX_NODES if vector.places else MAX_BAND_NODES
     most = MAX_MOVED_NODES if is_move else most
     chosen: list[Cut] = []
