@@ -174,3 +174,23 @@ def test_filter_gradient_with_padding(stride: int, reversal: bool) -> None:
     rng = np.random.default_rng(0)
     inputs = [_random(rng, x.shape), _random(rng, g.shape)]
     _check(Module.of("convolution", build.build(root)), inputs, TOLERANCE["f32"])
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize(("size", "taps"), [(1, 1), (7, 3), (13, 13), (1003, 64), (4099, 31)])
+def test_one_signal(element: str, size: int, taps: int) -> None:
+    """One row of weights, many positions side by side: NumPy's `convolve`."""
+    pad = taps - 1
+    text = f"""HloModule signal
+
+ENTRY main {{
+  x = {element}[1,1,{size}] parameter(0)
+  w = {element}[1,1,{taps}] parameter(1)
+  ROOT y = {element}[1,1,{size + pad}] convolution(x, w), window={{size={taps} pad={pad}_{pad} rhs_reversal=1}}, dim_labels=bf0_oi0->bf0
+}}
+"""  # noqa: E501
+    random = np.random.default_rng(size)
+    kind = np.float32 if element == "f32" else np.float64
+    x, w = (random.random(length).astype(kind) for length in (size, taps))
+    found = np.asarray(ingot.compile(ingot.parse_hlo(text))(x[None, None], w[None, None]))
+    np.testing.assert_allclose(found[0, 0], np.convolve(x, w), rtol=1e-5)

@@ -109,7 +109,11 @@ class RegisterBlocks:
         mask_loads = whole < vectors and self.schedule.rhs == "direct"
         mask_stores = whole < vectors and self.schedule.store_direct
         is_across = lhs.row_step == 1 and lhs.column_step != 1
-        if rows in self._heights and vectors == VECTORS and (lhs.column_step == 1 or is_across):
+        # Single rows of panels: a convolution with one output, many positions side by side.
+        is_row = rows == 1 and self.schedule.rhs == "packed" and lhs.column_step == 1
+        is_common = rows in self._heights and vectors == VECTORS
+        is_common = is_common or (is_row and len(self._heights) > 0)
+        if is_common and (lhs.column_step == 1 or is_across):
             a_row, a_step = (1, None) if is_across else (None, 1)
             masked = mask_loads or mask_stores
             found = shared(
