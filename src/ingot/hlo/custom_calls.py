@@ -43,10 +43,13 @@ ANNOTATIONS = frozenset(
         "MoveToHost",
         "SPMDFullToShardShape",
         "SPMDShardToFullShape",
+        "SetBound",
         "ShardBarrierFrom",
         "ShardBarrierTo",
         "Sharding",
         "annotate_device_placement",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.PropagationBarrier",
     }
 )
 """Targets that say where or how a value lies, and change no value."""
@@ -76,6 +79,12 @@ def is_annotation(instruction: Instruction) -> bool:
     given: CustomCallAttributes = instruction.attributes
     same = instruction.shape.compatible(instruction.operands[0].shape)
     return given.custom_call_target in ANNOTATIONS and same
+
+
+def is_sharding_group(instruction: Instruction) -> bool:
+    """Whether an instruction is a custom call that says which values are divided alike."""
+    is_call = instruction.opcode == "custom-call"
+    return is_call and instruction.attributes.custom_call_target == "xla.sdy.ShardingGroup"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.custom_calls import is_annotation
+from ingot.hlo.custom_calls import is_annotation, is_sharding_group
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
@@ -30,4 +30,8 @@ class ShardingRemover(Pass):
                 computation.replace_all_uses(item, item.operands[0])
                 computation.remove(item)
                 changed = True
+            for group in [i for i in computation.instructions if is_sharding_group(i)]:
+                if not group.users and not group.is_root:
+                    computation.remove(group)
+                    changed = True
         return changed
