@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.fuzz.bounds import RULES, Array, largest, limit, may_be_negative, numbers
 from tests.support.random_modules import Maker
 
 from ingot.hlo.builder import Builder, scalar_computation
-from ingot.hlo.dtype import PRED, S32, DType, Kind, dtype
+from ingot.hlo.dtype import PRED, S32, DType, dtype
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.support.diagnostics import VerifyError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65)
 TYPES = (
@@ -48,34 +47,6 @@ def exact_program(seed: int) -> tuple[Module, list[Array]]:
     module = maker.module(choose.randint(3, 25))
     draw = np.random.default_rng(seed)
     return module, [numbers(draw, p.shape, maker.bounds[p]) for p in module.entry.parameters]
-
-
-def numbers(draw: np.random.Generator, shape: Shape, bound: int) -> Array:
-    """Return whole numbers of at most `bound`."""
-    element, dims = shape.dtype, shape.static_dims
-    if element is PRED:
-        return draw.integers(0, 2, dims).astype(np.bool_)
-    low = -bound if may_be_negative(element) else 0
-    values = draw.integers(low, bound + 1, dims)
-    if element.is_complex:
-        return (values + 1j * draw.integers(low, bound + 1, dims)).astype(element.numpy)
-    return values.astype(element.numpy)
-
-
-def may_be_negative(element: DType) -> bool:
-    """Whether an element type has negative numbers."""
-    return element.is_float or element.is_complex or (element.is_integer and element.is_signed)
-
-
-def limit(element: DType) -> int:
-    """Return the number up to which all whole numbers are exact."""
-    if element is PRED:
-        return 1
-    if element.is_complex:
-        return 1 << 22
-    if element.is_float:
-        return 1 << min(element.mantissa + 1, 50)
-    return (1 << min(element.bits - element.is_signed, 50)) - 1
 
 
 class ExactMaker(Maker):
@@ -121,7 +92,7 @@ class ExactMaker(Maker):
         """Note how large a new value may be; return whether that is exact."""
         if made not in self.bounds:
             known = [self.bounds[operand] for operand in made.operands]
-            rule = _RULES.get(made.opcode, _largest)
+            rule = RULES.get(made.opcode, largest)
             self.bounds[made] = rule(made, known)
         return self.bounds[made] <= limit(made.shape.dtype)
 
@@ -383,26 +354,3 @@ def _first_of_largest(element: DType) -> Any:
     first = builder.emit("and", equal, builder.compare(i, j, direction="LT"))
     mine = builder.emit("or", larger, first)
     return builder.build(builder.tuple(builder.select(mine, a, b), builder.select(mine, i, j)))
-
-
-Rule = Callable[[Instruction, list[int]], int]
-
-
-def _times(made: Instruction, known: list[int]) -> int:
-    return math.prod(known) * (2 if made.shape.dtype.kind is Kind.COMPLEX else 1)
-
-
-def _largest(made: Instruction, known: list[int]) -> int:
-    return max(known)
-
-
-_RULES: Mapping[str, Rule] = {
-    "iota": lambda made, _: max(made.shape.static_dims),
-    "add": lambda _, known: sum(known),
-    "subtract": lambda _, known: sum(known),
-    "multiply": _times,
-    "not": lambda _, known: 1,
-    "gather": lambda _, known: known[0],
-    "dynamic-slice": lambda _, known: known[0],
-    "dynamic-update-slice": lambda _, known: max(known[:2]),
-}

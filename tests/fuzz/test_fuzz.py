@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.fuzz.__main__ import failures
-from tests.fuzz.generator import exact_program, limit
+from tests.fuzz.bounds import limit
+from tests.fuzz.generator import exact_program
 
 from ingot.evaluator import evaluate
 from ingot.hlo.verifier import verify
