@@ -36,6 +36,9 @@ class ScanToWhile(Expander):
         shapes = (op.shape,) if op.shape.is_array else op.shape.elements
         outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
         size = (inputs or outputs)[0].shape.dims[place]
+        if size == 0:
+            found = [*outputs, *carries]
+            return found[0] if op.shape.is_array else build.tuple(*found)
         steps = build.convert_to(size_value(build, size), S32)
         state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
         loop = build.while_(
