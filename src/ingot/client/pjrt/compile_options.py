@@ -10,6 +10,7 @@ Source: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignme
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ingot.client.pjrt.debug_options import DEBUG_OPTIONS
@@ -20,6 +21,8 @@ from ingot.support.text import did_you_mean
 _EFFORTS = frozenset(
     ("exec_time_optimization_effort", "memory_fitting_effort", "optimization_level")
 )
+_KEPT = 64
+"""Options that are read once: hosts give the same ones with every program."""
 _WORDS = ("true", "false", "1", "0")
 _FIELDS = ("string_field", "bool_field", "int_field", "double_field")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -50,6 +53,7 @@ class CompileOptions:
         return self.num_replicas * self.num_partitions
 
 
+@lru_cache(_KEPT)
 def read_compile_options(data: bytes) -> CompileOptions:
     """Return what a serialized CompileOptionsProto says.
 

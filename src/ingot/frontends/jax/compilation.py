@@ -22,6 +22,7 @@ import functools
 import importlib
 import io
 from collections.abc import Callable, Hashable, Sequence
+from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 from ingot.client.pjrt.objects import MEMORY_KINDS
@@ -31,14 +32,33 @@ from ingot.formats.hlo_proto.shapes import type_number
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.stablehlo.types import Types
 from ingot.frontends.jax.callbacks import numbered_callbacks
+from ingot.hlo.dtype import DType
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError
 
 _VERSION, _RUNTIME, _LAYOUT = 3, "pjrt_ifrt", "xla::ifrt::PjRtLayout"
+_MESSAGE = "IfrtExecutable"
+_KEPT = 1024
+"""Fields whose bytes are kept: programs have many of a few kinds."""
 _DONATED = ("tf.aliasing_output", "jax.buffer_donor")
 _MEMORY_KIND = "mhlo.memory_kind"
 _OWN_WAY = ("mhlo.layout_mode",)
 """Attributes of parameters and results that IFRT reads in the module itself."""
+
+
+class _Parameter(NamedTuple):
+    """What IFRT wants to know of a parameter."""
+
+    rank: int
+    is_donated: bool
+
+
+class _Output(NamedTuple):
+    """What IFRT wants to know of a result."""
+
+    dims: tuple[int, ...]
+    dtype: DType
+    memory_kind: str
 
 
 class _Header(NamedTuple):
@@ -132,33 +152,29 @@ def executable_header(program: Any) -> _Header | None:
         return None
     if parameters is None or outputs is None:
         return None
-    message: Message = {
-        "ifrt_version_number": _VERSION,
-        "runtime_name": _RUNTIME,
-        "output_specs": [
-            _output(shape, results[number] if results else {})
-            for number, shape in enumerate(outputs)
-        ],
-        "parameter_specs": [
-            _parameter(shape, arguments[number] if arguments else {})
-            for number, shape in enumerate(parameters)
-        ],
-        "computation_name": program.operation.attributes["sym_name"].value,
-        "executable_version": {},
-    }
-    data = encode(message, "IfrtExecutable")
-    return _Header(_varint(len(data)) + data, _kinds(message, parameters, outputs))
-
-
-def _kinds(message: Message, parameters: list[Shape], outputs: list[Shape]) -> frozenset[Hashable]:
-    """Return the kinds of a header's fields: what may make jaxlib write something else."""
     given = [
-        ("parameter", shape.rank > 0, spec["donated_input"])
-        for shape, spec in zip(parameters, message["parameter_specs"], strict=True)
+        _Parameter(shape.rank, any(name in attributes for name in _DONATED))
+        for shape, attributes in zip(parameters, arguments or repeat({}), strict=False)
     ]
+    wanted = [
+        _Output(shape.static_dims, shape.dtype, _memory_kind(attributes))
+        for shape, attributes in zip(outputs, results or repeat({}), strict=False)
+    ]
+    data = b"".join((
+        encode({"ifrt_version_number": _VERSION, "runtime_name": _RUNTIME}, _MESSAGE),
+        *map(_output_bytes, wanted),
+        *map(_parameter_bytes, given),
+        encode({"computation_name": program.operation.attributes["sym_name"].value}, _MESSAGE),
+        encode({"executable_version": {}}, _MESSAGE),
+    ))  # fmt: skip
+    return _Header(_varint(len(data)) + data, _kinds(given, wanted))
+
+
+def _kinds(parameters: list[_Parameter], outputs: list[_Output]) -> frozenset[Hashable]:
+    """Return the kinds of a header's fields: what may make jaxlib write something else."""
+    given = [("parameter", row.rank > 0, row.is_donated) for row in parameters]
     results = [
-        ("output", shape.dtype, shape.rank > 0, 0 in shape.dims, spec["memory_kind"])
-        for shape, spec in zip(outputs, message["output_specs"], strict=True)
+        ("output", row.dtype, len(row.dims) > 0, 0 in row.dims, row.memory_kind) for row in outputs
     ]
     return frozenset([*given, *results, ("empty", not given, not results)])
 
@@ -173,27 +189,31 @@ def _plain_shapes(shapes: list[Shape | None]) -> list[Shape] | None:
     return plain if len(plain) == len(shapes) else None
 
 
-def _output(shape: Shape, given: Any) -> Message:
-    dims: Message = {"dims": list(shape.dims)}
-    kind = given[_MEMORY_KIND].value if _MEMORY_KIND in given else MEMORY_KINDS[0]
-    return {
+def _memory_kind(attributes: Any) -> str:
+    return attributes[_MEMORY_KIND].value if _MEMORY_KIND in attributes else MEMORY_KINDS[0]
+
+
+@functools.lru_cache(_KEPT)
+def _output_bytes(row: _Output) -> bytes:
+    dims: Message = {"dims": list(row.dims)}
+    output = {
         "shape": dims,
         "shard_shape": dims,
-        "dtype": {"kind": type_number(shape.dtype)},
-        "memory_kind": kind,
+        "dtype": {"kind": type_number(row.dtype)},
+        "memory_kind": row.memory_kind,
     }
+    return encode({"output_specs": [output]}, _MESSAGE)
 
 
-def _parameter(shape: Shape, given: Any) -> Message:
+@functools.lru_cache(_KEPT)
+def _parameter_bytes(row: _Parameter) -> bytes:
     order: Message = {
-        "minor_to_major": list(reversed(range(shape.rank))),
+        "minor_to_major": list(reversed(range(row.rank))),
         "tail_padding_alignment_in_elements": 1,
     }
     layout = {"type_name": _LAYOUT, "data": encode({"layout": order}, "IfrtPjRtLayout")}
-    return {
-        "layout": {"serialized": layout},
-        "donated_input": any(name in given for name in _DONATED),
-    }
+    parameter = {"layout": {"serialized": layout}, "donated_input": row.is_donated}
+    return encode({"parameter_specs": [parameter]}, _MESSAGE)
 
 
 def _varint(number: int) -> bytes:
