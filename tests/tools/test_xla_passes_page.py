@@ -34,7 +34,9 @@ def test_the_page_names_passes_that_there_are() -> None:
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     ours = " ".join(row.split("|")[2] for row in rows)
     named = {name for name in re.findall(r"`([a-z_-]+)`", ours) if re.search("[-_]", name)}
-    known = set(registry()) | {"bitcast-convert"}
+    # Passes that other tests define are known too, where they ran in this process.
+    passes = {n for n, found in registry().items() if found.__module__.startswith("ingot.")}
+    known = passes | {"bitcast-convert"}
     assert named <= known, f"no passes: {named - known}"
     mentioned = set(re.findall(r"`([a-z_-]+)`", ours)) | OWN
-    assert set(registry()) <= mentioned, f"not on the page: {set(registry()) - mentioned}"
+    assert passes <= mentioned, f"not on the page: {passes - mentioned}"
