@@ -47,6 +47,7 @@ def compile_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Module, str, str], 
     def compile_module(module: Module, pipeline: str, level: str) -> Executable:
         fuel, members = PIPELINES[pipeline]
         monkeypatch.setattr(legality, "MAX_MEMBERS", members)
+        monkeypatch.setattr(legality, "MAX_LEAVES", 0)
         context = default_context()
         context.rewrite_fuel = fuel
         return ingot.compile(module, context=context, target=TargetSpec.host(level))

@@ -29,6 +29,7 @@ def compile_at(monkeypatch: pytest.MonkeyPatch) -> Any:
     def compile_module(module: Module, level: int) -> Any:
         fuel, members = LEVELS[level]
         monkeypatch.setattr(legality, "MAX_MEMBERS", members)
+        monkeypatch.setattr(legality, "MAX_LEAVES", 0)
         context = default_context()
         context.rewrite_fuel = fuel
         return ingot.compile(module, context=context)

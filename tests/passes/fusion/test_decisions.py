@@ -137,15 +137,32 @@ def test_what_is_not_fused_runs_all_the_same(reason: str) -> None:
     assert kernels_of(NOT_FUSED[reason])
 
 
-def test_full_kernels_take_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("leaves", "kernels"), [(0, 2), (9, 1)])
+def test_full_kernels_take_leaves_alone(
+    leaves: int, kernels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(legality, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(legality, "MAX_LEAVES", leaves)
     text = """x = f32[8] parameter(0)
-      a = f32[8] sine(x)
+      k = f32[] constant(3)
+      row = f32[8] broadcast(k), dimensions={}
+      a = f32[8] multiply(x, row)
       b = f32[8] cosine(a)
       ROOT c = f32[8] tanh(b)"""
     fused = fuse(text)
-    assert fused.reasons(fused=False) == {"the kernel already has 2 instructions"}
-    assert len(fused.kernels) == 2
+    reason = set() if leaves else {"the kernel already has 2 instructions"}
+    assert fused.reasons(fused=False) == reason
+    assert len(fused.kernels) == kernels
+
+
+def test_full_kernels_take_no_more_than_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legality, "MAX_MEMBERS", 2)
+    text = """x = f32[8] parameter(0)
+      y = f32[8] sine(x)
+      a = f32[8] add(x, y)
+      b = f32[8] cosine(a)
+      ROOT c = f32[8] tanh(b)"""
+    assert len(fuse(text).kernels) == 2
 
 
 def test_cheap_values_are_recomputed_and_dear_ones_are_not() -> None:

@@ -28,6 +28,10 @@ MAX_SPREADS = 1
 MAX_MEMBERS = 400
 """Instructions per kernel: beyond, compile time grows faster than memory traffic shrinks."""
 
+MAX_LEAVES = 800
+"""So many more that only read an array and repeated numbers: left out, their result would be an
+array to read, from a kernel of its own."""
+
 SMALL_GRID = 16
 """Grids below this leave threads idle: a whole-array reduction stays apart from its big users."""
 
@@ -101,6 +105,22 @@ def is_full(group: Group) -> bool:
     return len(group.members) >= MAX_MEMBERS
 
 
+def _is_leaf_with_room(group: Group, producer: Instruction) -> bool:
+    """Whether a full kernel takes what reads an array from memory at most, and repeated numbers."""
+    if len(group.members) >= MAX_MEMBERS + MAX_LEAVES:
+        return False
+    if producer.opcode != "broadcast" and not producer.has(Trait.ELEMENTWISE):
+        return False
+    read = [one for one in producer.operands if not _is_number(one)]
+    return len(read) <= 1 and not any(map(is_fusible, read))
+
+
+def _is_number(value: Instruction) -> bool:
+    while value.opcode == "broadcast":
+        value = value.operands[0]
+    return value.opcode == "constant"
+
+
 def is_way_in(group: Group, user: Instruction) -> bool:
     """Whether what `user` reads is on the way into the contraction of `group`."""
     return user is group.dot or user in group.ways_in
@@ -132,7 +152,7 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot (or should not) be computed inside `group`; empty if it can."""
     if producer.shape.is_tuple:
         return "its result is a tuple"
-    if is_full(group):
+    if is_full(group) and not _is_leaf_with_room(group, producer):
         return f"the kernel already has {MAX_MEMBERS} instructions"
     if producer.opcode in ALONE or is_scan(producer):
         return f"{producer.opcode} is a kernel of its own"
