@@ -350,3 +350,38 @@ def test_compiling_for_a_topology_makes_one_client(host: Host) -> None:
     client = len(handles._objects) - known  # pyright: ignore[reportPrivateUsage]
     host.compile_for(topology, ADD)
     assert len(handles._objects) - known == client + 1  # pyright: ignore[reportPrivateUsage]
+
+
+def _nested(depth: int) -> str:
+    inner = ""
+    for number in range(depth):
+        before = "%x" if number == 0 else f"%r{number - 1}"
+        back = "stablehlo.return"
+        inner = (
+            f'%r{number} = "stablehlo.if"(%p) ({{ {inner} {back} {before} : tensor<f32> }}, '
+            f"{{ {back} %x : tensor<f32> }}) : (tensor<i1>) -> tensor<f32>\n"
+        )
+    head = "func.func @main(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32>"
+    return f"{head} {{ {inner} return %r{depth - 1} : tensor<f32> }}"
+
+
+def _chain(length: int) -> str:
+    row = "%r{0} = stablehlo.{1} %r{2} : tensor<8xf32>\n"
+    names = ("negate", "negate", "sine")
+    rows = "".join(row.format(n, names[n % 3], n - 1) for n in range(1, length + 1))
+    head = "func.func @main(%r0: tensor<8xf32>) -> tensor<8xf32>"
+    return f"{head} {{ {rows} return %r{length} : tensor<8xf32> }}"
+
+
+@pytest.mark.parametrize("text", [_nested(100), _chain(700)], ids=["nested", "chain"])
+def test_short_programs_compile_on_small_stacks(text: str, host: Host, client: int) -> None:
+    """They are compiled on the host's own thread; those of jaxlib have 2 MB."""
+    compiled: list[int] = []
+    before = threading.stack_size(512 << 10)
+    try:
+        thread = threading.Thread(target=lambda: compiled.append(host.compile(client, text)))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert compiled

@@ -30,6 +30,10 @@ from ingot.support import xla_flags
 _OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
 
+_SHORT_CODE = 32 << 10
+"""Bytes of programs that are compiled on the thread of the host: 128 KB of stack are enough for a
+third of it, in chains, trees and nests of loops, and to start a thread takes 0.5 ms."""
+
 
 class ExecutableSlots(Slots):
     """The slots, over the linked machine code."""
@@ -81,7 +85,7 @@ class ExecutableSlots(Slots):
             executable = compile(module, switches=switches, is_final=True)
             return LoadedExecutable(client, source, module, division, executable)
 
-        return on_big_stack(load)
+        return load() if len(source.code) <= _SHORT_CODE else on_big_stack(load)
 
     def execution_failed(self, address: int) -> int:
         """Return the error of an execution that ended with a status."""
