@@ -61,7 +61,7 @@ folded while it is built: LLVM's short list made them no faster and compilation 
 
 
 Job = tuple[Code, Callable[[], bytes]]
-"""A module and what waits for its object."""
+"""A module and what waits for its object, or makes it."""
 
 
 @dataclass(slots=True)
@@ -110,10 +110,15 @@ class KernelSet:
         return tuple(shared_code(self.target, item) for item in dict.fromkeys(needed))
 
     def emit(self) -> None:
-        """Emit what is pending and begin to compile it, on other CPUs where there are some."""
+        """Emit what is pending and begin to compile it, on other CPUs where there are some.
+
+        The last module is compiled by who waits for it: a thread, which has its memory and caches
+        to warm, takes some milliseconds longer.
+        """
         cpus = usable_cpus()
         functions = kernel_codes(self.pending, vectors_of(self.target))
-        for group in share_out(functions, cpus):
+        groups = share_out(functions, cpus)
+        for group in groups:
             bits = self.target.vector_bits
             module = ModuleBuilder("kernels", vector_bits=bits, imports=True)
             emitted = [self._emitted(module, function) for function in group]
@@ -124,14 +129,12 @@ class KernelSet:
                 for name, how in function.called(made):
                     kernel = self.pending[name]
                     self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)
-            is_quick = all(made.is_quick for made in emitted)
             later = compile_later(
                 code.text,
                 self.target,
-                opt_level=0 if is_quick else 2,
+                opt_level=0 if all(made.is_quick for made in emitted) else 2,
                 passes=KERNEL_PASSES,
-                # Quick code is made sooner than a thread is started.
-                in_background=cpus > 1 and not is_quick,
+                in_background=cpus > 1 and group is not groups[-1],
             )
             self._jobs.append((code, later))
 
@@ -162,15 +165,15 @@ class KernelSet:
             self.target,
             opt_level=opt_level,
             passes=passes,
-            in_background=usable_cpus() > 1,
+            in_background=usable_cpus() > 1 and bool(self._jobs),
         )
-        self._jobs.append((code, later))
+        self._jobs.insert(0, (code, later))
 
     def finish(self) -> None:
         """Wait for the machine code and map it."""
         if not self._jobs:
             return
-        for code, job in self._jobs:
+        for code, job in reversed(self._jobs):
             code.object = job()
         needed = shared_addresses(self.loops.shared)
         for kernel in map(self.compiled.__getitem__, self.pending):
