@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -159,14 +160,22 @@ def _rebuild(
     start = build.tuple(*(first[number] for number in kept))
     made = build.while_(start, condition=condition, body=body)
     made.extra = dict(loop.extra)
-    results = list(first)
-    for place, number in enumerate(kept):
-        if number not in unchanged:
-            results[number] = build.get_tuple_element(made, index=place)
-    for number, other in same.items():
-        results[number] = results[other]
-    caller.replace_all_uses(loop, build.tuple(*results))
-    caller.remove(loop)
+
+    @cache
+    def result(number: int) -> Instruction:
+        if number in unchanged or number not in kept:
+            return first[number]
+        return build.get_tuple_element(made, index=kept.index(number))
+
+    for user in list(loop.users):
+        index = element_index(user, loop)
+        if index is not None:
+            caller.replace(user, result(same.get(index, index)))
+    if loop.users or loop.is_root:
+        parts = [result(same.get(number, number)) for number in range(len(first))]
+        caller.replace_all_uses(loop, build.tuple(*parts))
+    if loop.parent is not None:
+        caller.remove(loop)
 
 
 def _narrow(
@@ -184,15 +193,20 @@ def _narrow(
     shape = Shape.tuple(tuple(first[number].shape for number in kept))
     state = build.parameter(0, shape, old_state.name)
     copies = {old_state: state}
+
+    @cache
+    def element(number: int) -> Instruction:
+        if number in kept:
+            return build.get_tuple_element(state, index=kept.index(number))
+        return build.constant(first[number].attributes.literal)
+
     for read in source.post_order():
         index = element_index(read, old_state)
         if index is None:
             continue
         index = same.get(index, index)
-        if index in kept:
-            copies[read] = build.get_tuple_element(state, index=kept.index(index))
-        elif first[index].opcode == "constant":
-            copies[read] = build.constant(first[index].attributes.literal)
+        if index in kept or first[index].opcode == "constant":
+            copies[read] = element(index)
     roots = [source.root.operands[number] for number in kept] if is_body else [source.root]
     effects = live_instructions(source, {}) - _cone([source.root])
     wanted = _cone([*roots, *effects])
