@@ -103,12 +103,11 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         per_pass = (lanes_of_row(kernel.passes[0].axes[-1], per_pass[0], together), *per_pass[1:])
     block = lanes if rows is None else together
     per_element = _unit_work(kernel)
-    share = share_of(per_element * dim.product(item.extent for item in kernel.grid))
     tile, overlaps = None, False
     if axis is not None:
         has_inner = any(item.axes for item in kernel.passes)
         if not has_inner and isinstance(per_element, int):
-            block = block_of(axis.extent, per_element, share, max(lanes, staged))
+            block = block_of(axis.extent, per_element, _share(kernel), max(lanes, staged))
         tiling = tiling_of(kernel, axis, vectors.bits) if lanes > 1 and not staged else None
         if tiling is not None:
             tile, side, overlaps = tiling.axis, tiling.side, tiling.overlaps
@@ -120,11 +119,8 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         if item is not row
     )
     points = math.prod(_block_work(item, block) for item in blocked)
-    grain = grain_of(units, per_element * points, share)
-    if kernel.serial:
-        grain = units
+    grain, chunks = (units, 1) if kernel.serial else _chunks_of(kernel, units, points)
     split = _split(kernel, units, points) if rows is None else None
-    chunks = 1 if kernel.serial else _ceil(units, dim.maximum(grain, 1))
     waits = waits and tile is None
     in_pieces = tile is None and lanes > 1 and lanes.bit_count() == 1 and not staged
     cuts = cut_axes(kernel, axis) if axis is not None and in_pieces else ()
@@ -135,18 +131,18 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         units,
         grain,
         chunks,
-        split,
-        tile,
-        waits,
-        cuts,
-        staged,
-        row,
-        row is not None or (staged > 0 and _computes_little(kernel)),
-        far_buffers(kernel),
-        rows,
-        places if tile is None else 0,
-        overlaps,
-        in_pieces and axis is not None and cuts == () and is_chain(kernel, vectors),
+        split=split,
+        tile=tile,
+        waits=waits,
+        cuts=cuts,
+        staged=staged,
+        row=row,
+        computes_again=row is not None or (staged > 0 and _computes_little(kernel)),
+        far=far_buffers(kernel),
+        rows=rows,
+        places=places if tile is None else 0,
+        overlaps=overlaps,
+        chain=in_pieces and axis is not None and cuts == () and is_chain(kernel, vectors),
     )
 
 
@@ -155,17 +151,13 @@ def _gathered(kernel: LoopKernel, block: int) -> LoopSchedule:
     *outer, rows, axis = kernel.grid
     assert isinstance(axis.extent, int), "short rows have known lengths"
     units = dim.product([_ceil(rows.extent, block), *(item.extent for item in outer)])
-    work = _unit_work(kernel) * axis.extent
-    share = share_of(work * rows.extent * dim.product(item.extent for item in outer))
-    grain = grain_of(units, work * block, share)
     lanes = lanes_of_short_row(axis.extent)
     return LoopSchedule(
         axis,
         (lanes,) * len(kernel.passes),
         block,
         units,
-        grain,
-        _ceil(units, dim.maximum(grain, 1)),
+        *_chunks_of(kernel, units, axis.extent * block),
         places=bits_of_tables(kernel, gathers(kernel.exprs, kernel.grid)),
         gathers_rows=True,
     )
@@ -178,18 +170,25 @@ def _turned(kernel: LoopKernel, turning: Turning) -> LoopSchedule:
     units = dim.product(
         _ceil(item.extent, block) if item is axis else item.extent for item in kernel.grid
     )
-    work = _unit_work(kernel)
-    share = share_of(work * dim.product(item.extent for item in kernel.grid))
-    grain = grain_of(units, work * _block_work(axis, block), share)
     return LoopSchedule(
         axis,
         (lanes,) * len(kernel.passes),
         block,
         units,
-        grain,
-        _ceil(units, dim.maximum(grain, 1)),
+        *_chunks_of(kernel, units, _block_work(axis, block)),
         turning=turning,
     )
+
+
+def _share(kernel: LoopKernel) -> int:
+    """Return the work of a share of a kernel."""
+    return share_of(_unit_work(kernel) * dim.product(item.extent for item in kernel.grid))
+
+
+def _chunks_of(kernel: LoopKernel, units: int | Dim, points: int) -> tuple[int | Dim, int | Dim]:
+    """Return units per chunk, and the number of chunks; a unit has so many points."""
+    grain = grain_of(units, _unit_work(kernel) * points, _share(kernel))
+    return grain, _ceil(units, dim.maximum(grain, 1))
 
 
 def _waits_for_memory(kernel: LoopKernel, axis: Axis | None) -> bool:

@@ -82,8 +82,9 @@ class LoopEmitter(UnitEmitter):
 
     def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
         """Return the gathers along the last of `axes` whose places are computed ahead."""
-        exprs = tuple(e for item in passes for e in item.exprs)
-        return gathers(exprs, axes) if self.schedule.places else ()
+        if not self.schedule.places:
+            return ()
+        return gathers(tuple(e for item in passes for e in item.exprs), axes)
 
     def _pass_axes(self) -> frozenset[str]:
         return frozenset(a.name for item in self.kernel.passes for a in item.axes)
