@@ -188,3 +188,62 @@ lhs_contracting_dims={{{place}}}, rhs_contracting_dims={{0}}
     else:
         x, y = (RANDOM.integers(-(2**31), 2**31, dims, np.int32) for dims in (lhs, rhs))
         np.testing.assert_array_equal(executable(x, y), np.tensordot(x, y, (summed, (0,))))
+
+
+TREES = {
+    # what is folded, written with the arrays x, y and z, and how NumPy says it
+    "x+y*z": ("m = {t} multiply(y, z)\n  v = {t} add(x, m)", lambda x, y, z: x + y * z),
+    "(x-y)^2*z": (
+        "d = {t} subtract(x, y)\n  s = {t} multiply(d, d)\n  v = {t} multiply(s, z)",
+        lambda x, y, z: (x - y) * (x - y) * z,
+    ),
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize(
+    ("dims", "small", "folded"),
+    [((90001,), (), (0,)), ((400, 1030), (0,), (1,)), ((400, 1030), (1,), (0,))],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("element", "opcode"), [("f32", "add"), ("s32", "add"), ("f64", "maximum")]
+)
+def test_little_arithmetic_on_the_way(tree, dims, small, folded, element, opcode, monkeypatch):
+    """`z` has the dimensions `small` of `x`; `y` all."""
+    text, meaning = TREES[tree]
+    whole = f"{element}[{','.join(map(str, dims))}]"
+    part = tuple(dims[dim] for dim in small) or dims
+    left = ",".join(str(size) for dim, size in enumerate(dims) if dim not in folded)
+    places = ",".join(map(str, small or range(len(dims))))
+    program = ingot.parse_hlo(f"""\
+HloModule tree
+
+fold {{
+  a = {element}[] parameter(0)
+  b = {element}[] parameter(1)
+  ROOT r = {element}[] {opcode}(a, b)
+}}
+
+ENTRY main {{
+  x = {whole} parameter(0)
+  y = {whole} parameter(1)
+  p = {element}[{",".join(map(str, part))}] parameter(2)
+  z = {whole} broadcast(p), dimensions={{{places}}}
+  {text.format(t=whole)}
+  start = {element}[] constant({FOLDS[opcode][1]})
+  ROOT w = {element}[{left}] reduce(v, start), dimensions={{{folded[0]}}}, to_apply=fold
+}}
+""")
+    shared = ingot.compile(program)
+    assert len(library_parts(shared)) == 1
+    dtype = {"f32": np.float32, "f64": np.float64, "s32": np.int32}[element]
+    x, y = (RANDOM.integers(-50, 50, dims).astype(dtype) for _ in range(2))
+    p = RANDOM.integers(-50, 50, part).astype(dtype)
+    values = meaning(x, y, np.expand_dims(p, folded) if small else p).astype(np.float64)
+    error = 1e-6 * np.abs(values).sum(folded) if (element, opcode) == ("f32", "add") else 0.0
+    found = shared(x, y, p)
+    assert np.all(np.abs(found - FOLDS[opcode][0](values, axis=folded)) <= error)
+    monkeypatch.setattr(kernels, "library_kernel", lambda *_: None)
+    clear_caches()
+    np.testing.assert_array_equal(found, ingot.compile(program)(x, y, p))

@@ -1,10 +1,11 @@
 """Plain reductions: kernels that fold an array as it lies, the same code at every size.
 
 `reduce(x)` over rows, columns, planes or everything needs code that depends on the element type,
-the combining op and the shape of vectors, not on extents. So does a sum of products `x * y`, which
-is what a product with a vector comes to. So its form (`kernel.form`) is library code, and all such
-reductions share it, as plain products do (`kernel.product`). Windows whose padding nothing sees
-(pooling) are folds of a few elements for each lane.
+the combining op and the shape of vectors, not on extents. So does a fold of little arithmetic on
+up to three arrays: `x * y`, which is what a product with a vector comes to, or `x + y * z`. So its
+form (`kernel.form`) is library code, and all such reductions share it, as plain products do
+(`kernel.product`). XLA:CPU gives these to a library too (YNNPACK). Windows whose padding nothing
+sees (pooling) are folds of a few elements for each lane.
 
 Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
 the result's bits are the same.
@@ -34,6 +35,15 @@ MAX_WINDOW_AXES = 4
 
 MAX_WINDOW = 9
 """Elements of a window at most: they are written out."""
+
+ARITHMETIC = frozenset({"add", "subtract", "multiply"})
+"""What elements go through on their way to a fold."""
+
+MAX_ELEMENTS = 3
+"""Elements of arrays that one value to fold is made of; there are few ways to make one then."""
+
+MAX_ARITHMETIC = 3
+"""Ops on that way."""
 
 MAX_CHOICE_NODES = 16
 """Longer ways to choose an element are their programs' own."""
@@ -103,11 +113,14 @@ def _is_element(load: Expr) -> bool:
 
 
 def _is_sum(fold: Reduction) -> bool:
-    """Whether elements, or products of two, are folded by one op."""
+    """Whether one op folds elements, or what little arithmetic makes of them."""
     if fold.combiner.opcode is None or len(fold.inputs) != 1:
         return False
-    (value,) = fold.inputs
-    return all(map(_is_element, value.args if value.op == "multiply" else (value,)))
+    nodes = walk(fold.inputs)
+    elements = sum(map(_is_element, nodes))
+    arithmetic = sum(node.op in ARITHMETIC and node.dtype is not PRED for node in nodes)
+    is_little = 1 <= elements <= MAX_ELEMENTS and arithmetic <= MAX_ARITHMETIC
+    return is_little and elements + arithmetic == len(nodes)
 
 
 def _is_choice(fold: Reduction) -> bool:
