@@ -120,6 +120,7 @@ def _fits(kind: str, given: Any) -> bool:
     return True
 
 
+@lru_cache(_KEPT)
 def write_device_assignment(options: CompileOptions) -> bytes:
     """Return the DeviceAssignmentProto of an executable."""
     columns = (

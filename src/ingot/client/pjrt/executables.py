@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client.executable import Executable
 from ingot.client.pjrt.c_api import TYPE_CODES
-from ingot.client.pjrt.compile_options import CompileOptions, write_device_assignment
+from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.hot_transfer import element_bytes
@@ -103,9 +104,6 @@ class LoadedExecutable(Handle):
         self.set_list("devices", [device.address for device in self.devices])
         self.set_text("name", module.name)
         self.set_text("fingerprint", source.fingerprint(client.platform.version))
-        self.set_text("assignment", write_device_assignment(source.options))
-        self.set_text("options", source.options.source)
-        self.set_attributes("properties", self.cost_properties)
 
     def check_call(self, num_devices: int, num_arguments: int) -> None:
         """Raise PjrtError if an execution has another number of devices or arguments."""
@@ -163,40 +161,44 @@ class LoadedExecutable(Handle):
 
     def _sizes(self, info: ProgramInfo) -> int:
         """Compute the sizes of the program, which has no symbolic ones; return their address."""
-        runtime = native_runtime()
-        prepare = runtime.function("ingot_prepare", ctypes.c_int32, *[ctypes.c_void_p] * 3)
         dims = [self.keep_words(_dims(param)) for param in info.params]
         sizes = self.keep_words([0] * info.num_sizes)
         program = self.executable.program.record_address
-        status = prepare(program, self.keep_words(dims), sizes)
+        status = _prepare()(program, self.keep_words(dims), sizes)
         assert status == 0, "a program without symbolic sizes has no constraints"
         return sizes
 
     def _set_arguments(self, info: ProgramInfo, donated: frozenset[int]) -> None:
-        rows = (ARGUMENT.structure * max(1, len(info.params)))()
-        self.kept.append(rows)
-        for index, (row, param) in enumerate(zip(rows, info.params, strict=False)):
-            row.bytes, row.type = _bytes(param), TYPE_CODES[param.dtype]
-            row.donated = index in donated
-        self.set(num_arguments=len(info.params), arguments=ctypes.addressof(rows))
-        self.set(donates=int(bool(donated)))
+        rows = [
+            ARGUMENT.structure(
+                bytes=_bytes(param), type=TYPE_CODES[param.dtype], donated=index in donated
+            )
+            for index, param in enumerate(info.params)
+        ]
+        self.set(
+            num_arguments=len(rows),
+            arguments=self.keep_records(rows),
+            donates=int(bool(donated)),
+        )
 
     def _set_outputs(self, info: ProgramInfo, memory_kinds: tuple[str, ...]) -> None:
         outputs = info.outputs
         kinds = memory_kinds or (MEMORY_KINDS[0],) * len(outputs)
-        rows = (OUTPUT.structure * max(1, len(outputs)))()
-        self.kept.append(rows)
-        for row, output, kind in zip(rows, outputs, kinds, strict=False):
-            row.memory_index = _memory_index(kind)
-            row.dims, row.rank = self.keep_words(_dims(output)), len(output.dims)
-            row.bytes, row.type = _bytes(output), TYPE_CODES[output.dtype]
-            row.alias = -1 if output.alias_param is None else output.alias_param
+        rows = [
+            OUTPUT.structure(
+                memory_index=_memory_index(kind),
+                dims=self.keep_words(_dims(output)),
+                rank=len(output.dims),
+                bytes=_bytes(output),
+                type=TYPE_CODES[output.dtype],
+                alias=-1 if output.alias_param is None else output.alias_param,
+            )
+            for output, kind in zip(outputs, kinds, strict=False)
+        ]
         self.set(
             num_outputs=len(outputs),
-            outputs=ctypes.addressof(rows),
-            output_types=self.keep_words(
-                [TYPE_CODES[output.dtype] for output in outputs], ctypes.c_int32
-            ),
+            outputs=self.keep_records(rows),
+            output_types=self.keep_words([TYPE_CODES[output.dtype] for output in outputs], "i"),
             output_dims=self.keep_words([size for output in outputs for size in _dims(output)]),
             output_ranks=self.keep_words([len(output.dims) for output in outputs]),
             memory_kinds=self.keep_words([self.keep_bytes(kind.encode()) for kind in kinds]),
@@ -230,6 +232,13 @@ class LoadedExecutable(Handle):
             "temp_size_in_bytes": temporary,
             "peak_memory_in_bytes": arguments + outputs - alias + temporary,
         }
+
+
+@cache
+def _prepare() -> Callable[..., int]:
+    """Return the runtime's function that computes a program's sizes."""
+    pointer = ctypes.c_void_p
+    return native_runtime().function("ingot_prepare", ctypes.c_int32, pointer, pointer, pointer)
 
 
 def _devices(client: Client, options: CompileOptions) -> list[Device]:

@@ -87,7 +87,6 @@ GETTERS: dict[str, str] = {
     "PJRT_Executable_SizeOfGeneratedCodeInBytes": "size_in_bytes=code_bytes",
     "PJRT_Executable_Fingerprint": _FINGERPRINT,
     "PJRT_LoadedExecutable_Fingerprint": _FINGERPRINT,
-    "PJRT_Executable_GetCostAnalysis": "properties num_properties",
     "PJRT_Executable_OutputElementTypes": "output_types num_output_types=num_outputs",
     "PJRT_Executable_OutputDimensions": ("num_outputs dims=output_dims dim_sizes=output_ranks"),
     "PJRT_Executable_OutputMemoryKinds": "num_outputs memory_kinds memory_kind_sizes",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -56,9 +57,7 @@ class Handle:
 
     def keep_bytes(self, data: bytes) -> int:
         """Return the address of a copy of `data` with a zero behind it."""
-        buffer = ctypes.create_string_buffer(data, len(data) + 1)
-        self.kept.append(buffer)
-        return ctypes.addressof(buffer)
+        return self._keep(array("B", data + b"\0"))
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """Return `make()`, which only the first call for `name` makes: hosts ask often."""
@@ -75,11 +74,18 @@ class Handle:
 
         return self.once(name, keep)
 
-    def keep_words(self, values: Sequence[int], c_type: Any = ctypes.c_int64) -> int:
-        """Return the address of an array of integers; never null."""
-        array = (c_type * max(1, len(values)))(*values)
-        self.kept.append(array)
-        return ctypes.addressof(array)
+    def keep_words(self, values: Sequence[int], kind: str = "q") -> int:
+        """Return the address of an array of integers, int64 or of `array`'s kind; never null."""
+        return self._keep(array(kind, values or (0,)))
+
+    def keep_records(self, records: Sequence[Any]) -> int:
+        """Return the address of a copy of structures, one after the other; never null."""
+        return self.keep_bytes(b"".join(map(bytes, records)))
+
+    def _keep(self, values: array[int]) -> int:
+        # An array of `array`: each length of ctypes' is a new type, which takes longer to make.
+        self.kept.append(values)
+        return values.buffer_info()[0]
 
     def forget(self) -> None:
         """Let go of the record; its address means nothing any more."""

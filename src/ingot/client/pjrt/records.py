@@ -179,9 +179,6 @@ EXECUTABLE = Record(
     Field("output_ranks", "ptr", note="size_t[num_outputs]"),
     Field("memory_kinds", "ptr", note="const char*[num_outputs]"),
     Field("memory_kind_sizes", "ptr", note="size_t[num_outputs]"),
-    *_list("properties", "cost analysis"),
-    *_text("assignment", "serialized DeviceAssignmentProto"),
-    *_text("options", "serialized CompileOptionsProto"),
 )
 
 INLINE = 0

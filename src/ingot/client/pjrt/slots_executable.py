@@ -8,10 +8,15 @@ from typing import Any
 
 from ingot.client.compile import compile
 from ingot.client.pjrt.c_api import record
-from ingot.client.pjrt.compile_options import CompileOptions, read_compile_options
+from ingot.client.pjrt.compile_options import (
+    CompileOptions,
+    read_compile_options,
+    write_device_assignment,
+)
 from ingot.client.pjrt.errors import INVALID_ARGUMENT, ErrorFactory, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable, Source
-from ingot.client.pjrt.handles import lookup, read_bytes, read_text
+from ingot.client.pjrt.handed import take_over
+from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text
 from ingot.client.pjrt.inspection import tell_sharding
 from ingot.client.pjrt.many import ManyDevices, give_up
 from ingot.client.pjrt.native import Native, on_big_stack
@@ -75,7 +80,7 @@ class ExecutableSlots(Slots):
 
     def _load(self, client: Client, source: Source) -> LoadedExecutable:
         def load() -> LoadedExecutable:
-            module = parse_stablehlo(source.code)
+            module = take_over(source.code) or parse_stablehlo(source.code)
             pack_results(module)
             division = partition(module, source.options.num_partitions)
             alias_donors(module)
@@ -122,8 +127,9 @@ class ExecutableSlots(Slots):
     def device_assignment(self, args: Any) -> None:
         """Give the DeviceAssignmentProto of a program."""
         executable = lookup(args.executable, LoadedExecutable)
-        args.serialized_bytes = executable.structure.assignment
-        args.serialized_bytes_size = executable.structure.assignment_size
+        options = executable.source.options
+        data = executable.keep_once("assignment", lambda: write_device_assignment(options))
+        args.serialized_bytes, args.serialized_bytes_size = data
         args.serialized_device_assignment = executable.address
         args.serialized_device_assignment_deleter = self._nothing
 
@@ -135,10 +141,19 @@ class ExecutableSlots(Slots):
     def compile_options(self, args: Any) -> None:
         """Give the CompileOptionsProto that a program was compiled with."""
         executable = lookup(args.executable, LoadedExecutable)
-        args.serialized_bytes = executable.structure.options
-        args.serialized_bytes_size = executable.structure.options_size
+        options = executable.source.options
+        data = executable.keep_once("options", lambda: options.source)
+        args.serialized_bytes, args.serialized_bytes_size = data
         args.serialized_compile_options = executable.address
         args.serialized_compile_options_deleter = self._nothing
+
+    @slot("PJRT_Executable_GetCostAnalysis")
+    def cost_analysis(self, args: Any) -> None:
+        """Say what one execution of a program costs."""
+        executable = lookup(args.executable, LoadedExecutable)
+        costs = executable.cost_properties
+        args.properties = executable.once("costs", lambda: NamedValues(costs)).address
+        args.num_properties = len(costs)
 
     @slot("PJRT_Executable_OptimizedProgram")
     def optimized_program(self, args: Any) -> None:

@@ -2,10 +2,10 @@
 
 For a backend behind the PJRT C API jaxlib legalizes each program to VHLO, so that a plugin of
 another age can read it: 1.5 ms of a small program, half of a large one's compilation. This plugin
-reads with the very MLIR that JAX writes with, so the program is handed over as MLIR's own bytecode,
-the way by which JAX loads executables from its cache: `deserialize_executable`, where Ingot's
-serialized executable *is* the program. In front of it stands what IFRT wants to know of parameters
-and results.
+reads JAX's own MLIR objects, so the program is handed over as HLO, and beside it as MLIR's own
+bytecode, which names it and is kept, the way by which JAX loads executables from its cache:
+`deserialize_executable`, where Ingot's serialized executable *is* the program. In front of it
+stands what IFRT wants to know of parameters and results.
 
 Invariant: this way is taken only by programs whose kinds of parameters and results jaxlib was seen
 to write as they are written here, byte by byte. A program with a kind that was not seen yet takes
@@ -25,14 +25,18 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
+from ingot.client.pjrt.handed import handed_over
 from ingot.client.pjrt.objects import MEMORY_KINDS
 from ingot.client.pjrt.plugin import version
 from ingot.client.pjrt.serialize import write_program
 from ingot.formats.hlo_proto.shapes import type_number
 from ingot.formats.hlo_proto.wire import Message, encode
-from ingot.formats.stablehlo.types import Types
+from ingot.formats.stablehlo.parse import convert_module
 from ingot.frontends.jax.callbacks import numbered_callbacks
+from ingot.hlo.donors import read_donors
 from ingot.hlo.dtype import DType
+from ingot.hlo.memory_kinds import read_memory_kinds
+from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError
 
@@ -40,10 +44,19 @@ _VERSION, _RUNTIME, _LAYOUT = 3, "pjrt_ifrt", "xla::ifrt::PjRtLayout"
 _MESSAGE = "IfrtExecutable"
 _KEPT = 1024
 """Fields whose bytes are kept: programs have many of a few kinds."""
-_DONATED = ("tf.aliasing_output", "jax.buffer_donor")
-_MEMORY_KIND = "mhlo.memory_kind"
-_OWN_WAY = ("mhlo.layout_mode",)
-"""Attributes of parameters and results that IFRT reads in the module itself."""
+_OWN_WAY = (b"mhlo.layout_mode",)
+"""Attributes of parameters and results that IFRT reads in the module itself, as bytecode names
+them."""
+_BEGIN = encode({"ifrt_version_number": _VERSION, "runtime_name": _RUNTIME}, _MESSAGE)
+_END = encode({"executable_version": {}}, _MESSAGE)
+
+
+class _Given(NamedTuple):
+    """What JAX compiles."""
+
+    program: Any
+    devices: Any
+    options: Any
 
 
 class _Parameter(NamedTuple):
@@ -87,6 +100,7 @@ def install_compilation() -> None:
 
     module: Any = compiler
     original = module.backend_compile_and_load
+    refused = importlib.import_module("jax._src.lib")._jax.JaxRuntimeError
 
     @functools.wraps(original)
     def compile_and_load(
@@ -98,7 +112,7 @@ def install_compilation() -> None:
             ordinary = functools.partial(original, backend, given, devices, options, [])
             if len(devices) != 1 or options.compile_portable_executable:
                 return ordinary()
-            return _hand_over(ordinary, backend, given, devices, options)
+            return _hand_over(ordinary, refused, backend, _Given(given, devices, options))
 
     module.backend_compile_and_load = compile_and_load
     traceback_util.register_exclusion(__file__)
@@ -112,60 +126,64 @@ def install_compilation() -> None:
 
 
 def _hand_over(
-    ordinary: Callable[[], Any], backend: Any, program: Any, devices: Any, options: Any
+    ordinary: Callable[[], Any], refused: type[Exception], backend: Any, given: _Given
 ) -> Any:
-    """Compile a program for one device; `ordinary()` is JAX's own way."""
-    header = executable_header(program)
-    if header is None or header.kinds & _Trust.different:
+    """Compile a program for one device; `ordinary()` is JAX's own way, `refused` what it raises."""
+    code = _bytecode(given.program)
+    module = None if any(name in code for name in _OWN_WAY) else _module(given.program)
+    header = None if module is None else executable_header(module)
+    if module is None or header is None or header.kinds & _Trust.different:
         return ordinary()
     if not header.kinds <= _Trust.alike:
         executable = ordinary()
         _Trust.compare(header, executable.serialize())
         return executable
-    with contextlib.suppress(importlib.import_module("jax._src.lib")._jax.JaxRuntimeError):
-        serialized = header.data + _executable(program, options)
-        return backend.deserialize_executable(serialized, devices, options)
+    serialized = header.data + _executable(code, given.options)
+    with contextlib.suppress(refused), handed_over(code, module):
+        return backend.deserialize_executable(serialized, given.devices, given.options)
     return ordinary()
 
 
-def _executable(program: Any, options: Any) -> bytes:
-    """Return a program as an executable that Ingot serialized."""
+def _bytecode(program: Any) -> bytes:
     code = io.BytesIO()
     program.operation.write_bytecode(code)
-    return write_program(code.getvalue(), "mlir", options.SerializeAsString(), version())
+    return code.getvalue()
 
 
-def executable_header(program: Any) -> _Header | None:
-    """Return what IFRT puts in front of a serialized executable; None if that is not known here."""
-    operations = program.operation.regions[0].blocks[0].operations
-    entry = next((op for op in operations if op.attributes["sym_name"].value == "main"), None)
-    if entry is None:
-        return None
-    arguments, results = _dictionaries(entry, "arg_attrs"), _dictionaries(entry, "res_attrs")
-    if any(name in given for given in (*arguments, *results) for name in _OWN_WAY):
-        return None
-    types, kind = Types(), entry.attributes["function_type"].value
+def _module(program: Any) -> Module | None:
+    """Return a program as HLO, read from JAX's own objects; None if Ingot cannot."""
     try:
-        parameters = _plain_shapes([types.shape(item) for item in kind.inputs])
-        outputs = _plain_shapes([types.shape(item) for item in kind.results])
-    except IngotError:
+        return convert_module(program)
+    except (IngotError, RecursionError):
         return None
+
+
+def _executable(code: bytes, options: Any) -> bytes:
+    """Return a program as an executable that Ingot serialized."""
+    return write_program(code, "mlir", options.SerializeAsString(), version())
+
+
+def executable_header(module: Module) -> _Header | None:
+    """Return what IFRT puts in front of a serialized executable; None if that is not known here."""
+    result = module.result_shape
+    parameters = _plain_shapes(module.parameter_shapes)
+    outputs = _plain_shapes(result.elements if result.is_tuple else (result,))
     if parameters is None or outputs is None:
         return None
-    given = [
-        _Parameter(shape.rank, any(name in attributes for name in _DONATED))
-        for shape, attributes in zip(parameters, arguments or repeat({}), strict=False)
-    ]
+    donated = {alias.parameter for alias in module.aliases}
+    donated.update(number for number, _ in read_donors(module))
+    kinds = read_memory_kinds(module) or repeat(MEMORY_KINDS[0])
+    given = [_Parameter(shape.rank, n in donated) for n, shape in enumerate(parameters)]
     wanted = [
-        _Output(shape.static_dims, shape.dtype, _memory_kind(attributes))
-        for shape, attributes in zip(outputs, results or repeat({}), strict=False)
+        _Output(shape.static_dims, shape.dtype, kind)
+        for shape, kind in zip(outputs, kinds, strict=False)
     ]
     data = b"".join((
-        encode({"ifrt_version_number": _VERSION, "runtime_name": _RUNTIME}, _MESSAGE),
+        _BEGIN,
         *map(_output_bytes, wanted),
         *map(_parameter_bytes, given),
-        encode({"computation_name": program.operation.attributes["sym_name"].value}, _MESSAGE),
-        encode({"executable_version": {}}, _MESSAGE),
+        encode({"computation_name": module.name}, _MESSAGE),
+        _END,
     ))  # fmt: skip
     return _Header(_varint(len(data)) + data, _kinds(given, wanted))
 
@@ -179,18 +197,10 @@ def _kinds(parameters: list[_Parameter], outputs: list[_Output]) -> frozenset[Ha
     return frozenset([*given, *results, ("empty", not given, not results)])
 
 
-def _dictionaries(entry: Any, name: str) -> list[Any]:
-    return list(entry.attributes[name]) if name in entry.attributes else []
-
-
-def _plain_shapes(shapes: list[Shape | None]) -> list[Shape] | None:
-    """Return shapes that are all known and of static arrays; None if one is not."""
-    plain = [s for s in shapes if s is not None and s.is_array and s.is_static and not s.bounded]
-    return plain if len(plain) == len(shapes) else None
-
-
-def _memory_kind(attributes: Any) -> str:
-    return attributes[_MEMORY_KIND].value if _MEMORY_KIND in attributes else MEMORY_KINDS[0]
+def _plain_shapes(shapes: Sequence[Shape]) -> Sequence[Shape] | None:
+    """Return the shapes if they are all of static arrays; None if one is not."""
+    plain = all(shape.is_array and shape.is_static and not shape.bounded for shape in shapes)
+    return shapes if plain else None
 
 
 @functools.lru_cache(_KEPT)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ingot.formats.stablehlo.parse import convert_module
 from ingot.frontends.jax import compilation
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -88,7 +89,7 @@ def test_what_stands_in_front_is_what_jaxlib_writes(index, seen, trust):
     function, options = PROGRAMS[index]
     trust.alike.clear()
     lowered = jax.jit(function, **options).lower(X)
-    header = compilation.executable_header(lowered.compiler_ir())
+    header = compilation.executable_header(convert_module(lowered.compiler_ir()))
     assert header is not None
     assert lowered.compile().runtime_executable().serialize().startswith(header.data)
     assert seen == []
@@ -100,7 +101,7 @@ def test_a_program_handed_over_gives_the_same(index, seen, trust):
     function, options = PROGRAMS[index]
     x, y = jax.device_put(X), jax.device_put(X)
     lowered = jax.jit(function, **options).lower(X)
-    trust.alike |= compilation.executable_header(lowered.compiler_ir()).kinds
+    trust.alike |= compilation.executable_header(convert_module(lowered.compiler_ir())).kinds
     compiled = lowered.compile()
     assert len(seen) == 1
     found = jax.tree.leaves(compiled(x))
