@@ -1,10 +1,10 @@
 """The library: code that all programs share, because it is the same at every size.
 
 What XLA takes from precompiled libraries (Eigen, oneDNN, DUCC), Ingot emits: micro-kernels whose
-strides are parameters, drivers of plain products, plain reductions, sorts, selections, the steps of
-Fourier transforms. Each part is compiled when it is first needed on a machine, kept on disk by the
-object cache, mapped once for each process and kept for its life; programs refer to its functions by
-name and pass numbers in env.
+strides are parameters, drivers of plain products, plain reductions, sorts, selections, moves, the
+steps of Fourier transforms. Each part is compiled when it is first needed on a machine, kept on
+disk by the object cache, mapped once for each process and kept for its life; programs refer to its
+functions by name and pass numbers in env.
 
 `MAKERS` is the table of what may run each kind of kernel: the first that can, does. `COMMON` is the
 table of what `load_library` loads. Each kind has a module in this package.
@@ -22,6 +22,7 @@ from ingot.cpu.library.drivers import (
     shared_code,
 )
 from ingot.cpu.library.form_kernels import common_forms
+from ingot.cpu.library.moves import common_moves, moves_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
 from ingot.cpu.library.positions import common_positions, positions_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
@@ -30,6 +31,7 @@ from ingot.cpu.library.sorts import common_sorts, sort_kernel
 from ingot.cpu.library.subroutines import common_subroutines, subroutine_part
 from ingot.cpu.library.transforms import common_transforms, transform_kernel
 from ingot.cpu.library.transposes import common_transposes
+from ingot.cpu.library.updates import common_updates, update_kernel
 from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
 from ingot.llvm.target import TargetSpec
 
@@ -41,7 +43,7 @@ __all__ = [
 Maker = Callable[[TargetSpec, Any], LibraryKernel | None]
 
 MAKERS: Mapping[type, tuple[Maker, ...]] = {
-    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel),
+    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel, moves_kernel, update_kernel),
     ContractionKernel: (driver_kernel,),
     SortKernel: (sort_kernel,),
     FftKernel: (transform_kernel,),
@@ -58,6 +60,8 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_transposes,
     common_forms,
     common_positions,
+    common_moves,
+    common_updates,
     common_subroutines,
 )
 

@@ -1,0 +1,143 @@
+"""Kernels that only copy and fill are library code that goes through a table of boxes."""
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.evaluator import evaluate
+from ingot.llvm.target import TargetSpec
+
+ELEMENTS = ("pred", "s8", "u16", "bf16", "f16", "f32", "s32", "f64", "u64", "c64", "c128")
+
+PROGRAMS = {
+    "side by side": "concatenate(x, y), dimensions={2}",
+    "behind one another": "concatenate(x, x), dimensions={0}",
+    "padded": "pad(x, zero), padding=1_2x0_3x4_5",
+    "cut and padded": "pad(x, zero), padding=-1_1x2_0x-3_7",
+    "rows backwards": "reverse(x), dimensions={0,1}",
+    "part": "slice(x), slice={[0:2], [1:5:2], [3:{width}]}",
+}
+"""Each on x = [3,5,width], y = [3,5,90] and a constant."""
+
+RESULTS = {
+    "side by side": (3, 5, 90),
+    "behind one another": (6, 5, 0),
+    "padded": (6, 8, 9),
+    "cut and padded": (3, 7, 4),
+    "rows backwards": (3, 5, 0),
+    "part": (2, 2, -3),
+}
+"""What their results' sizes are, the last one without the width."""
+
+wide = pytest.mark.skipif(TargetSpec.host().vector_bits < 512, reason="runs end in masked vectors")
+
+
+def module_of(name, element, width):
+    *outer, more = RESULTS[name]
+    shape = f"{element}[{outer[0]},{outer[1]},{width + more}]"
+    zero = {"pred": "true", "c64": "(1, -2)", "c128": "(3, 3)"}.get(element, "7")
+    return ingot.parse_hlo(f"""HloModule moves
+
+ENTRY main {{
+  x = {element}[3,5,{width}] parameter(0)
+  y = {element}[3,5,90] parameter(1)
+  zero = {element}[] constant({zero})
+  ROOT out = {shape} {PROGRAMS[name].replace("{width}", str(width))}
+}}
+""")
+
+
+def inputs_of(module):
+    random = np.random.default_rng(0)
+    found = []
+    for parameter in module.entry.parameters:
+        kind = parameter.shape.dtype.numpy
+        count = int(np.prod(parameter.shape.dims)) * kind.itemsize
+        if kind == np.bool_:
+            data = random.integers(0, 2, count).astype(bool)
+        else:
+            data = random.integers(0, 256, count, np.uint8).view(kind)
+        found.append(data.reshape(parameter.shape.dims))
+    return found
+
+
+def is_shared(executable):
+    compiled = executable._compiled.kernels.compiled.values()
+    return [part.name for kernel in compiled for part in kernel.shared] == ["move_boxes"]
+
+
+def check(module, inputs):
+    executable = ingot.compile(module)
+    found = np.asarray(executable.call(*inputs))
+    wanted = np.asarray(evaluate(module, inputs))
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found.view(np.uint8), wanted.view(np.uint8))
+    return executable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_elements(name, element):
+    module = module_of(name, element, 785)
+    executable = check(module, inputs_of(module))
+    if TargetSpec.host().vector_bits >= 512:
+        assert is_shared(executable)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [5, 63, 64, 65, 127, 128, 1023, 1024, 1025, 1090])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_lengths_of_runs(name, width):
+    module = module_of(name, "u8", width)
+    check(module, inputs_of(module))
+
+
+@pytest.mark.parametrize(
+    ("operands", "shape", "body"),
+    [
+        (("f32[300007]", "f32[100001]"), "f32[700015]", "concatenate(a, b, a), dimensions={0}"),
+        (("f32[2,150003]", "f32[2,70001]"), "f32[2,220004]", "concatenate(a, b), dimensions={1}"),
+        (("u8[4000,131]", "u8[4000,37]"), "u8[4000,168]", "concatenate(a, b), dimensions={1}"),
+        (("s64[900,300]", "s64[]"), "s64[1000,305]", "pad(a, b), padding=50_50x2_3"),
+        (
+            ("f32[40,6,7,90]", "f32[40,6,7,4]"),
+            "f32[40,6,7,94]",
+            "concatenate(a, b), dimensions={3}",
+        ),
+        (("f32[0,90]", "f32[3,90]"), "f32[3,90]", "concatenate(a, b), dimensions={0}"),
+        (("f32[1,90]", "f32[1,90]"), "f32[2,90]", "concatenate(a, b), dimensions={0}"),
+        (("f32[9,1]", "f32[9,1]"), "f32[9,2]", "concatenate(a, b), dimensions={1}"),
+    ],
+)
+def test_sizes(operands, shape, body):
+    """Of many rounds and shares, of one, and of nothing."""
+    first, second = operands
+    module = ingot.parse_hlo(f"""HloModule moves
+
+ENTRY main {{
+  a = {first} parameter(0)
+  b = {second} parameter(1)
+  ROOT out = {shape} {body}
+}}
+""")
+    check(module, inputs_of(module))
+
+
+@wide
+def test_short_runs_have_code_of_their_own():
+    assert is_shared(ingot.compile(module_of("padded", "u8", 400)))
+    assert not is_shared(ingot.compile(module_of("padded", "u8", 40)))
+
+
+@wide
+def test_constants_of_different_halves_have_code_of_their_own():
+    module = ingot.parse_hlo("""HloModule halves
+
+ENTRY main {
+  x = c128[9,50] parameter(0)
+  one = c128[] constant((1, 2))
+  ROOT out = c128[9,70] pad(x, one), padding=0_0x0_20
+}
+""")
+    assert not is_shared(check(module, inputs_of(module)))
