@@ -68,6 +68,10 @@ BODIES: dict[str, str] = {
     "dynamic update": "ROOT r = T[N,3] dynamic-update-slice(x, part, i, i)",
     "scatter": "ROOT r = T[N,3] scatter(x, places, rows), update_window_dims={1}, "
     "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=fold",
+    "segments of rows": "ROOT r = T[9,3] scatter(rows, segments, x), update_window_dims={1}, "
+    "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=fold",
+    "segments": "ROOT r = T[9] scatter(nine, segments, line), update_window_dims={}, "
+    "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=fold",
     "fold rows": "ROOT r = T[N] reduce(x, zero), dimensions={1}, to_apply=fold",
     "fold columns": "ROOT r = T[3] reduce(x, zero), dimensions={0}, to_apply=fold",
     "fold all": "ROOT r = T[] reduce(x, zero), dimensions={0,1}, to_apply=fold",
@@ -101,6 +105,9 @@ k = T[3,3,5] parameter(4)
 places = s32[9,1] parameter(5)
 pairs = s32[9,2] parameter(6)
 i = s32[] parameter(7)
+segments = s32[N,1] parameter(8)
+line = T[N] parameter(9)
+nine = T[9] parameter(10)
 zero = T[] constant(ZERO)
 BODY
 }
@@ -139,7 +146,9 @@ def _written(body: str, name: str, size: int) -> Made:
     places[0], pairs[0] = last, (size - 1, 2)
     if body == "gather columns":
         places = pairs[:, 1:].copy()
-    return ingot.parse_hlo(text), [*values, places, pairs, np.int32(size)]
+    segments = np.int32(draw.integers(-2, 11, (size, 1)))
+    lines = [draw.integers(0, 2, length).astype(element.numpy) for length in (size, 9)]
+    return ingot.parse_hlo(text), [*values, places, pairs, np.int32(size), segments, *lines]
 
 
 def _of_cases(start: int) -> Made:

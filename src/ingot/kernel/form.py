@@ -5,9 +5,9 @@ have one form, so one function serves them all: the host program passes the numb
 program's kernels share code (`cpu.forms`), and how plain reductions become library code
 (`kernel.plain_reduction`).
 
-What code depends on stays as it is: steps 0 and 1, extents so short that loops over them are
-special, whole vectors (an extent that lanes divide is lanes times a size), everything inside of
-divisions, positions as values.
+What code depends on stays as it is: steps 0 and 1 and those of rows in registers, extents so short
+that loops over them are special, whole vectors (an extent that lanes divide is lanes times a size),
+everything inside of divisions, positions as values.
 
 Invariant: the schedule is the kernel's own, so the order of additions and the result's bits are
 those of the kernel compiled alone.
@@ -25,7 +25,7 @@ from ingot.hlo.dtype import F32, S32
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.collapse import Renamer
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
@@ -37,6 +37,9 @@ SHORT = 8
 
 PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
 """Magnitudes of constants that stay numbers: they are part of what is computed."""
+
+MOST_LENGTH = 1 << 62
+"""Larger integers are no lengths."""
 
 
 @record
@@ -64,14 +67,15 @@ def form_of(
     `for_every_size`: forget even which extents are short and which ones lanes divide. Passes that
     are written out keep their extents; beside them it matters whether blocks are whole.
     """
-    if kernel.symbols or kernel.kept or schedule.cuts or schedule.row is not None:
+    if kernel.symbols or kernel.kept or schedule.cuts or schedule.gathers_rows:
         return None
-    if schedule.gathers_rows:
+    if schedule.staged and schedule.units != 1:
         return None
     forgets = for_every_size and not schedule.written_out
     lanes = {} if forgets else _lanes_of_axes(kernel, schedule)
-    sizes = _Sizes(lanes, 0 if for_every_size else SHORT)
-    grid = tuple(map(sizes.axis, kernel.grid))
+    row, short = schedule.row, 0 if for_every_size else SHORT
+    sizes = _Sizes(lanes, short, None if row is None else row.extent, _lengths(kernel))
+    grid = tuple(axis if axis == row else sizes.axis(axis) for axis in kernel.grid)
     passes = tuple(
         replace(
             sizes.sweep(item),
@@ -106,6 +110,19 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     return f"{fingerprint(kernel)}_{'_'.join(words)}"
 
 
+def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
+    """Return the integers by which places of updates are computed: lengths of what they go to."""
+    stores = [store for item in kernel.passes for store in item.stores]
+    roots = [e for store in stores for e in (*store.values, *filter(None, (store.mask,)))]
+    return frozenset(
+        node
+        for node in walk(tuple(roots))
+        if node.op == "constant"
+        and node.dtype.is_integer
+        and abs(int(node.payload.value)) <= MOST_LENGTH
+    )
+
+
 def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]:
     """Return the lanes that run along each axis."""
     if schedule.vector_axis is not None:
@@ -122,6 +139,10 @@ def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]
 def _general_schedule(
     sizes: _Sizes, own: LoopSchedule, first: Pass, axes: Mapping[Axis, Axis]
 ) -> LoopSchedule:
+    if own.staged:
+        # Updates in order are one unit, of whatever size.
+        vector_axis = None if own.vector_axis is None else axes[own.vector_axis]
+        return replace(own, vector_axis=vector_axis)
     lanes, split = own.lanes[0], own.split
     block: int | Dim = own.block
     is_whole = own.tile is not None or own.rows is not None
@@ -150,13 +171,21 @@ class _Sizes(Renamer):
     """Puts sizes in place of the numbers of one kernel: one for each, equal ones for equal steps.
 
     `values` are those of the sizes made so far, `lanes` how many run along an axis, by its name;
-    extents below `short` stay.
+    extents below `short` stay, and so do steps of a `row`; constants in `lengths` are sizes too.
     """
 
-    def __init__(self, lanes: Mapping[str, int], short: int) -> None:
+    def __init__(
+        self,
+        lanes: Mapping[str, int],
+        short: int,
+        row: int | Dim | None,
+        lengths: frozenset[Expr],
+    ) -> None:
         super().__init__({}, {})
         self.lanes = lanes
         self.short = short
+        self.known = (-1, 0, 1, row)
+        self.lengths = lengths
         self.values: dict[str, int] = {}
         self._steps: dict[int, Dim] = {}
         self._extents = 0
@@ -186,7 +215,7 @@ class _Sizes(Renamer):
         return total
 
     def _step(self, number: int) -> int | Dim:
-        if number in (-1, 0, 1):
+        if number in self.known:
             return number
         if number not in self._steps:
             name = f"step{len(self._steps) + 1}"
@@ -195,7 +224,10 @@ class _Sizes(Renamer):
         return self._steps[number]
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return an expression on new arguments; constants of f32 come as bits of a size."""
+        """Return an expression on new arguments; lengths and bits of f32 come as sizes."""
+        if item in self.lengths:
+            length = ex.index(self._step(int(item.payload.value)))
+            return ex.make("convert", item.dtype, (length,), NO_ATTRIBUTES)
         if item.op != "constant" or item.dtype is not F32 or _is_plain(item.payload.value):
             return super().node(item, args)
         bits = self._step(int.from_bytes(item.payload.bits, sys.byteorder, signed=True))

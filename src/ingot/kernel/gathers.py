@@ -12,6 +12,8 @@ Invariant: a place ahead is one that some point of the loop reads, so nothing ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.index_math import coefficient, dim_of
@@ -31,7 +33,7 @@ MOST_GATHERS = 8
 """Loads of one loop that have a block each on the stack."""
 
 NARROW_ELEMENTS = 1 << 30
-"""Tables whose places fit 32 bits, up to an offset that is any place of theirs."""
+"""Arrays whose places fit 32 bits, up to an offset that is any place of theirs."""
 
 
 @record
@@ -115,9 +117,13 @@ def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], l
 def bits_of_tables(kernel: LoopKernel, found: tuple[Gather, ...]) -> int:
     """Return the bits of places in what gathers read, 0 if there are none."""
     buffers = (*kernel.buffers, *kernel.kept)
-    tables = [buffers[item.access.buffer].size for item in found]
-    is_narrow = all(isinstance(size, int) and size < NARROW_ELEMENTS for size in tables)
-    return 0 if not tables else 32 if is_narrow else 64
+    return bits_for(buffers[item.access.buffer].size for item in found) if found else 0
+
+
+def bits_for(sizes: Iterable[int | Dim]) -> int:
+    """Return the bits of places in arrays of so many elements."""
+    is_narrow = all(isinstance(size, int) and size < NARROW_ELEMENTS for size in sizes)
+    return 32 if is_narrow else 64
 
 
 def block_of_rows(kernel: LoopKernel) -> int:

@@ -42,7 +42,8 @@ class LoopSchedule:
         computes_again: whether each staged update computes its place and value again.
         far: buffers so large that lanes gathered from them are better read one by one.
         rows: the grid axis whose points, rows that are folded, are joined a block at a time.
-        places: bits of the places of gathers that are computed ahead (`kernel.gathers`), or 0.
+        places: bits of the places of gathers (`kernel.gathers`) or of staged updates that are
+            computed ahead, or 0.
         waits: whether the kernel does nothing but wait for memory, so that its code need be no
             better than quickly made.
         turning: how short rows are turned around, to be folded in lanes of rows, or None.

@@ -14,7 +14,7 @@ import numpy as np
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED, S32, S64, U64, DType
+from ingot.hlo.dtype import PRED, S32, S64, U64, DType, dtype
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
@@ -65,6 +65,25 @@ def within(position: int | Dim, size: int | Dim, place: Place) -> Expr:
     both = ex.conjunction(compare("GE", value, ex.index(0)), below)
     assert both is not None
     return both
+
+
+def inside(value: Expr, count: int | Dim) -> Expr | None:
+    """Return the mask 0 <= value < count of an integer of any type; None: it always holds.
+
+    Seen as unsigned, what is negative is larger than any count: one comparison, in the value's
+    own width.
+    """
+    element = value.dtype
+    if isinstance(count, Dim):
+        wide = converted(value, S64)
+        above = compare("GE", wide, ex.index(0))
+        return ex.conjunction(above, compare("LT", wide, ex.index(count)))
+    unsigned = dtype(f"u{max(element.bits, 8)}")
+    most = 1 << (unsigned.bits - element.is_signed)
+    if count >= most and not element.is_signed:
+        return None
+    limit = ex.constant(unsigned.numpy.type(min(max(count, 0), most)))
+    return compare("LT", converted(value, unsigned), limit)
 
 
 def select(mask: Expr, on_true: Expr, on_false: Expr) -> Expr:

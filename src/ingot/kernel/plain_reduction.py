@@ -106,7 +106,7 @@ def _is_result(store: Store) -> bool:
     return store.is_simple and value.op == "reduced"
 
 
-def _is_element(load: Expr) -> bool:
+def is_element(load: Expr) -> bool:
     """Whether this is a load of each element of an array."""
     is_plain = load.op == "load" and not load.args and load.dtype is not PRED
     return is_plain and _is_linear(load.payload.index)
@@ -117,7 +117,7 @@ def _is_sum(fold: Reduction) -> bool:
     if fold.combiner.opcode is None or len(fold.inputs) != 1:
         return False
     nodes = walk(fold.inputs)
-    elements = sum(map(_is_element, nodes))
+    elements = sum(map(is_element, nodes))
     arithmetic = sum(node.op in ARITHMETIC and node.dtype is not PRED for node in nodes)
     is_little = 1 <= elements <= MAX_ELEMENTS and arithmetic <= MAX_ARITHMETIC
     return is_little and elements + arithmetic == len(nodes)
@@ -125,7 +125,7 @@ def _is_sum(fold: Reduction) -> bool:
 
 def _is_choice(fold: Reduction) -> bool:
     """Whether an element and its place on an axis are chosen, as arg max does."""
-    if len(fold.inputs) != 2 or not _is_element(fold.inputs[0]):
+    if len(fold.inputs) != 2 or not is_element(fold.inputs[0]):
         return False
     nodes = list(walk(fold.combiner.results))
     return (

@@ -42,8 +42,8 @@ from ingot.kernel.lane_folds import folds_lanes
 from ingot.kernel.loop_schedule import LoopSchedule, Split
 from ingot.kernel.pieces import cut_axes
 from ingot.kernel.row_folds import rows_together
-from ingot.kernel.serial import lanes_may_meet, staged_lanes, staged_rows
-from ingot.kernel.shares import LARGE_SHARE, block_of, grain_of, share_of
+from ingot.kernel.serial import bits_of_updates, lanes_may_meet, staged_lanes, staged_rows
+from ingot.kernel.shares import IN_ORDER, LARGE_SHARE, block_of, grain_of, share_of
 from ingot.kernel.short_rows import lanes_of_rows
 from ingot.kernel.tiles import LANE_BITS, SIDE_TILES, tiling_of
 from ingot.kernel.turned_rows import UNIT_BLOCKS, Turning, turning_of
@@ -106,7 +106,9 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     tile, overlaps = None, False
     if axis is not None:
         has_inner = any(item.axes for item in kernel.passes)
-        if not has_inner and isinstance(per_element, int):
+        if kernel.serial:
+            block = IN_ORDER
+        elif not has_inner and isinstance(per_element, int):
             block = block_of(axis.extent, per_element, _share(kernel), max(lanes, staged))
         tiling = tiling_of(kernel, axis, vectors.bits) if lanes > 1 and not staged else None
         if tiling is not None:
@@ -140,7 +142,7 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
         computes_again=row is not None or (staged > 0 and _computes_little(kernel)),
         far=far_buffers(kernel),
         rows=rows,
-        places=places if tile is None else 0,
+        places=bits_of_updates(kernel) if staged else places if tile is None else 0,
         overlaps=overlaps,
         chain=in_pieces and axis is not None and cuts == () and is_chain(kernel, vectors),
     )

@@ -10,6 +10,7 @@ Invariant: every element's updates happen in the order of the grid.
 from __future__ import annotations
 
 from ingot.kernel.expr import walk
+from ingot.kernel.gathers import bits_for
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 
@@ -49,6 +50,13 @@ def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
     varies = any(axis.name in item.axes for item in where)
     is_dense = last is axis and not varies and coefficient(store.index, axis.name) == 1
     return STAGED_ROWS if is_dense and not is_short else 0
+
+
+def bits_of_updates(kernel: LoopKernel) -> int:
+    """Return the bits of the places that staged updates go to."""
+    store = _only_store(kernel)
+    assert store is not None, "what is staged is one store"
+    return bits_for((kernel.buffers[store.buffer].size,))
 
 
 def _only_store(kernel: LoopKernel) -> Store | None:

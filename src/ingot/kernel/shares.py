@@ -18,6 +18,9 @@ LARGE_SHARE = 400_000
 SHARE = LARGE_SHARE // 2
 """Weighted element ops of a share at least."""
 
+IN_ORDER = 1 << 62
+"""Elements of an axis that one unit takes of what runs in order: all that there may be."""
+
 MANY_SHARES = 32
 """Kernels that would have more shares have larger ones."""
 

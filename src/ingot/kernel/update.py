@@ -22,8 +22,8 @@ from ingot.kernel.place import (
     Place,
     batch_place,
     clamp_index,
-    compare,
     converted,
+    inside,
     start_place,
     with_value,
 )
@@ -135,10 +135,9 @@ def _scatter_target(
         elif number in given.scatter_dims_to_operand_dims:
             which = given.scatter_dims_to_operand_dims.index(number)
             where_in_indices = start_place(batch, which, vector_dim, indices.shape.rank)
-            start = converted(puller.value(indices, Place(where_in_indices)), S64)
-            symbol, where = with_value(where, start)
-            mask = ex.conjunction(mask, compare("GE", start, ex.index(0)))
-            mask = ex.conjunction(mask, compare("LE", start, ex.index(size - extent)))
+            start = puller.value(indices, Place(where_in_indices))
+            symbol, where = with_value(where, converted(start, S64))
+            mask = ex.conjunction(mask, inside(start, size - extent + 1))
             position = position + symbol
         index.append(position)
     return linearize(index, operand.shape.dims), where.values, mask

@@ -8,7 +8,7 @@ Invariant: a value found is one whose scope is still open, so it is always defin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
@@ -19,6 +19,9 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 IndexValue = int | Value
+
+NARROW_FACTOR = (1 << 31) - 1
+"""Factors of terms that i32 holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,40 @@ class IndexEmitter:
             known = self._known_lanes(value, values)
             if known is not None:
                 return known
+        return self._sum(value, values, self._atom)
+
+    def narrow_index(self, value: Dim, values: tuple[Value, ...]) -> IndexValue | None:
+        """Emit an index as i32, of values as i32; None where that may go wrong on the way.
+
+        Sums and products wrap, so whatever they are made of, an index that fits is right.
+        """
+        atoms = [atom for key, _ in value.terms for atom in key]
+        if any(atom.function for atom in atoms) or any(
+            abs(factor) > NARROW_FACTOR for _, factor in value.terms
+        ):
+            return None
+        return self._sum(value, values, self._narrow_name)
+
+    def _sum(
+        self,
+        value: Dim,
+        values: tuple[Value, ...],
+        read: Callable[[Atom, tuple[Value, ...]], IndexValue],
+    ) -> IndexValue:
+        """Return the sum of an index's terms, whose atoms `read` emits."""
         total: IndexValue = 0
         for key, factor in value.terms:
             term: IndexValue = factor
             for atom in key:
-                term = self._multiply(term, self._atom(atom, values))
+                term = self._multiply(term, read(atom, values))
             total = self._add(total, term)
         return total
+
+    def _narrow_name(self, atom: Atom, values: tuple[Value, ...]) -> IndexValue:
+        found = self._name(atom.text, values)
+        if isinstance(found, int) or found.type.element is lt.I32:
+            return found
+        return self.f.trunc(found, vector(lt.I32, found.type.lanes))
 
     def _known_lanes(self, value: Dim, values: tuple[Value, ...]) -> Value | None:
         """Return an index whose lanes lie at known offsets from lane 0's."""
@@ -133,20 +163,24 @@ class IndexEmitter:
 
     def _pair(self, a: IndexValue, b: IndexValue) -> tuple[Value, Value] | None:
         """Return both as vectors when one is a vector, else None."""
-        lanes = max(item.type.lanes if isinstance(item, Value) else 1 for item in (a, b))
+        types = [item.type for item in (a, b) if isinstance(item, Value)]
+        lanes = max((type.lanes for type in types), default=1)
         if lanes == 1:
             return None
-        return self.spread_index(a, lanes), self.spread_index(b, lanes)
+        element = types[0].element
+        return self.spread_index(a, lanes, element), self.spread_index(b, lanes, element)
 
-    def spread_index(self, item: IndexValue, lanes: int) -> Value:
-        """Return an index with `lanes` lanes."""
+    def spread_index(self, item: IndexValue, lanes: int, element: lt.Type = lt.I64) -> Value:
+        """Return an index with `lanes` lanes; a number becomes one of type `element`."""
         if isinstance(item, int):
-            return self.f.const(vector(lt.I64, lanes), item)
+            return self.f.const(vector(element, lanes), item)
         return item if item.type.lanes == lanes else self.f.splat(item, lanes)
 
     def _add(self, a: IndexValue, b: IndexValue) -> IndexValue:
         if isinstance(a, int) and a == 0:
             return b
+        if isinstance(b, int) and b == 0:
+            return a
         pair = self._pair(a, b)
         return self.f.iadd(a, b) if pair is None else self.f.add(*pair)
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ingot.cpu.emit.conversions import convert
 from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.types import memory_type, widen
 from ingot.cpu.emit.values import ValueEmitter
-from ingot.kernel.expr import walk
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S32
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.gathers import PLACES_AHEAD, Gather
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
@@ -92,10 +95,31 @@ def store_places(
     emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int
 ) -> None:
     """Store the places of a block of lanes as integers of `type`."""
+    emitter.f.store(places_of(emitter, item.near, item.values, type, lanes), room)
+
+
+def places_of(
+    emitter: ValueEmitter,
+    where: int | Dim,
+    values: tuple[Expr, ...],
+    type: lt.Type,
+    lanes: int,
+) -> Value:
+    """Return the lanes of an index as integers of `type`, which holds them."""
     f = emitter.f
-    numbers = tuple(emitter.value(value) for value in item.values)
-    where = emitter.spread_index(emitter.index(item.near, numbers), lanes)
-    f.store(where if type is lt.I64 else f.trunc(where, vector(type, lanes)), room)
+    if type is not lt.I64 and isinstance(where, Dim):
+        narrow = emitter.narrow_index(where, tuple(_narrow(emitter, value) for value in values))
+        if narrow is not None:
+            return emitter.spread_index(narrow, lanes, type)
+    numbers = tuple(emitter.value(value) for value in values)
+    wide = emitter.spread_index(emitter.index(where, numbers), lanes)
+    return wide if type is lt.I64 else f.trunc(wide, vector(type, lanes))
+
+
+def _narrow(emitter: ValueEmitter, value: Expr) -> Value:
+    """Return the low 32 bits of a value, without the way over 64 where it came from fewer."""
+    source = value.args[0] if value.op == "convert" and value.args[0].dtype.is_integer else value
+    return convert(emitter.f, emitter.value(source), source.dtype, S32, emitter.has_f16c)
 
 
 def load_places(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from ingot.cpu.emit.indices import IndexValue, Lanes
 from ingot.cpu.emit.loop_body import LoopEmitter, divides
+from ingot.cpu.emit.places import places_of
 from ingot.cpu.emit.types import memory_type, narrow, widen
 from ingot.cpu.emit.values import combine
 from ingot.kernel.ir import Axis, Store
@@ -59,6 +60,11 @@ class StagedEmitter(LoopEmitter):
     tail: Value | None = None
     """Which lanes of a row there are, None if all."""
 
+    @property
+    def place(self) -> Type:
+        """The type of places that are computed together."""
+        return lt.I32 if self.schedule.places == lt.I32.bits else lt.I64
+
     def _unit_axes(self) -> list[Axis]:
         return [axis for axis in super()._unit_axes() if axis != self.schedule.row]
 
@@ -84,13 +90,13 @@ class StagedEmitter(LoopEmitter):
         where, bits = self._places(store)
         element, memory = store.value.dtype, memory_type(store.value.dtype)
         value = narrow(f, emitter.value(store.value), element, emitter.has_f16c)
-        places, values = f.alloca(lt.I64, lanes, 64), f.alloca(memory, lanes, 64)
+        places, values = f.alloca(self.place, lanes, 64), f.alloca(memory, lanes, 64)
         f.store(where, places)
         if value.type.is_vector:
             f.store(value, values)
 
         def update(lane: IndexValue, held: list[Value]) -> list[Value]:
-            place = f.load(lt.I64, f.gep(places, lane, lt.I64))
+            place = self._wide(f.load(self.place, f.gep(places, lane, self.place)))
             staged = f.load(memory, f.gep(values, lane, memory)) if value.type.is_vector else value
             return self._update(store, place, widen(f, staged, element, emitter.has_f16c), held)
 
@@ -146,8 +152,7 @@ class StagedEmitter(LoopEmitter):
     def _places(self, store: Store) -> tuple[Value, Value | None]:
         """Return where a block's updates go, and the bits of those that count (None: all)."""
         f, emitter, lanes = self.f, self.emitter, self.schedule.staged
-        numbers = tuple(emitter.value(value) for value in store.values)
-        where = emitter.spread(f.as_value(emitter.index(store.index, numbers)), lanes)
+        where = places_of(emitter, store.index, store.values, self.place, lanes)
         mask = emitter.lanes.mask if emitter.lanes is not None else None
         if store.mask is not None:
             own = emitter.vector_value(store.mask, lanes)
@@ -193,11 +198,14 @@ class StagedEmitter(LoopEmitter):
             return masked()
         return f.if_(f.icmp("eq", bits, f.const(bits.type, -1)), every, masked)
 
+    def _wide(self, place: Value) -> Value:
+        return place if self.place is lt.I64 else self.f.sext(place, lt.I64)
+
     def _mostly_repeats(self, where: Value) -> Value:
         """Return whether most places are the place before."""
         f, lanes = self.f, where.type.lanes
         # Half of each place will do: what is held is compared whole.
-        places = f.trunc(where, vector(lt.I32, lanes))
+        places = where if self.place is lt.I32 else f.trunc(where, vector(lt.I32, lanes))
         before = f.shuffle(places, places, [lanes - 1, *range(lanes - 1)])
         equal = f.bitcast(f.icmp("eq", places, before), _bits(lanes))
         part, whole = MOSTLY
@@ -207,7 +215,7 @@ class StagedEmitter(LoopEmitter):
     def _first_held(self, store: Store, where: Value, held: list[Value]) -> list[Value]:
         """Return what a block holds at first: what its first update combines with."""
         f = self.f
-        place = f.extract(where, 0)
+        place = self._wide(f.extract(where, 0))
 
         def fetch() -> list[Value]:
             return [self._load(held[1].type, self._address(store, place))]
