@@ -125,9 +125,34 @@ ENTRY main {{
 
 
 @wide
-def test_short_runs_have_code_of_their_own():
-    assert is_shared(ingot.compile(module_of("padded", "u8", 400)))
-    assert not is_shared(ingot.compile(module_of("padded", "u8", 40)))
+@pytest.mark.parametrize(
+    ("shape", "body", "shared"),
+    [
+        ("u8[600,70]", "pad(x, zero), padding=0_0x0_70", True),
+        ("u8[600,9]", "pad(x, zero), padding=0_0x0_9", False),
+        ("u8[6,9]", "pad(x, zero), padding=0_0x0_9", True),
+        ("u8[128]", "reverse(x), dimensions={0}", True),
+        ("u8[129]", "reverse(x), dimensions={0}", False),
+        ("u8[9,7]", "transpose(x), dimensions={1,0}", True),
+    ],
+)
+def test_many_short_runs_have_code_of_their_own(shape, body, shared):
+    module = ingot.parse_hlo(f"""HloModule runs
+
+ENTRY main {{
+  x = {shape} parameter(0)
+  zero = u8[] constant(3)
+  ROOT out = {result_of(shape, body)} {body}
+}}
+""")
+    assert is_shared(check(module, inputs_of(module))) == shared
+
+
+def result_of(shape, body):
+    rows, *columns = map(int, shape[3:-1].split(","))
+    if "transpose" in body:
+        return f"u8[{columns[0]},{rows}]"
+    return f"u8[{rows},{2 * columns[0]}]" if columns else shape
 
 
 @wide
@@ -135,9 +160,9 @@ def test_constants_of_different_halves_have_code_of_their_own():
     module = ingot.parse_hlo("""HloModule halves
 
 ENTRY main {
-  x = c128[9,50] parameter(0)
+  x = c128[90,50] parameter(0)
   one = c128[] constant((1, 2))
-  ROOT out = c128[9,70] pad(x, one), padding=0_0x0_20
+  ROOT out = c128[90,70] pad(x, one), padding=0_0x0_20
 }
 """)
     assert not is_shared(check(module, inputs_of(module)))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingot.analysis.frames import ONE
+from ingot.analysis.signals import is_slid
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
@@ -44,7 +45,7 @@ from ingot.support.diagnostics import InternalError
 MIN_FEATURES = 2
 """Output features per group below which a matrix product would waste its vectors.
 
-One feature of a long sum is worth it again: it becomes dot products.
+One feature of a long sum is worth it again: it becomes dot products. So is one of a signal.
 """
 
 BATCH, M, N, K = "@g", "@m", "@n", "@k"
@@ -59,7 +60,7 @@ def is_product(convolution: Instruction) -> bool:
     """Whether the convolution runs as a matrix product."""
     form = Form.of(convolution)
     features = form.group_features
-    if not isinstance(features, int) or features >= MIN_FEATURES:
+    if not isinstance(features, int) or features >= MIN_FEATURES or is_slid(convolution):
         return True
     depth = product(loop_extents(convolution))
     return form.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH
@@ -85,7 +86,8 @@ def build_convolution_kernel(fused: Computation) -> ContractionKernel:
         accumulate, convolution.shape.dtype, (BATCH, M, N)
     )
     group: int | Dim = 0 if form.groups == 1 else Dim.symbol(BATCH)
-    feature = group * form.group_features + Dim.symbol(N)
+    column: int | Dim = 0 if form.group_features == 1 else Dim.symbol(N)
+    feature = group * form.group_features + column
     rows, columns = _result_axes(convolution, form), _kernel_axes(convolution, form)
     lhs = lhs_value(puller, convolution, _places(rows), _places(columns), group)
     m_axes, k_axes = _proper(rows), _proper(columns)

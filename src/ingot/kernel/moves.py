@@ -35,6 +35,9 @@ OUTER = 3
 MIN_RUN = 64
 """Bytes of a run at least, in the mean: short ones are better moved several at a time."""
 
+FEW_RUNS = 128
+"""So few runs may be short: code of their own would take longer to make than it could ever save."""
+
 MIN_BITS = 512
 """Vectors of the target at least: the ends of runs are masked, byte by byte."""
 
@@ -125,7 +128,7 @@ def moves_of(kernel: LoopKernel, vectors: Vectors) -> Moves | None:
         return None
     schedule = schedule_loops(kernel, vectors)
     axis = schedule.vector_axis
-    if axis is None or schedule.tile is not None or schedule.turning is not None:
+    if axis is None:
         return None
     found: list[_Runs] = []
     for piece in _pieces(kernel, schedule):
@@ -136,7 +139,8 @@ def moves_of(kernel: LoopKernel, vectors: Vectors) -> Moves | None:
             found.extend(runs.shared_out())
     assert isinstance(schedule.chunks, int), "its sizes are known"
     chunks, written = schedule.chunks, sum(runs.run * runs.count for runs in found)
-    if written < MIN_RUN * sum(runs.count for runs in found):
+    count = sum(runs.count for runs in found)
+    if count > FEW_RUNS and written < MIN_RUN * count:
         return None
     grain = max(1, -(-written // (ROUND_BYTES * chunks)))
     return Moves(tuple(runs.box() for runs in found), grain * chunks, grain, chunks)
@@ -162,51 +166,46 @@ def _pieces(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[LoopKernel]:
 
 
 def _runs(piece: LoopKernel, store: Store, along: str) -> _Runs | None:
-    """Return the runs of a store, None if it is no copy of runs and no filling."""
+    """Return the runs of a store, of one element across; None if it neither copies nor fills."""
     value = store.value
     width = value.dtype.bytes
-    axes = [axis for axis in piece.grid if axis.name != along]
-    (run,) = (axis.extent for axis in piece.grid if axis.name == along)
-    target = _linear(store.index, axes, along)
+    target = _linear(store.index, piece.grid)
     if not store.is_simple or target is None:
         return None
-    source, pattern, origin = FILLED, _pattern(value), (0, [0] * len(axes))
+    source, pattern, origin = FILLED, _pattern(value), (0, [0] * len(piece.grid))
     if value.op == "load" and not value.args:
-        source, pattern, origin = value.payload.buffer, 0, _linear(value.payload.index, axes, along)
+        source, pattern, origin = value.payload.buffer, 0, _linear(value.payload.index, piece.grid)
     if pattern is None or origin is None:
         return None
-    assert isinstance(run, int), "its sizes are known"
-    counts = [axis.extent for axis in axes if isinstance(axis.extent, int)]
-    steps = [
-        (count, first * width, second * width)
-        for count, first, second in zip(counts, origin[1], target[1], strict=True)
-        if count != 1
-    ]
-    return (
-        None
-        if len(steps) > OUTER
-        else _Runs(
-            source,
-            store.buffer,
-            pattern,
-            run * width,
-            origin[0] * width,
-            target[0] * width,
-            tuple(steps),
-        )
+    run, steps = 1, list[tuple[int, int, int]]()
+    for axis, first, second in zip(piece.grid, origin[1], target[1], strict=True):
+        assert isinstance(axis.extent, int), "its sizes are known"
+        if axis.name == along and second == 1 and (first == 1 or source == FILLED):
+            run = axis.extent
+        elif axis.extent != 1:
+            steps.append((axis.extent, first * width, second * width))
+    if len(steps) > OUTER:
+        return None
+    return _Runs(
+        source,
+        store.buffer,
+        pattern,
+        run * width,
+        origin[0] * width,
+        target[0] * width,
+        tuple(steps),
     )
 
 
-def _linear(where: int | Dim, axes: list[Axis], along: str) -> tuple[int, list[int]] | None:
-    """Return an index's offset and its step along each axis, None unless it is 1 along runs."""
+def _linear(where: int | Dim, axes: tuple[Axis, ...]) -> tuple[int, list[int]] | None:
+    """Return an index's offset and its step along each axis, None if it is not linear."""
     steps = [coefficient(where, axis.name) for axis in axes]
     known = [step for step in steps if isinstance(step, int)]
-    if len(known) < len(steps) or coefficient(where, along) != 1:
+    if len(known) < len(steps):
         return None
-    rest = where - Dim.symbol(along)
     for axis, step in zip(axes, known, strict=True):
-        rest = rest - step * Dim.symbol(axis.name)
-    return (rest, known) if isinstance(rest, int) else None
+        where = where - step * Dim.symbol(axis.name)
+    return (where, known) if isinstance(where, int) else None
 
 
 def _pattern(value: Expr) -> int | None:

@@ -3,7 +3,8 @@
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
 get transposes, which other rules may move or cancel. A reversed kernel is read backwards. Sums over
-nothing are zero.
+nothing are zero. Signals are padded before and taps reversed before (`analysis.signals`): what is
+left is a product, many times as fast as the copy is slow.
 
 Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ingot.analysis.signals import is_signal
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -49,8 +51,11 @@ def _canonicalize(convolution: Instruction) -> bool:
     labels = given.labels
     wanted = canonical_labels(labels)
     lhs, rhs = convolution.operands
-    kernel, window = unreversed(rhs, given)
-    if wanted == labels and kernel is rhs:
+    if is_signal(convolution):
+        lhs, kernel, window = _slid(build, lhs, rhs, given)
+    else:
+        kernel, window = unreversed(rhs, given)
+    if wanted == labels and (lhs, kernel) == convolution.operands:
         return False
     attributes = replace(given, dim_labels=str(wanted), window=window)
     operands = (
@@ -69,6 +74,20 @@ def _canonicalize(convolution: Instruction) -> bool:
     )
     computation.replace(convolution, reordered(build, made, wanted.output, labels.output))
     return True
+
+
+def _slid(
+    build: Builder, signal: Instruction, taps: Instruction, given: ConvolutionAttributes
+) -> tuple[Instruction, Instruction, Window]:
+    """Return a padded signal, its taps in order, and the window that is left."""
+    (one,) = given.window
+    if one.low or one.high:
+        edges = [(0, 0, 0)] * signal.shape.rank
+        edges[given.labels.lhs.index("0")] = (one.low, one.high, 0)
+        signal = build.pad(signal, build.constant(0, signal.shape.dtype), padding=tuple(edges))
+    if one.reversal:
+        taps = build.reverse(taps, dimensions=(given.labels.rhs.index("0"),))
+    return signal, taps, (replace(one, low=0, high=0, reversal=False),)
 
 
 def unreversed(kernel: Instruction, given: ConvolutionAttributes) -> tuple[Instruction, Window]:
