@@ -113,6 +113,13 @@ def test_buffers_go_through_the_proto():
     assert print_module(read).count("b(f32[2]{0:T(128)})") > 5
 
 
+def test_a_kind_of_padding_goes_through_the_proto():
+    theirs = real_xla.parse(TEXTS["a kind of padding"]).as_serialized_hlo_module_proto()
+    read = parse_hlo_proto(theirs)
+    assert "padding_type=PADDING_SAME" in print_module(read)
+    assert print_module(parse_hlo_proto(print_hlo_proto(read))) == print_module(read)
+
+
 def test_a_kept_layout_is_dropped_when_the_entry_becomes_another():
     module = parse(TEXTS["layouts of the entry"])
     assert "f32[2,3]{0,1})->" in header(print_module(module))

@@ -9,9 +9,10 @@ import numpy as np
 
 from ingot.evaluator.own_targets import OWN_TARGETS
 from ingot.evaluator.registry import Array, Context, Value, evaluates
-from ingot.hlo import custom_calls, onednn
+from ingot.hlo import custom_calls
 from ingot.hlo.assertions import assertion_text, is_assertion
 from ingot.hlo.call_layouts import Order, logical_dims, noted_orders, physical_dims
+from ingot.hlo.call_meanings import meaning_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
@@ -121,8 +122,9 @@ def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> V
         found: Array = operands[0]
         return found
     target = op.attributes.custom_call_target
-    if onednn.is_onednn(op):
-        return context.call(onednn.meaning(op), operands, context)
+    meaning = meaning_of(op)
+    if meaning is not None:
+        return context.call(meaning, operands, context)
     if target in OWN_TARGETS:
         return OWN_TARGETS[target](op, operands, context)
     registered = custom_calls.find(target)

@@ -145,3 +145,17 @@ def from_numpy(storage: Any) -> DType:
     if found is None:
         raise VerifyError(f"NumPy type {np.dtype(storage)} has no HLO type", code="INGOT0203")
     return found
+
+
+def least(element: DType) -> Any:
+    """Return the least value of a real element type: -inf, or the least integer."""
+    if element.is_float:
+        return -np.inf
+    return -(1 << (element.bits - 1)) if element.is_signed else 0
+
+
+def greatest(element: DType) -> Any:
+    """Return the greatest value of a real element type: inf, or the greatest integer."""
+    if element.is_float:
+        return np.inf
+    return (1 << (element.bits - element.is_signed)) - 1

@@ -14,6 +14,7 @@ from ingot.formats.hlo_text.reader import escape, unescape
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
 
 _PAIR = re.compile(r'([\w.\-/]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(\{.*?\}(?=\s*(?:,|$))))', re.DOTALL)
+_PADDING_TYPES = ("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")
 _SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
 
 
@@ -72,6 +73,8 @@ def read_extras(message: Message) -> dict[str, str]:
     if replication:
         flags = ",".join("true" if flag else "false" for flag in replication)
         extra["parameter_replication"] = "{" + flags + "}"
+    if message.get("padding_type"):
+        extra["padding_type"] = _PADDING_TYPES[message["padding_type"]]
     if message.get("custom_call_schedule"):
         extra["custom_call_schedule"] = _SCHEDULES[message["custom_call_schedule"]]
     config = message.get("backend_config", b"").decode("utf-8", "surrogateescape")
@@ -97,6 +100,8 @@ def write_extras(instruction: Instruction) -> Message:
         words = extra["parameter_replication"].strip("{} ").split(",")
         flags = [word.strip() == "true" for word in words]
         message["parameter_replication"] = {"replicated_at_leaf_buffers": flags}
+    if "padding_type" in extra:
+        message["padding_type"] = _PADDING_TYPES.index(extra["padding_type"])
     if "custom_call_schedule" in extra:
         message["custom_call_schedule"] = _SCHEDULES.index(extra["custom_call_schedule"])
     if "backend_config" in extra:

@@ -129,6 +129,7 @@ HloInstructionProto
   71 use_global_device_ids bool
   72 comparison_type string
   74 output_operand_aliasing OutputOperandAliasing*
+  75 padding_type enum
   76 custom_call_schedule enum
   77 custom_call_api_version enum
   79 async_execution_thread string

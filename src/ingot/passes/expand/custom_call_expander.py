@@ -2,7 +2,6 @@
 
 Builders of XLA's write decompositions that HLO has no opcode for as custom calls without a layout:
 `Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`.
-Those of oneDNN, which XLA:CPU writes, are expanded too (`hlo/onednn.py`).
 XLA expands them in passes of its own, and so a program that holds one is complete without any
 registration.
 
@@ -16,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo import onednn
 from ingot.hlo.builder import Builder
 from ingot.hlo.custom_calls import config_text, reduced_dimension, wants_largest
 from ingot.hlo.dtype import F64, S32
@@ -25,7 +23,6 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
-from ingot.passes.simplify.inline import inline
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +34,6 @@ class CustomCallExpander(Expander):
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return what the target computes; the call itself if it is another's."""
-        if onednn.is_onednn(op):
-            meaning = onednn.meaning(op)
-            for called in {c for i in meaning.instructions for c in i.called_computations}:
-                module.take(called)
-            return inline(op.computation, meaning, op.operands)
         rule = _EXPANSIONS.get(op.attributes.custom_call_target)
         return op if rule is None else _shaped(op.shape, rule(op, build), build)
 

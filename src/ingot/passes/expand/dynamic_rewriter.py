@@ -15,7 +15,7 @@ from dataclasses import replace
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Atom, Dim
-from ingot.hlo.dtype import S32, DType
+from ingot.hlo.dtype import S32, DType, greatest, least
 from ingot.hlo.dynamic_sizes import (
     LEAST,
     OUTSIDE,
@@ -32,7 +32,6 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.passes.expand.dynamic_moves import stretched
-from ingot.passes.simplify.algsimp.helpers import greatest, least
 
 Leaves = dict[tuple[int, ...], Sizes]
 """Sizes by the path of an array in a value; an array's own path is ()."""

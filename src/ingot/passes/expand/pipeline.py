@@ -9,6 +9,7 @@ from __future__ import annotations
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.expand.async_pairs import AsyncToSync
 from ingot.passes.expand.batch_norm import BatchNormExpander
+from ingot.passes.expand.call_meanings import CallMeanings
 from ingot.passes.expand.collectives import CollectiveExpander
 from ingot.passes.expand.conditional_to_select import ConditionalToSelect
 from ingot.passes.expand.domain_remover import DomainRemover
@@ -33,6 +34,7 @@ RUNTIME_OPS = Pipeline(
         DomainRemover(),
         BatchNormExpander(),
         DynamicBoundary(),
+        CallMeanings(),
         DynamicPadder(),
         SelectAndScatterExpander(),
         ReducerExpander(),

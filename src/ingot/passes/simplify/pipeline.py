@@ -99,6 +99,7 @@ ORDER = (
     Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
     Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),
     Order("dynamic-boundary", "dynamic_padder", "nothing of dynamic size enters or leaves then"),
+    Order("call-meanings", "dynamic_padder", "windows over dynamic sizes are ordinary ones then"),
     Order("batchnorm_expander", "dynamic_padder", "it counts elements by get-dimension-size"),
     Order("call-inliner", "map-to-scan", "what a call holds then stands in the map"),
     Order("dynamic_padder", "select-and-scatter-expander", "sizes are known then"),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.passes.simplify.algsimp.comparisons import SWAPPED
-from ingot.passes.simplify.algsimp.helpers import greatest, least
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo.dtype import PRED, DType, Kind, from_numpy
+from ingot.hlo.dtype import PRED, Kind, from_numpy, greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import capture, splat_of
 
@@ -74,20 +74,6 @@ def compute(opcode: str, *instructions: Instruction) -> Any:
     with np.errstate(all="ignore"):
         result = np.asarray(_FUNCTIONS[opcode](*values))
     return result.astype(values[0].dtype)[()]
-
-
-def least(element: DType) -> Any:
-    """Return the least value of a real element type: -inf, or the least integer."""
-    if element.is_float:
-        return -np.inf
-    return -(1 << (element.bits - 1)) if element.is_signed else 0
-
-
-def greatest(element: DType) -> Any:
-    """Return the greatest value of a real element type: inf, or the greatest integer."""
-    if element.is_float:
-        return np.inf
-    return (1 << (element.bits - element.is_signed)) - 1
 
 
 def is_least(value: Any) -> bool:

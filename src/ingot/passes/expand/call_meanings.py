@@ -1,0 +1,36 @@
+"""Custom calls that mean an ordinary computation, as that computation (`hlo/call_meanings`).
+
+It stands before `dynamic_padder`: TensorFlow's windows over dimensions of dynamic size become ops
+on such dimensions, which that pass knows.
+
+Invariant: afterwards no call is left whose meaning is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.call_meanings import meaning_of
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.expand.expander import Expander
+from ingot.passes.simplify.inline import inline
+
+
+@dataclass(frozen=True, slots=True)
+class CallMeanings(Expander):
+    """Puts what a custom call means in its place."""
+
+    name: ClassVar[str] = "call-meanings"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return what a call means; the call itself if it is foreign."""
+        meaning = meaning_of(op)
+        if meaning is None:
+            return op
+        for called in {c for i in meaning.instructions for c in i.called_computations}:
+            module.take(called)
+        return inline(op.computation, meaning, op.operands)
