@@ -59,3 +59,31 @@ def test_tall_column_sums_are_shared_out():
     assert "_part" in executable.as_text("llvm")
     x = np.random.default_rng(0).standard_normal((4096, 256), np.float32)
     np.testing.assert_allclose(executable(x), np.exp(x).sum(0), 1e-4)
+
+
+EMBEDDING_BAG = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY main {
+  t = f32[90,WIDTH] parameter(0)
+  i = s32[40,7,1] parameter(1)
+  g = f32[40,7,WIDTH] gather(t, i), offset_dims={2}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=2, slice_sizes={1,WIDTH}
+  zero = f32[] constant(0)
+  ROOT s = f32[40,WIDTH] reduce(g, zero), dimensions={1}, to_apply=add
+}
+"""
+
+
+def test_sums_of_gathered_rows_run_along_the_rows():
+    """The table is read in whole pieces then; along the places of rows lanes would be gathered."""
+    for width in (1, 3, 16, 100):
+        executable = compiled(EMBEDDING_BAG.replace("WIDTH", str(width)))
+        assert ("gather" in executable.as_text("llvm")) is (width == 1)
+        generator = np.random.default_rng(width)
+        table = generator.integers(0, 9, (90, width)).astype(np.float32)
+        places = generator.integers(0, 90, (40, 7, 1)).astype(np.int32)
+        np.testing.assert_array_equal(executable(table, places), table[places[..., 0]].sum(1))

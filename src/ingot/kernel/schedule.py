@@ -277,9 +277,16 @@ def _best_store_axis(kernel: LoopKernel) -> Axis:
 
 def _walk_score(exprs: tuple[Expr, ...], name: str) -> int:
     """Return how well lanes along `name` read: in one piece, the same element, or gathered."""
-    steps = [coefficient(item.payload.index, name) for item in walk(exprs) if item.op == "load"]
+    steps = [_step(item, name) for item in walk(exprs) if item.op == "load"]
     gathered = sum(1 for step in steps if step not in (0, 1))
     return sum(1 for step in steps if step == 1) - GATHER_PENALTY * gathered
+
+
+def _step(load: Expr, name: str) -> int | Dim | None:
+    """Return how far a load moves with an axis; None where it is not known, or varies."""
+    values = load.args[1:] if load.payload.masked else load.args
+    is_by_value = any(name in value.axes for value in values)
+    return None if is_by_value else coefficient(load.payload.index, name)
 
 
 def _is_column_reduction(kernel: LoopKernel) -> bool:

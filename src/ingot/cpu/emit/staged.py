@@ -33,6 +33,9 @@ UNROLL = 8
 UNROLL_ROWS = 4
 """Updates of rows."""
 
+UNROLL_HELD = 4
+"""Updates of what is held: they branch, and wait for each other."""
+
 MOSTLY = 3, 4
 """Which part of a block repeats the place before, for places to be held: a branch that is guessed
 wrong costs as much as some ways through memory."""
@@ -168,20 +171,24 @@ class StagedEmitter(LoopEmitter):
         held: list[Value],
     ) -> list[Value]:
         """Make the updates of a block, those whose bits are set; return what is held then."""
-        f, lanes, unroll = self.f, where.type.lanes, updates.unroll
+        f, lanes = self.f, where.type.lanes
 
-        def some(first: Value, held: list[Value]) -> list[Value]:
-            for number in range(unroll):
-                held = updates.make(f.iadd(first, number), held)
-            return held
+        def round_of(count: int) -> Callable[[Value, list[Value]], list[Value]]:
+            def some(first: Value, held: list[Value]) -> list[Value]:
+                for number in range(count):
+                    held = updates.make(f.iadd(first, number), held)
+                return held
+
+            return some
 
         def held_along() -> list[Value]:
-            last = f.loop(0, lanes, unroll, self._first_held(store, where, held), some)
+            start, some = self._first_held(store, where, held), round_of(UNROLL_HELD)
+            last = f.loop(0, lanes, UNROLL_HELD, start, some)
             self._store(last[1], self._address(store, last[0]))
             return last
 
         def one_by_one() -> list[Value]:
-            f.loop(0, lanes, unroll, [], lambda first, _: some(first, []))
+            f.loop(0, lanes, updates.unroll, [], round_of(updates.unroll))
             return self.nothing
 
         def every() -> list[Value]:
