@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ingot.artifact.abi import DATA_ALIGNMENT
 from ingot.support.records import record
@@ -94,10 +95,13 @@ class Steps:
         most = max((len(step.slots) for step in steps), default=0)
         return cls((table_bytes, inputs, outputs, most, len(sizes), *words))
 
-    def block(self, addresses: Mapping[str, int], constants: bytes) -> bytes:
-        """Return the constant block of the linked program."""
-        linked = [addresses[word] if isinstance(word, str) else word for word in self.words]
-        table = struct.pack(f"<{len(linked)}q", *linked)
+    def block(self, addresses: Mapping[Word, int], constants: bytes) -> bytes:
+        """Return the constant block of the linked program; KeyError if a function is missing."""
+        linked: list[Any] = list(map(addresses.get, self.words, self.words))
+        try:
+            table = struct.pack(f"<{len(linked)}q", *linked)
+        except struct.error as error:
+            raise KeyError(next(word for word in linked if isinstance(word, str))) from error
         return table.ljust(linked[0], b"\0") + constants
 
     def __len__(self) -> int:

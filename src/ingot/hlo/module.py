@@ -125,17 +125,7 @@ class Module:
     def post_order(self) -> list[Computation]:
         """Return the computations reachable from the entry, callees before callers."""
         order: list[Computation] = []
-        seen: set[Computation] = set()
-
-        def visit(computation: Computation) -> None:
-            if computation in seen:
-                return
-            seen.add(computation)
-            for callee in computation.callees():
-                visit(callee)
-            order.append(computation)
-
-        visit(self.entry)
+        _visit(self.entry, set(), order)
         return order
 
     def kept(self, analysis: Callable[[Module], _Facts]) -> _Facts:
@@ -188,3 +178,12 @@ class Module:
         made.aliases = self.aliases
         made.extra = dict(self.extra)
         return made
+
+
+def _visit(computation: Computation, seen: set[Computation], order: list[Computation]) -> None:
+    """Add what `computation` reaches to `order`, callees first."""
+    seen.add(computation)
+    for callee in computation.callees():
+        if callee not in seen:
+            _visit(callee, seen, order)
+    order.append(computation)

@@ -16,6 +16,7 @@ FFT, 1992, sections 1.7 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 from ingot.hlo.dim import Dim
@@ -24,6 +25,9 @@ from ingot.support.records import record
 
 LARGEST_PRIME = 31
 """A longer prime length is a convolution (Bluestein's algorithm)."""
+
+_KEPT = 64
+"""Lengths whose factors are kept: a program asks several times for those of few lengths."""
 
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 """Factors that passes take off, in the order in which they are tried."""
@@ -114,7 +118,8 @@ class Step:
     values: Mapping[str, Argument]
 
 
-def factors(length: int) -> list[int] | None:
+@lru_cache(_KEPT)
+def factors(length: int) -> tuple[int, ...] | None:
     """Return the radices of the passes, or None if a prime factor is too large."""
     found: list[int] = []
     rest = length
@@ -123,7 +128,7 @@ def factors(length: int) -> list[int] | None:
         while rest % radix == 0 and (radix != 8 or rest % 32 == 0 or rest % 16):
             found.append(radix)
             rest //= radix
-    return found if rest == 1 else None
+    return tuple(found) if rest == 1 else None
 
 
 def padded_length(length: int) -> int:
@@ -193,7 +198,7 @@ class _Planner:
         stage = self.stage
         is_plain = stage.load == stage.store == "complex" and not stage.twiddle
         has_columns = is_columns(stage.source) or is_columns(stage.target)
-        is_radix = factors(stage.length) == [stage.length]
+        is_radix = factors(stage.length) == (stage.length,)
         return is_plain and not has_columns and is_radix and 2 * stage.length == self.lanes
 
     # ---- the steps
@@ -246,7 +251,7 @@ class _Planner:
             "high_bytes": high * row,
         }
 
-    def _passes(self, radices: list[int], order: int, source: Side, target: Side) -> None:
+    def _passes(self, radices: tuple[int, ...], order: int, source: Side, target: Side) -> None:
         if len(radices) < 2:
             self._add("only", source, target, *(radices or [1]))
             return

@@ -64,10 +64,11 @@ class Source:
 
     def fingerprint(self, version: str) -> str:
         """Return a name of program, options and compiler."""
-        digest = hashlib.sha256(version.encode())
-        for part in (self.code, self.options.source):
-            digest.update(len(part).to_bytes(8, "little") + part)
-        return digest.hexdigest()
+        # Of the options what they mean: protobuf writes maps in any order.
+        options = self.options
+        meaning = (version, options.num_replicas, options.num_partitions, options.devices,
+                   options.overrides)  # fmt: skip
+        return hashlib.sha256(repr(meaning).encode() + self.code).hexdigest()
 
 
 class LoadedExecutable(Handle):

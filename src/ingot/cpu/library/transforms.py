@@ -7,7 +7,7 @@ walk. Invariant: what depends on sizes is in env, the addresses of tables includ
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -107,16 +107,19 @@ class _Steps:
 
     def part(self, code: Code) -> Shared:
         """Return the part that has a step: its own; common ones share a part."""
-        name, codes = self.symbol(code), (code,)
-        is_grouped = code.radix in COMMON_RADICES and replace(code, radix=0) in PASSES
-        if self.are_common and is_grouped:
+        is_pass = Code(code.kind, code.source, code.target) in PASSES
+        if self.are_common and is_pass and code.radix in COMMON_RADICES:
             name = f"{self.name}_radix{code.radix}"
-            codes = tuple(replace(item, radix=code.radix) for item in PASSES)
-        elif self.are_common and code in MOVES:
-            name, codes = f"{self.name}_moves", MOVES
+            return self._codes(name, lambda: [replace(item, radix=code.radix) for item in PASSES])
+        if self.are_common and code in MOVES:
+            return self._codes(f"{self.name}_moves", lambda: MOVES)
+        return self._codes(self.symbol(code), lambda: (code,))
+
+    def _codes(self, name: str, codes: Callable[[], Iterable[Code]]) -> Shared:
+        """Return the part of this name, which has the functions of `codes()`."""
 
         def define(module: ModuleBuilder) -> None:
-            for item in codes:
+            for item in codes():
                 emit_step(module, self.symbol(item), item, self.type, self.target.has_fma)
 
         return shared_part(self.target, name, define)

@@ -66,8 +66,11 @@ def decode(data: bytes | memoryview, type_name: str, depth: int = 0) -> Message:
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    result = shift = 0
     try:
+        result = data[position]
+        if result < 0x80:  # most are
+            return result, position + 1
+        result = shift = 0
         while True:
             byte = data[position]
             position += 1

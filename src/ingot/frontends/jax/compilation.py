@@ -138,7 +138,7 @@ def _hand_over(
         executable = ordinary()
         _Trust.compare(header, executable.serialize())
         return executable
-    serialized = header.data + _executable(code, given.options)
+    serialized = header.data + _executable(code)
     with contextlib.suppress(refused), handed_over(code, module):
         return backend.deserialize_executable(serialized, given.devices, given.options)
     return ordinary()
@@ -158,9 +158,9 @@ def _module(program: Any) -> Module | None:
         return None
 
 
-def _executable(code: bytes, options: Any) -> bytes:
-    """Return a program as an executable that Ingot serialized."""
-    return write_program(code, "mlir", options.SerializeAsString(), version())
+def _executable(code: bytes) -> bytes:
+    """Return a program as an executable that Ingot serialized; its options come beside."""
+    return write_program(code, "mlir", b"", version())
 
 
 def executable_header(module: Module) -> _Header | None:
