@@ -128,7 +128,7 @@ def moves_of(kernel: LoopKernel, vectors: Vectors) -> Moves | None:
         return None
     schedule = schedule_loops(kernel, vectors)
     axis = schedule.vector_axis
-    if axis is None:
+    if axis is None or schedule.chunks == 0:
         return None
     found: list[_Runs] = []
     for piece in _pieces(kernel, schedule):
