@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.support.against_evaluator import agrees
 
+import ingot
 from ingot.analysis.convolution_phases import runs_whole
 from ingot.cpu.lowering import lower_fusion
 from ingot.hlo.builder import Builder
@@ -157,6 +158,16 @@ def test_spread_inputs(case: Case, element: str, epilogue: bool, level: str) -> 
 @pytest.mark.parametrize("case", SPREAD[:2])
 def test_some_spread_inputs(case: Case) -> None:
     agrees(case.module(epilogue=True), 3e-6)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_spread_inputs_of_narrow_floats_run_in_f32(element: str) -> None:
+    image = (2, 9, 7, 32)
+    case = Case(image, (W(3, 1, 1, 1, 2), W(3, 1, 1, 1, 2)), 32, 1, element)
+    module = case.module()
+    agrees(module, 1e-2)
+    kernels = ingot.compile(module)._compiled.kernels.compiled.values()
+    assert any(part.name.startswith("direct_f32") for kernel in kernels for part in kernel.shared)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ingot.hlo.dtype import F32, F64
+from ingot.hlo.dtype import BF16, F16, F32, F64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.window import WindowDimension
@@ -72,13 +72,24 @@ def has_phases(window: tuple[WindowDimension, ...]) -> bool:
 
 
 def runs_whole(convolution: Instruction) -> bool:
-    """Whether the driver of direct convolutions runs a convolution with phases as it is."""
+    """Whether the driver of direct convolutions runs a convolution with phases as it is.
+
+    It reads operands from memory, so what converts them is a kernel before it.
+    """
+    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    return kinds in ({F32}, {F64}) and _runs_in_any_type(convolution)
+
+
+def runs_whole_in_f32(convolution: Instruction) -> bool:
+    """Whether it runs one of narrow floats as it is, once that is one of f32."""
+    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    return kinds <= {F32, BF16, F16} and kinds != {F32} and _runs_in_any_type(convolution)
+
+
+def _runs_in_any_type(convolution: Instruction) -> bool:
     given: ConvolutionAttributes = convolution.attributes
     lhs, rhs = convolution.operands
-    element = convolution.shape.dtype
-    if element not in (F32, F64) or any(item.shape.dtype is not element for item in (lhs, rhs)):
-        return False
-    if any(item.opcode == "convert" for item in (lhs, rhs)) or given.batch_group_count > 1:
+    if given.batch_group_count > 1:
         return False
     dims = (*lhs.shape.dims, *rhs.shape.dims, *convolution.shape.dims)
     if not all(isinstance(size, int) and size > 0 for size in dims) or lhs.shape.rank > WHOLE_RANK:

@@ -9,6 +9,7 @@ Invariant: a group that these rules allow has a kernel.
 
 from __future__ import annotations
 
+from ingot.analysis.convolution_phases import runs_whole
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.prefixes import is_scan
@@ -126,6 +127,10 @@ def is_way_in(group: Group, user: Instruction) -> bool:
     return user is group.dot or user in group.ways_in
 
 
+def _runs_whole(contraction: Instruction) -> bool:
+    return contraction.opcode == "convolution" and runs_whole(contraction)
+
+
 def reads_from_memory(group: Group, user: Instruction, producer: Instruction) -> bool:
     """Whether `user` takes the producer from memory even inside its own kernel.
 
@@ -138,7 +143,7 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
         return False
     if is_way_in(group, user):
         assert group.dot is not None, "a way in leads to a contraction"
-        if group.dot.shape.dtype.is_complex:
+        if group.dot.shape.dtype.is_complex or _runs_whole(group.dot):
             # The library runs it, on operands as they lie in memory.
             return True
         return producer.opcode not in CONTRACTIONS[group.dot.opcode]

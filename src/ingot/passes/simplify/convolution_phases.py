@@ -2,7 +2,7 @@
 
 The result is several dense convolutions with parts of the kernel, one for each phase
 (`analysis.convolution_phases`), their results side by side. What a driver of the library runs
-whole stays as it is.
+whole stays as it is, in f32 if it is of narrower floats.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
-from ingot.analysis.convolution_phases import Phase, has_phases, phases_of, runs_whole
+from ingot.analysis.convolution_phases import (
+    Phase,
+    has_phases,
+    phases_of,
+    runs_whole,
+    runs_whole_in_f32,
+)
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
@@ -36,7 +43,12 @@ class ConvolutionPhases(Pass):
         changed = False
         for computation in module.post_order():
             for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
-                if not item.control_predecessors and _pays(item):
+                if item.control_predecessors:
+                    continue
+                if runs_whole_in_f32(item):
+                    computation.replace(item, _in_f32(item))
+                    changed = True
+                elif _pays(item):
                     convolution = _with_taps_outside(item)
                     computation.replace(convolution, _interleaved(convolution))
                     changed = True
@@ -56,6 +68,20 @@ def _pays(convolution: Instruction) -> bool:
     products = _int(convolution.shape.size) * _int(rhs.shape.size) // max(_int(features), 1)
     is_symbolic = not isinstance(convolution.shape.size, int)
     return is_symbolic or products >= MIN_PRODUCTS
+
+
+def _in_f32(convolution: Instruction) -> Instruction:
+    """Return a convolution with operands and sums in f32, converted to what it was."""
+    build = Builder(convolution.computation, convolution.metadata)
+    made = convolution.computation.add(
+        "convolution",
+        tuple(build.convert_to(operand, F32) for operand in convolution.operands),
+        convolution.attributes,
+        shape=convolution.shape.with_dtype(F32),
+        name=convolution.name,
+        metadata=convolution.metadata,
+    )
+    return build.convert_to(made, convolution.shape.dtype)
 
 
 def _int(size: object) -> int:
