@@ -107,7 +107,7 @@ def test_only_streams_that_compute_little_wait_for_memory() -> None:
     assert not _scheduled(whole_sum("?n"))[1].waits
 
 
-def _chain(steps: int, masks: int = 0) -> str:
+def _chain(steps: int, masks: int = 0, element: str = "f32") -> str:
     """Return so many products and sums on one another, and selects by so many masks."""
     lines = ["x = f32[5000] parameter(0)", "v0 = f32[5000] add(x, x)"]
     for n in range(steps):
@@ -117,7 +117,7 @@ def _chain(steps: int, masks: int = 0) -> str:
         lines.append(f"p{n} = pred[5000] compare(v{n}, x), direction=LT")
         lines.append(f"v{steps + n + 1} = f32[5000] select(p{n}, v{steps + n}, x)")
     lines.append(f"r = f32[5000] negate(v{steps + masks})")
-    return " ".join(lines[:-1]) + " ROOT " + lines[-1]
+    return (" ".join(lines[:-1]) + " ROOT " + lines[-1]).replace("f32", element)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,8 @@ def _chain(steps: int, masks: int = 0) -> str:
         (_chain(20, masks=15), AVX512, False),
         (_chain(20), AVX2, False),
         (_chain(5), AVX512, False),
+        (_chain(5, element="bf16"), AVX512, True),  # Each result is rounded.
+        (_chain(1, element="bf16"), AVX512, False),
     ],
 )
 def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):

@@ -37,6 +37,12 @@ from ingot.support.records import record
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
 """Ops that are not HLO opcodes."""
 
+EXACT = frozenset({
+    "abs", "bitcast-convert", "clamp", "convert", "copy", "maximum", "minimum", "negate", "select",
+    "sign",
+})  # fmt: skip
+"""Ops after which nothing is rounded: results are operands, but for the sign, or conversions."""
+
 CALL_NODES = 20
 """A function computes about as much as so many other nodes."""
 

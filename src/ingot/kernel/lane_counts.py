@@ -7,8 +7,8 @@ alone; they are a power of two but for rows laid end to end (`short_rows`).
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED, DType
-from ingot.kernel.expr import CALL_NODES, LEAVES, Expr, is_expensive_op, walk
+from ingot.hlo.dtype import BF16, PRED, DType
+from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive_op, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.tiles import LANE_BITS
@@ -18,7 +18,10 @@ LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
 
 CHAIN, MOST_MASKS = 32, 12
-"""Chains of so many nodes, so few of them masks, are as good code without LLVM's optimizing."""
+"""Chains of so many ops, so few of them masks, are as good code without LLVM's optimizing."""
+
+ROUNDING = 5
+"""Ops that round a result to bf16."""
 
 
 @record
@@ -101,12 +104,18 @@ def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
     """
     nodes = [node for node in walk(kernel.exprs) if node.op not in ("constant", "index")]
     return (
-        len(nodes) >= CHAIN
+        _rounded_ops(nodes) >= CHAIN
         and vectors.registers >= 32
         and sum(1 for node in nodes if node.dtype is PRED) <= MOST_MASKS
         and all(not item.axes and not item.reductions for item in kernel.passes)
         and not any(node.args for node in nodes if node.op == "load")
     )
+
+
+def _rounded_ops(nodes: list[Expr]) -> int:
+    """Return how many ops compute expressions, those that round results to bf16 among them."""
+    rounded = sum(1 for each in nodes if each.dtype is BF16 and each.op not in EXACT | LEAVES)
+    return len(nodes) + ROUNDING * rounded
 
 
 def results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:

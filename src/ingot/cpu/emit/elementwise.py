@@ -14,7 +14,7 @@ from ingot.cpu.emit import division
 from ingot.cpu.emit.conversions import bitcast_convert, convert
 from ingot.cpu.emit.types import complex_of, complex_part, round_result
 from ingot.hlo.dtype import F16, PRED, DType
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import EXACT, Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.math import MATH, half
@@ -325,14 +325,6 @@ def _reduce_precision(op: Op) -> Value:
         result = half.widen(f, result, op.fma)
     return f.select(f.fcmp("uno", op.x, op.x), op.x, result)
 
-
-EXACT = frozenset(
-    (
-        "abs", "bitcast-convert", "clamp", "convert", "copy", "maximum", "minimum", "negate",
-        "select", "sign",
-    )
-)  # fmt: skip
-"""Ops whose results are rounded: they are operands, but for the sign, or conversions."""
 
 ROWS: dict[str, Row] = {
     "abs": _abs,

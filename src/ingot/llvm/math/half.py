@@ -53,8 +53,10 @@ def round_to_bf16(f: FunctionBuilder, value: Value) -> Value:
     """
     integer = value.type.with_element(I32)
     bits = f.bitcast(value, integer)
-    odd = f.and_(f.lshr(bits, const(integer, 16)), const(integer, 1))
-    rounded = f.add(bits, f.add(odd, const(integer, 0x7FFF)))
+    # -1 where the last bit that stays is set: by shifts, which LLVM has done with sooner than with
+    # a mask.
+    odd = f.ashr(f.shl(bits, const(integer, 15)), const(integer, 31))
+    rounded = f.add(f.sub(bits, odd), const(integer, 0x7FFF))
     return f.bitcast(f.and_(rounded, const(integer, 0xFFFF0000)), value.type)
 
 

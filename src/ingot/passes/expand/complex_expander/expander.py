@@ -5,8 +5,9 @@ has no rule (custom-call, fft, collectives …) is a border: it takes and gives 
 before. What is left for the kernels is `real`, `imag`, `complex` and moves of whole numbers.
 
 Moves (transpose, slice, gather …) for borders alone stay complex: moving one c64 is cheaper than
-moving two f32, and an update in place stays one. All else is held as parts, so values
-between kernels are contiguous real arrays, vectors need no shuffles, and dots are real dots.
+moving two f32, and an update in place stays one. A choice between what arithmetic gives is none
+of these. All else is held as parts, so values between kernels are contiguous real arrays, vectors
+need no shuffles, and dots are real dots.
 
 Source: the idea is XLA's complex handling in elemental_ir_emitter.cc, done on whole arrays.
 """
@@ -70,7 +71,15 @@ def _is_move(instruction: Instruction) -> bool:
     """Whether an op only moves numbers: then it may stay complex."""
     if instruction.opcode == "scatter":
         return not _works_on_complex(instruction.attributes.to_apply)
+    if instruction.opcode == "select":
+        return not any(map(_is_pair, instruction.operands))
     return instruction.opcode in MOVES
+
+
+def _is_pair(value: Instruction) -> bool:
+    """Whether arithmetic gives a complex number: its parts are at hand."""
+    computed = value.opcode in RULES and value.opcode not in MOVES | _KEPT
+    return value.opcode == "complex" or (computed and not stays_complex(value))
 
 
 def _is_split(instruction: Instruction) -> bool:
