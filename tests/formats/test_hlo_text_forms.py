@@ -24,6 +24,7 @@ FORMS = {
         "ROOT y = f32[2,3] add(x, f32[2,3] broadcast(f32[] constant(1)))"
     ),
     "instructions inside instructions": "ROOT y = f32[2,3] negate(f32[2,3] abs(f32[2,3] sine(x)))",
+    "a shape without an operand": "ROOT y = f32[2,3] add(f32[2,3] x, f32[], f32[2,3] x)",
     "an operand without its shape": "ROOT y = f32[2,3] add(abs(x), negate(x))",
     "a broadcast of a scalar": "c = f32[] constant(2)\n ROOT y = f32[2,3] broadcast(c)",
     "blanks before a layout": "ROOT y = f32[2,3] {1, 0} abs(x)",

@@ -5,7 +5,6 @@ A program that is evaluated without `evaluate_replicated` is alone: groups of ot
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -17,13 +16,11 @@ from ingot.evaluator.numbers import rounded
 from ingot.evaluator.pointwise import apply
 from ingot.evaluator.reduction import is_float_sum
 from ingot.evaluator.registry import Array, Context, Value, evaluates
+from ingot.hlo.channels import channel_pairs, require_done
 from ingot.hlo.computation import Computation
 from ingot.hlo.device_groups import group_of, groups_of, pairs_of
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
-
-_PAIR = re.compile(r"\{(\d+),(\d+)\}")
-_PAIRS = "_xla_send_recv_source_target_pairs="
 
 
 def _gathered(op: Instruction, operands: Sequence[Any]) -> tuple[list[Any], int]:
@@ -170,14 +167,8 @@ def replica_id(op: Instruction, operands: Sequence[Any], context: Context) -> Va
     return np.array(device.grid.replica(device.number), np.uint32)
 
 
-def _partners(op: Instruction) -> list[tuple[int, int]]:
-    """Return (source, target) devices of a channel; without any, each device is its own partner."""
-    text = op.extra.get("frontend_attributes", "")
-    _, marker, rest = text.partition(_PAIRS)
-    if not marker:
-        return [(number, number) for number in range(current_device().grid.devices)]
-    pairs = _PAIR.findall(rest.replace(" ", ""))
-    return [(int(source), int(target)) for source, target in pairs]
+def _partners(op: Instruction) -> tuple[tuple[int, int], ...]:
+    return channel_pairs(op, current_device().grid.devices)
 
 
 @evaluates("send")
@@ -199,6 +190,7 @@ def send_done(op: Instruction, operands: Sequence[Any], context: Context) -> Val
 @evaluates("recv")
 def recv(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Zeros: the value comes with recv-done."""
+    require_done(op)
     receives = current_device().receives
     receives.append(op)
     return _zeros(op.shape.elements[0], context), np.array(len(receives) - 1, np.uint32), ()

@@ -9,6 +9,7 @@ import numpy as np
 
 from ingot.evaluator.devices import current_device
 from ingot.evaluator.registry import Context, Value, evaluates
+from ingot.hlo.channels import require_done_inside
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ExecutionError
@@ -17,6 +18,7 @@ from ingot.support.diagnostics import ExecutionError
 @evaluates("async-start")
 def async_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Operands, the computation's value, and contexts that say nothing."""
+    require_done_inside(op, op.attributes.calls)
     result = context.call(op.attributes.calls, operands, context)
     return tuple(operands), result, *_contexts(op.shape.elements[2:])
 

@@ -240,12 +240,16 @@ class InstructionParser:
             return self._typed_operands(scope, nesting)
 
     def _typed_operands(self, scope: Scope, nesting: int) -> tuple[Instruction, ...]:
-        """Take operands one by one; each may have its shape before it."""
+        """Take operands one by one; each may have its shape before it.
+
+        A shape that no name follows is no operand: XLA's parser passes over it.
+        """
         reader = self.reader
         operands: list[Instruction] = []
         while not reader.accept(")"):
             shape = self.shapes.shape() if self.shapes.is_here() else None
-            operands.append(self._operand(scope, shape, nesting))
+            if shape is None or not (reader.at(",") or reader.at(")")):
+                operands.append(self._operand(scope, shape, nesting))
             if not reader.accept(","):
                 reader.expect(")", "after the operands")
                 break

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.channels import require_done_inside
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
@@ -52,6 +53,7 @@ class AsyncToSync(Expander):
             copy = build.copy(op.operands[0])
             return build.tuple(copy, op.operands[0], *_contexts(op, build))
         if op.opcode == "async-start":
+            require_done_inside(op, op.attributes.calls)
             value = build.call(*op.operands, to_apply=op.attributes.calls)
             return build.tuple(build.tuple(*op.operands), value, *_contexts(op, build))
         value = _synchronous(op, _COLLECTIVES[op.opcode], op.shape.elements[1])

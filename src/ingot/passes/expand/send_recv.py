@@ -9,21 +9,19 @@ Source: xla/service/collective_permute_decomposer.cc, the other way round.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.channels import channel_pairs, require_done
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import FLATTENED, Groups, grid_of
+from ingot.hlo.device_groups import FLATTENED, grid_of
 from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.diagnostics import UnsupportedError
 
-_PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{(?:\{\d+,\d+\},?)*\})")
-_PAIR = re.compile(r"\{(\d+),(\d+)\}")
 _OPCODES = frozenset({"send", "recv", "send-done", "recv-done"})
 
 
@@ -53,11 +51,14 @@ def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -
         raise _unsupported(alone, f"{alone.opcode} on channel {channel} has no partner here")
     for channel, receive in receives.items():
         send = sends[channel]
+        require_done(receive)
         if _needs(send.operands[0], receive):
             raise _unsupported(send, "what is sent depends on what is received on the channel")
         build = Builder(computation, receive.metadata)
         value = build.collective_permute(
-            send.operands[0], source_target_pairs=_pairs(receive, module), mode=FLATTENED
+            send.operands[0],
+            source_target_pairs=channel_pairs(receive, grid_of(module).devices),
+            mode=FLATTENED,
         )
         context = build.constant(0, U32)
         # The token of the recv comes after the value is there.
@@ -89,14 +90,6 @@ def _by_channel(ops: list[Instruction]) -> dict[object, Instruction]:
             raise _unsupported(op, f"a second {op.opcode} on channel {channel}")
         found[channel] = op
     return found
-
-
-def _pairs(op: Instruction, module: Module) -> Groups:
-    text = op.extra.get("frontend_attributes", "").replace(" ", "")
-    found = _PAIRS.search(text)
-    if found is None:
-        return tuple((device, device) for device in range(grid_of(module).devices))
-    return tuple((int(source), int(target)) for source, target in _PAIR.findall(found.group(1)))
 
 
 def _needs(value: Instruction, other: Instruction) -> bool:

@@ -1,0 +1,60 @@
+"""What `send` and `recv` of a channel have to do with each other: who gives, and until when.
+
+The evaluator and the compiler ask here, so that both know the same pairs and refuse the same
+programs: a received value is there once its `recv-done` is, and not before.
+
+Source: xla/hlo/transforms/collectives/collective_permute_decomposer.cc (the frontend attribute).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.support.diagnostics import UnsupportedError
+
+_PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{(?:\{\d+,\d+\},?)*\})")
+_PAIR = re.compile(r"\{(\d+),(\d+)\}")
+_ENDS = frozenset({"send", "recv"})
+
+
+def channel_pairs(op: Instruction, devices: int) -> tuple[tuple[int, int], ...]:
+    """Return (source, target) of a channel; where none are named each device gives to itself."""
+    text = op.extra.get("frontend_attributes", "").replace(" ", "")
+    found = _PAIRS.search(text)
+    if found is None:
+        return tuple((device, device) for device in range(devices))
+    return tuple((int(source), int(target)) for source, target in _PAIR.findall(found[1]))
+
+
+def require_done(op: Instruction) -> None:
+    """Refuse a `recv` whose value is taken before its `recv-done`.
+
+    Raises:
+        UnsupportedError: INGOT0300, so it is.
+    """
+    for user in op.users:
+        if user.opcode == "get-tuple-element" and user.attributes.index == 0:
+            raise _refused(user, f"the value of %{op.name} before its recv-done")
+
+
+def require_done_inside(start: Instruction, called: Computation) -> None:
+    """Refuse an asynchronous computation that sends or receives: no done of theirs is outside.
+
+    Raises:
+        UnsupportedError: INGOT0300, so it is.
+    """
+    for op in called.instructions:
+        if op.opcode in _ENDS and not any(user.opcode == f"{op.opcode}-done" for user in op.users):
+            raise _refused(start, f"{op.opcode} without {op.opcode}-done in what runs beside")
+
+
+def _refused(op: Instruction, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the CPU does not take {what}, nor does XLA there",
+        instruction=repr(op),
+        op_name=op.metadata.op_name,
+        location=op.metadata.location,
+        hint="let the value go through send-done and recv-done in the computation of send and recv",
+    )
