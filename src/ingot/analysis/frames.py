@@ -63,11 +63,22 @@ class FrameMap:
 
     def note(self, instruction: Instruction, frame: Frame | None) -> bool:
         """Record a use of `instruction` at `frame`; return whether all uses still agree."""
-        if not instruction.shape.is_tuple and not instruction.shape.dims:
+        if not instruction.shape.dims and not instruction.shape.is_tuple:
             frame = ()
-        known = self.frames.get(instruction, frame)
-        self.frames[instruction] = frame if known == frame else None
-        return self.frames[instruction] is not None
+        if self.frames.get(instruction, frame) != frame:
+            frame = None
+        self.frames[instruction] = frame
+        return frame is not None
+
+    def note_operand(self, user: Instruction, operand: Instruction) -> None:
+        """Record how `user`, whose own frame is known, reads one of its operands."""
+        frame = self.frames.get(user)
+        if frame is not None and user.has(Trait.ELEMENTWISE) and user.opcode not in _RULES:
+            self.note(operand, frame)
+            return
+        for other, place in zip(user.operands, self.operand_frames(user), strict=True):
+            if other is operand:
+                self.note(operand, place)
 
     def operand_frames(self, user: Instruction) -> list[Frame | None]:
         """Return the frame at which `user`, whose own frame is known, reads each operand."""

@@ -22,12 +22,14 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from typing import TypeAlias
 
 from ingot.analysis.aliasing import Path
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.shape import Shape
+from ingot.hlo.structure import fact
 
 _NO_ELEMENT_ORDER = frozenset(
     # Kernels of these write outputs in other orders than one element after the other.
@@ -36,6 +38,8 @@ _NO_ELEMENT_ORDER = frozenset(
      "triangular-solve"}
 )  # fmt: skip
 
+Sharing: TypeAlias = tuple[dict[Path, int], frozenset[int]]
+
 
 def in_place_operands(instruction: Instruction) -> dict[Path, int]:
     """Return output leaf -> number of the operand whose buffer it must be written into.
@@ -43,8 +47,17 @@ def in_place_operands(instruction: Instruction) -> dict[Path, int]:
     Not for `while`, whose whole state is in place except its invariant leaves.
     """
     if instruction.opcode == "fusion":
-        return _fusion_pairs(instruction)
+        return fact(_fused_sharing, instruction.attributes.calls)[0]
     return dict(_update_pairs(instruction))
+
+
+def shared_operands(instruction: Instruction) -> Sharing:
+    """Return `in_place_operands`, and the operands for which `may_share_operand` holds."""
+    if instruction.opcode == "fusion":
+        return fact(_fused_sharing, instruction.attributes.calls)
+    numbers = range(len(instruction.operands))
+    may = frozenset(number for number in numbers if may_share_operand(instruction, number))
+    return dict(_update_pairs(instruction)), may
 
 
 def _update_pairs(update: Instruction) -> Iterator[tuple[Path, int]]:
@@ -56,10 +69,14 @@ def _update_pairs(update: Instruction) -> Iterator[tuple[Path, int]]:
             yield ((number,) if update.shape.is_tuple else ()), number
 
 
-def _fusion_pairs(fusion: Instruction) -> dict[Path, int]:
+def _fused_sharing(fused: Computation) -> Sharing:
+    return _fused_pairs(fused), _shared_parameters(fused)
+
+
+def _fused_pairs(fused: Computation) -> dict[Path, int]:
     return {
         path: update.operands[number].attributes.number
-        for path, update, number, alone in updated_parameters(fusion.attributes.calls)
+        for path, update, number, alone in updated_parameters(fused)
         if alone
     }
 
@@ -150,22 +167,29 @@ def may_share_operand(instruction: Instruction, number: int) -> bool:
     True only if every output has the operand's dimensions and reads it, if at all, at the very
     element that it writes. Callers still compare byte sizes and see that the operand dies.
     """
+    if instruction.opcode == "fusion":
+        return number in fact(_fused_sharing, instruction.attributes.calls)[1]
     operand = instruction.operands[number].shape
-    if not operand.is_array:
-        return False
-    if instruction.opcode != "fusion":
-        fits = instruction.has(Trait.ELEMENTWISE) and instruction.shape.dims == operand.dims
-        return fits and instruction.shape.is_array
-    fused = instruction.attributes.calls
+    fits = instruction.has(Trait.ELEMENTWISE) and instruction.shape.dims == operand.dims
+    return fits and instruction.shape.is_array and operand.is_array
+
+
+def _shared_parameters(fused: Computation) -> frozenset[int]:
+    """Return the numbers of the parameters over which every result may be written."""
     roots = [root for _, root in _roots(fused.root)]
-    if any(root.shape.dims != operand.dims or root.shape.is_tuple for root in roots):
-        return False
-    inside = fused.instructions
-    if not _NO_ELEMENT_ORDER.isdisjoint([inner.opcode for inner in inside]) and not all(
-        _writes_last(inner, operand, len(roots)) for inner in inside
-    ):
-        return False
-    return _reaches_elementwise(fused.parameters[number])
+    dims = roots[0].shape.dims if roots else None
+    if any(root.shape.dims != dims or root.shape.is_tuple for root in roots):
+        return frozenset()
+    waits = not _NO_ELEMENT_ORDER.isdisjoint(fused.opcodes)
+    inside = fused.instructions if waits else []
+    return frozenset(
+        number
+        for number, parameter in enumerate(fused.parameters)
+        if parameter.shape.is_array
+        and parameter.shape.dims == dims
+        and all(_writes_last(inner, parameter.shape, len(roots)) for inner in inside)
+        and _reaches_elementwise(parameter)
+    )
 
 
 def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:

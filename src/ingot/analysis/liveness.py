@@ -25,7 +25,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from ingot.analysis.aliasing import Aliasing, Path, Value, analyze, at, is_view, leaves
-from ingot.analysis.in_place import in_place_operands, may_share_operand
+from ingot.analysis.in_place import shared_operands
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -116,6 +116,11 @@ class Liveness:
 def analyze_liveness(module: Module) -> Liveness:
     """Return when every value of the scheduled module is live."""
     return module.kept(_analyze)
+
+
+def forget_liveness(module: Module) -> None:
+    """Keep no liveness: the schedule changed."""
+    module.forget_one(_analyze)
 
 
 def _analyze(module: Module) -> Liveness:
@@ -250,18 +255,17 @@ class _Ranges:
 
     def _visit_kernel(self, instruction: Instruction) -> None:
         results = self._aliasing.trees[instruction]
-        must = in_place_operands(instruction)
-        updated = set(must.values())
-        for number in range(len(instruction.operands)):
-            shared = number not in updated and may_share_operand(instruction, number)
+        must, may = shared_operands(instruction)
+        updated = must.values()
+        for number, operand in enumerate(instruction.operands):
+            shared = number in may and number not in updated
             self._visit_operand(instruction, number, in_place=shared or number in updated)
-            source = self._aliasing.trees[instruction.operands[number]]
+            source = self._aliasing.trees[operand]
             if shared and isinstance(source, Value):
-                self._found.may_share.extend(
-                    (source, result)
-                    for _, result in leaves(results)
-                    if result.shape.bytes == source.shape.bytes
-                )
+                size = source.shape.bytes
+                self._found.may_share += [
+                    (source, result) for _, result in leaves(results) if result.shape.bytes == size
+                ]
         for path, number in must.items():
             self._edge(EdgeKind.IN_PLACE, instruction, number, (), at(results, path))
 

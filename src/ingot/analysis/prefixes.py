@@ -53,7 +53,7 @@ def prefixes_of(item: Instruction) -> Prefixes | None:
 
 def is_scan(item: Instruction) -> bool:
     """Whether a `reduce-window` is a scan."""
-    return prefixes_of(item) is not None
+    return item.opcode == "reduce-window" and prefixes_of(item) is not None
 
 
 def _folds_padding(item: Instruction) -> bool:

@@ -23,6 +23,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
+from ingot.hlo.structure import fact
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.target import TargetSpec
@@ -72,8 +73,9 @@ def compile_module(
         assignment = assign_buffers(module, scratch_bytes(kernels))
         if context.debug:
             verify_assignment(module, module.schedule, assignment)
-        module.forget()
-    return _link_up(module, kernels, assignment, target, timer)
+    program = _link_up(module, kernels, assignment, target, timer)
+    module.forget()
+    return program
 
 
 def emit_kernels(module: Module, target: TargetSpec) -> KernelSet:
@@ -148,8 +150,8 @@ def kernel_info(fusion: Instruction, kernels: KernelSet) -> KernelInfo:
     """Return the report row of one kernel call."""
     fused = fusion.attributes.calls
     inside = [i for i in fused.post_order() if i.opcode not in ("parameter", "constant", "tuple")]
-    places = dict.fromkeys((i.metadata.source_file, i.metadata.source_line) for i in inside)
-    cost = fusion_cost(fused)
+    places = dict.fromkeys([(i.metadata.source_file, i.metadata.source_line) for i in inside])
+    cost = fact(fusion_cost, fused)
     return KernelInfo(
         kernels.names[fusion],
         fusion.name,

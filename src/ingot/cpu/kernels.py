@@ -9,7 +9,7 @@ the library (`ingot.cpu.library`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
@@ -31,7 +31,7 @@ from ingot.cpu.lowering import lower_fusion
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.structure import structure
+from ingot.hlo.structure import fact
 from ingot.kernel.contraction_schedule import schedule_contraction
 from ingot.kernel.expr import walk
 from ingot.kernel.fingerprint import fingerprint, kernel_text
@@ -75,18 +75,10 @@ class KernelSet:
     inlined: dict[str, LoopKernel] = field(default_factory=dict[str, LoopKernel])
     loops: CompiledLoops = field(default_factory=lambda: CompiledLoops({}))
     _jobs: list[Job] = field(default_factory=list[Job])
-    _lowered: dict[Hashable, tuple[str, Kernel]] = field(
-        default_factory=dict[Hashable, tuple[str, Kernel]]
-    )
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
-        fused: Computation = fusion.attributes.calls
-        written = structure(fused)
-        known = self._lowered.get(written)
-        if known is None:
-            known = self._lowered[written] = _lowered(fused)
-        name, kernel = known
+        name, kernel = fact(_lowered, fusion.attributes.calls)
         self.names[fusion] = name
         if in_loop and isinstance(kernel, LoopKernel) and is_small(kernel):
             self.inlined[name] = kernel

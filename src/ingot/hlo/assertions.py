@@ -44,9 +44,7 @@ def is_assertion(instruction: Instruction) -> bool:
 def asserts(instruction: Instruction) -> bool:
     """Whether an instruction is an assertion, or runs one."""
     return is_assertion(instruction) or any(
-        asserts(inner)
-        for called in instruction.called_computations
-        for inner in called.instructions
+        asserts(inner) for called in instruction.called_computations for inner in called.actors
     )
 
 
@@ -55,7 +53,7 @@ def assertions(module: Module) -> list[Instruction]:
     return [
         instruction
         for computation in module.post_order()
-        for instruction in computation.instructions
+        for instruction in computation.actors
         if is_assertion(instruction)
     ]
 

@@ -91,6 +91,13 @@ class Builder:
         """Add parameter `number`."""
         return self.emit("parameter", shape=shape, name=name or f"p{number}", number=number)
 
+    def parameter_like(self, source: Instruction) -> Instruction:
+        """Add the next parameter, which takes values like `source` and has its name."""
+        taken, definition = self.computation, find("parameter")
+        attributes = definition.attributes(len(taken.parameters))
+        name = taken.fresh_name(source.name)
+        return taken.insert(Instruction(name, definition, (), source.shape, attributes))
+
     def constant(self, value: Any, element: str | DType | None = None) -> Instruction:
         """Add a constant from a Literal, NumPy array, number or nested list."""
         literal = value if isinstance(value, Literal) else Literal.of(value, element)

@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata, called_fields
-from ingot.hlo.opdef import NO_ATTRIBUTES, OpView, Trait, find
+from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
+from ingot.hlo.operand_order import operands_first
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
 
@@ -28,17 +29,29 @@ if TYPE_CHECKING:
 
 
 class Computation:
-    """A function of its parameters; owns its instructions."""
+    """A function of its parameters; owns its instructions.
+
+    Attributes:
+        name: unique in the module.
+        module: the module that holds it.
+        parameters: by number.
+        root_: the result, once there is one.
+        version: how often it was edited.
+        verified: its `stamp` when it was last found valid.
+    """
 
     __slots__ = (
+        "_actors",
         "_callees",
         "_instructions",
         "_names",
+        "_opcodes",
         "_order",
         "module",
         "name",
         "parameters",
         "root_",
+        "verified",
         "version",
     )
 
@@ -49,10 +62,13 @@ class Computation:
         self.parameters: list[Instruction] = []
         self.root_: Instruction | None = None
         self.version = 0
+        self.verified: tuple[int, ...] = ()
         self._instructions: dict[Instruction, None] = {}
         self._names: dict[str, int] = {}
         self._order: tuple[int, list[Instruction]] | None = None
         self._callees: tuple[int, list[Computation]] | None = None
+        self._actors: tuple[int, list[Instruction]] | None = None
+        self._opcodes: tuple[int, frozenset[str]] | None = None
 
     def __repr__(self) -> str:
         return f"<computation {self.name}, {len(self._instructions)} instructions>"
@@ -93,10 +109,9 @@ class Computation:
         """
         definition = find(opcode)
         operands = tuple(operands)
-        view = OpView(opcode, tuple(o.shape for o in operands), attributes, shape)
-        result = definition.infer(view)
+        result = definition.result(tuple([o.shape for o in operands]), attributes, shape)
         made = Instruction(
-            self._unique(name or opcode),
+            self.fresh_name(name or opcode),
             definition,
             operands,
             shape or result,
@@ -110,14 +125,19 @@ class Computation:
         made.parent = self
         self._instructions[made] = None
         for operand in made.operands:
-            operand.users[made] = operand.users.get(made, 0) + 1
+            users = operand.users
+            users[made] = users.get(made, 0) + 1
         if made.opcode == "parameter":
             self._insert_parameter(made)
         self.version += 1
         return made
 
     def _insert_parameter(self, made: Instruction) -> None:
-        insort(self.parameters, made, key=lambda p: p.attributes.number)
+        known, number = self.parameters, made.attributes.number
+        if known and known[-1].attributes.number > number:
+            insort(known, made, key=lambda p: p.attributes.number)
+        else:
+            known.append(made)
 
     def set_root(self, root: Instruction) -> None:
         """Make `root` the result."""
@@ -137,7 +157,11 @@ class Computation:
             needs = (*instruction.operands, *instruction.control_predecessors)
             self._put_before_waiting(instruction, needs)
         for operand in instruction.operands:
-            _drop_user(operand, instruction)
+            users = operand.users
+            if users[instruction] == 1:
+                del users[instruction]
+            else:
+                users[instruction] -= 1
         del self._instructions[instruction]
         if instruction.opcode == "parameter":
             self.parameters.remove(instruction)
@@ -159,7 +183,7 @@ class Computation:
         if old is new:
             return
         for user, count in list(old.users.items()):
-            user.operands = tuple(new if o is old else o for o in user.operands)
+            user.operands = tuple([new if o is old else o for o in user.operands])
             new.users[user] = new.users.get(user, 0) + count
         old.users.clear()
         if self.root_ is old:
@@ -237,7 +261,7 @@ class Computation:
         self, source: Instruction, operands: Iterable[Instruction], *, name: str = ""
     ) -> Instruction:
         """Add a copy of `source` (from any computation) with other operands."""
-        return self.insert(_copied(source, self._unique(name or source.name), tuple(operands)))
+        return self.insert(_copied(source, self.fresh_name(name or source.name), tuple(operands)))
 
     # ---- reads
 
@@ -245,21 +269,7 @@ class Computation:
         """Return the instructions, operands before users; unused ones included, stable."""
         if self._order is not None and self._order[0] == self.version:
             return list(self._order[1])
-        order: list[Instruction] = []
-        state: dict[Instruction, bool] = {}
-        for start in self._instructions:
-            if start in state:
-                continue
-            # Most instructions were added after what they need.
-            for need in start.operands:
-                if need not in state:
-                    break
-            else:
-                if not start.control_predecessors:
-                    state[start] = True
-                    order.append(start)
-                    continue
-            _visit(start, state, order)
+        order = operands_first(self._instructions)
         self._order = (self.version, order)
         return list(order)
 
@@ -273,12 +283,31 @@ class Computation:
         """Return the computations called from here, each once; the list is the caller's."""
         if self._callees is not None and self._callees[0] == self.version:
             return list(self._callees[1])
-        found: dict[Computation, None] = {}
-        for instruction in self._instructions:
-            for called in instruction.called_computations:
-                found[called] = None
-        self._callees = (self.version, list(found))
-        return list(found)
+        found = [called for one in self.actors for called in one.called_computations]
+        self._callees = (self.version, list(dict.fromkeys(found)))
+        return list(self._callees[1])
+
+    @property
+    def actors(self) -> list[Instruction]:
+        """The instructions that may have side effects or call computations; not to be changed."""
+        if self._actors is None or self._actors[0] != self.version:
+            found = [one for one in self._instructions if one.definition.may_act]
+            self._actors = (self.version, found)
+        return self._actors[1]
+
+    @property
+    def opcodes(self) -> frozenset[str]:
+        """The opcodes of its instructions, not of what they call."""
+        if self._opcodes is None or self._opcodes[0] != self.version:
+            found = frozenset([instruction.opcode for instruction in self._instructions])
+            self._opcodes = (self.version, found)
+        return self._opcodes[1]
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """What changes when this computation, or one that it calls, is edited."""
+        called = self.callees() if self.actors else ()
+        return (self.version, *[one.version for one in called])
 
     def clone(self, name: str = "") -> Computation:
         """Return a copy with the same called computations, in no module."""
@@ -286,15 +315,23 @@ class Computation:
         copies: dict[Instruction, Instruction] = {}
         for source in self.post_order():
             operands = tuple([copies[operand] for operand in source.operands])
-            copy = copies[source] = made.insert(_copied(source, source.name, operands))
-            made._names[source.name] = 0
+            copy = copies[source] = _copied(source, source.name, operands)
+            copy.parent = made
+            for operand in operands:
+                users = operand.users
+                users[copy] = users.get(copy, 0) + 1
             if source.control_predecessors:
                 copy.control_predecessors = tuple(copies[p] for p in source.control_predecessors)
-        if self.root_ is not None:
-            made.set_root(copies[self.root_])
+        order = list(copies.values())
+        made._instructions = dict.fromkeys(order)
+        made._names = dict.fromkeys([copy.name for copy in order], 0)
+        made._order = (made.version, order)
+        made.parameters = [copies[parameter] for parameter in self.parameters]
+        made.root_ = None if self.root_ is None else copies[self.root_]
         return made
 
-    def _unique(self, name: str) -> str:
+    def fresh_name(self, name: str) -> str:
+        """Return `name`, or the next `name.N` that nothing has, and take it."""
         names = self.module.names if self.module is not None else self._names
         return unique_name(names, name)
 
@@ -357,7 +394,7 @@ def has_side_effect(instruction: Instruction) -> bool:
     return any(
         has_side_effect(inner)
         for called in instruction.called_computations
-        for inner in called.instructions
+        for inner in called.actors
     )
 
 
@@ -384,27 +421,3 @@ def _drop_user(operand: Instruction, user: Instruction) -> None:
         operand.users[user] = count
     else:
         del operand.users[user]
-
-
-def _visit(start: Instruction, state: dict[Instruction, bool], order: list[Instruction]) -> None:
-    """Append `start` and what it needs to `order`, depth first, without recursion.
-
-    `state` is False while an instruction is open (on the path from `start`), True when it is done;
-    meeting an open one again is a cycle.
-    """
-    stack = [start]
-    while stack:
-        item = stack[-1]
-        if item in state:
-            stack.pop()
-            if not state[item]:
-                state[item] = True
-                order.append(item)
-            continue
-        state[item] = False
-        for need in reversed((*item.operands, *item.control_predecessors)):
-            done = state.get(need)
-            if done is None:
-                stack.append(need)
-            elif not done:
-                raise InternalError(f"the graph has a cycle through {need.name}")

@@ -202,7 +202,7 @@ def foreign_calls(module: Module) -> list[Instruction]:
     return [
         instruction
         for computation in module.post_order()
-        for instruction in computation.instructions
+        for instruction in computation.actors
         if is_foreign_call(instruction)
     ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ingot.hlo.opdef import OpDef, OpView, Trait
+from ingot.hlo.opdef import OpDef, Trait
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
@@ -123,14 +123,13 @@ class Instruction:
     @property
     def called_computations(self) -> tuple[Computation, ...]:
         """The computations that the attributes refer to."""
-        if not self.definition.callees:
+        callees = self.definition.callees
+        if not callees:
             return ()
-        return tuple(called for _, called in called_fields(self.definition, self.attributes))
-
-    def view(self) -> OpView:
-        """Return what shape inference sees of this instruction."""
-        shapes = tuple([operand.shape for operand in self.operands])
-        return OpView(self.opcode, shapes, self.attributes, self.shape)
+        if len(callees) == 1 and not callees[0][1]:
+            called = getattr(self.attributes, callees[0][0])
+            return () if called is None else (called,)
+        return tuple([called for _, called in called_fields(self.definition, self.attributes)])
 
     @property
     def is_root(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ingot.hlo.computation import Computation, retarget
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.hlo.structure import Forms
 from ingot.support.diagnostics import InternalError
 
 _Facts = TypeVar("_Facts")
@@ -51,10 +52,19 @@ class Module:
         schedule: order of execution per computation, once the scheduler has run.
         names: instructions' names that are taken, with the last number given to each.
         computation_names: the last number given to each computation's name.
+        forms: what is known of computations that are written alike.
     """
 
     __slots__ = (
-        "_entry", "_kept", "aliases", "computation_names", "computations", "extra", "name", "names",
+        "_entry",
+        "_kept",
+        "aliases",
+        "computation_names",
+        "computations",
+        "extra",
+        "forms",
+        "name",
+        "names",
         "schedule",
     )  # fmt: skip
 
@@ -67,6 +77,7 @@ class Module:
         self.schedule: dict[Computation, list[Instruction]] = {}
         self.names: dict[str, int] = {}
         self.computation_names: dict[str, int] = {}
+        self.forms = Forms()
         self._entry: Computation | None = None
         self._kept: dict[Callable[[Module], Any], tuple[list[object], Any]] = {}
 
@@ -124,23 +135,25 @@ class Module:
 
     def post_order(self) -> list[Computation]:
         """Return the computations reachable from the entry, callees before callers."""
-        order: list[Computation] = []
-        _visit(self.entry, set(), order)
-        return order
+        return list(self.kept(_post_order))
 
     def kept(self, analysis: Callable[[Module], _Facts]) -> _Facts:
         """Return `analysis(self)`, made anew only where a computation was edited since."""
-        stamp: list[object] = []
-        for computation in self.computations.values():
-            stamp += (computation, computation.version)
+        held = self.computations.values()
+        stamp: list[object] = [self._entry, *held, *[computation.version for computation in held]]
         known = self._kept.get(analysis)
         if known is None or known[0] != stamp:
             known = self._kept[analysis] = (stamp, analysis(self))
         return known[1]
 
     def forget(self) -> None:
-        """Keep no analysis: the schedule changed, or nobody asks any more."""
+        """Keep no analysis: nobody asks any more."""
         self._kept.clear()
+        self.forms = Forms()
+
+    def forget_one(self, analysis: Callable[[Module], Any]) -> None:
+        """Keep one analysis no longer: something that no edit tells of changed."""
+        self._kept.pop(analysis, None)
 
     @property
     def instruction_count(self) -> int:
@@ -174,16 +187,26 @@ class Module:
             for instruction in copy.instructions:
                 if instruction.definition.callees:
                     retarget(instruction, copies)
+        for computation, copy in copies.items():
+            if computation.verified == computation.stamp:
+                copy.verified = copy.stamp
         made.set_entry(copies[self.entry])
         made.aliases = self.aliases
         made.extra = dict(self.extra)
         return made
 
 
-def _visit(computation: Computation, seen: set[Computation], order: list[Computation]) -> None:
-    """Add what `computation` reaches to `order`, callees first."""
-    seen.add(computation)
-    for callee in computation.callees():
-        if callee not in seen:
-            _visit(callee, seen, order)
-    order.append(computation)
+def _post_order(module: Module) -> list[Computation]:
+    order: list[Computation] = []
+    seen = {module.entry}
+    stack = [(module.entry, iter(module.entry.callees()))]
+    while stack:
+        computation, waiting = stack[-1]
+        callee = next(waiting, None)
+        if callee is None:
+            order.append(computation)
+            stack.pop()
+        elif callee not in seen:
+            seen.add(callee)
+            stack.append((callee, iter(callee.callees())))
+    return order

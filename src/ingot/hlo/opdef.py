@@ -19,7 +19,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum, IntEnum, auto
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from ingot.hlo.shape import Shape
@@ -148,10 +148,28 @@ class OpDef:
         """Whether the op has `trait`."""
         return trait in self.traits
 
+    def result(
+        self, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None = None
+    ) -> Shape:
+        """Return what `infer` says, which is remembered where nothing can change it.
+
+        Computations may be edited, and to tell apart constants takes longer than their rule.
+        """
+        if self.callees or self.name == "constant":
+            return self.infer(OpView(self.name, operands, attributes, declared))
+        return _remembered(self, operands, attributes, declared)
+
     @property
     def fields(self) -> tuple[Field[Any], ...]:
         """The attribute fields, in text order."""
         return _fields(self.attributes)
+
+
+@lru_cache(maxsize=1 << 13)
+def _remembered(
+    definition: OpDef, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None
+) -> Shape:
+    return definition.infer(OpView(definition.name, operands, attributes, declared))
 
 
 @cache

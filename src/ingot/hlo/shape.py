@@ -58,6 +58,7 @@ class Shape:
     is_buffer: bool = False
     _hash: int = field(default=0, init=False, compare=False, repr=False)
     _text: str = field(default="", init=False, compare=False, repr=False)
+    _bytes: int | Dim = field(default=-1, init=False, compare=False, repr=False)
 
     @staticmethod
     def array(
@@ -123,6 +124,13 @@ class Shape:
     @property
     def bytes(self) -> int | Dim:
         """Bytes of the dense buffer of an array; the sum over a tuple's leaves."""
+        known = self._bytes
+        if known == -1:
+            known = self._count_bytes()
+            object.__setattr__(self, "_bytes", known)
+        return known
+
+    def _count_bytes(self) -> int | Dim:
         if self.is_tuple:
             total: int | Dim = 0
             for leaf in self.elements:

@@ -1,7 +1,10 @@
 """The verifier: what must hold of every module, whoever made it.
 
 Generic over the op table: arity, attribute type, shape inference with its labelled constraints,
-users lists, callees in the module, acyclicity. Runs after every pass.
+users lists, callees in the module, acyclicity. Runs after every pass, or after the last.
+
+What was not edited since it was last checked is valid; so are the ops of a fused computation that
+is written like one that is.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -12,11 +15,13 @@ Example:
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import VerifyError
+from ingot.support.diagnostics import InternalError, VerifyError
 
 
 def verify(module: Module) -> None:
@@ -25,55 +30,108 @@ def verify(module: Module) -> None:
     Raises:
         VerifyError: with the instruction, the constraint and the user's place.
     """
-    seen: set[str] = set()
+    names: set[str] = set()
+    count = 0
+    fused = _fused_computations(module)
     for computation in module.computations.values():
-        verify_computation(computation)
-        for instruction in computation.instructions:
-            if instruction.name in seen:
-                raise _error(instruction, f"two instructions are called %{instruction.name}")
-            seen.add(instruction.name)
-            if instruction.definition.callees:
-                _verify_callees(instruction, module)
+        _verify_edited(computation, module if computation in fused else None)
+        names.update([instruction.name for instruction in computation.instructions])
+        count += len(computation)
+        for called in computation.callees():
+            if called.module is not module:
+                _refuse_callee(computation, called)
+    if len(names) < count:
+        _refuse_names(module)
     if module.entry.name not in module.computations:
         raise VerifyError(f"entry {module.entry.name} is not in the module")
     _verify_aliases(module)
 
 
-def _verify_callees(instruction: Instruction, module: Module) -> None:
-    for called in instruction.called_computations:
-        if called.module is not module:
-            raise _error(instruction, f"computation {called.name} is not in the module")
+def _fused_computations(module: Module) -> set[Computation]:
+    return {
+        one.attributes.calls
+        for computation in module.computations.values()
+        for one in computation.actors
+        if one.opcode == "fusion"
+    }
+
+
+def _verify_edited(computation: Computation, alike: Module | None) -> None:
+    """Check a computation if it was edited; its ops by the first one of `alike` written so."""
+    stamp = computation.stamp
+    if computation.verified == stamp:
+        return
+    _verify_places(computation)
+    first = computation if alike is None else alike.forms.first(computation)
+    if first is not computation:
+        _verify_edited(first, None)
+    else:
+        for instruction in computation.post_order():
+            _verify_op(instruction)
+    computation.verified = stamp
+
+
+def _refuse_callee(computation: Computation, called: Computation) -> NoReturn:
+    instruction = next(i for i in computation.instructions if called in i.called_computations)
+    raise _error(instruction, f"computation {called.name} is not in the module")
+
+
+def _refuse_names(module: Module) -> NoReturn:
+    seen: set[str] = set()
+    instructions = [i for c in module.computations.values() for i in c.instructions]
+    for instruction in instructions:
+        if instruction.name in seen:
+            raise _error(instruction, f"two instructions are called %{instruction.name}")
+        seen.add(instruction.name)
+    raise InternalError("there are no two instructions of one name")
 
 
 def verify_computation(computation: Computation) -> None:
     """Check one computation; VerifyError when something does not hold."""
+    _verify_places(computation)
+    for instruction in computation.post_order():
+        _verify_op(instruction)
+
+
+def verify_instruction(instruction: Instruction) -> None:
+    """Check one instruction; VerifyError when something does not hold."""
+    _verify_operands(instruction)
+    _verify_op(instruction)
+
+
+def _verify_places(computation: Computation) -> None:
+    """Check that a computation has its parameters and root, and that users are true."""
     for number, parameter in enumerate(computation.parameters):
         if parameter.attributes.number != number:
             raise _error(parameter, f"parameter {number} of {computation.name} is missing")
     if computation.root not in computation:
         raise VerifyError(f"the root of {computation.name} is not in it")
-    for instruction in computation.post_order():
-        verify_instruction(instruction)
+    for instruction in computation.instructions:
+        _verify_operands(instruction)
 
 
-def verify_instruction(instruction: Instruction) -> None:
-    """Check one instruction; VerifyError when something does not hold."""
-    definition = instruction.definition
-    least, greatest = definition.arity
-    count = len(instruction.operands)
-    if count < least or (greatest is not None and count > greatest):
-        wanted = str(least) if least == greatest else f"{least} to {greatest or 'any number'}"
-        raise _error(instruction, f"{definition.name} takes {wanted} operands, got {count}")
-    if not isinstance(instruction.attributes, definition.attributes):
-        raise _error(instruction, f"{definition.name} has attributes of another op")
+def _verify_operands(instruction: Instruction) -> None:
     parent = instruction.parent
     for operand in instruction.operands:
         if operand.parent is not parent:
             raise _error(instruction, f"operand %{operand.name} is in another computation")
         if instruction not in operand.users:
             raise _error(instruction, f"%{operand.name} does not know its user")
+
+
+def _verify_op(instruction: Instruction) -> None:
+    """Check operands, attributes and shape against the op's row of the table."""
+    definition, operands = instruction.definition, instruction.operands
+    least, greatest = definition.arity
+    count = len(operands)
+    if count < least or (greatest is not None and count > greatest):
+        wanted = str(least) if least == greatest else f"{least} to {greatest or 'any number'}"
+        raise _error(instruction, f"{definition.name} takes {wanted} operands, got {count}")
+    if not isinstance(instruction.attributes, definition.attributes):
+        raise _error(instruction, f"{definition.name} has attributes of another op")
+    shapes = tuple([operand.shape for operand in operands])
     try:
-        inferred = definition.infer(instruction.view())
+        inferred = definition.result(shapes, instruction.attributes, instruction.shape)
     except VerifyError as error:
         found = error.diagnostic
         raise _error(instruction, found.message, notes=found.notes, code=found.code) from error

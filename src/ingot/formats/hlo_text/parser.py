@@ -33,7 +33,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.hlo.verifier import verify_instruction
+from ingot.hlo.verifier import verify, verify_instruction
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import IngotError
 from ingot.support.text import did_you_mean
@@ -84,8 +84,7 @@ class ModuleParser:
         module = self._module(header)
         for computation in place.made:
             module.take(computation)
-        for instruction, at in parser.places:
-            self._verify(instruction, at)
+        self._verify(module, parser.places)
         check_aliases(module, reader, header.alias_place)
         return module
 
@@ -226,8 +225,15 @@ class ModuleParser:
         keep_layout(module, header.layout)
         return module
 
-    def _verify(self, instruction: Instruction, at: int) -> None:
+    def _verify(self, module: Module, places: list[tuple[Instruction, int]]) -> None:
+        """Check the module; where an instruction is wrong, say where it stands in the text."""
         try:
-            verify_instruction(instruction)
-        except IngotError as error:
-            raise with_span(error, self.reader, at) from None
+            verify(module)
+            return
+        except IngotError:
+            pass
+        for instruction, at in places:
+            try:
+                verify_instruction(instruction)
+            except IngotError as error:
+                raise with_span(error, self.reader, at) from None

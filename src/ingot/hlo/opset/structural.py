@@ -124,7 +124,9 @@ def _infer_element(view: OpView) -> Shape:
 
 def _infer_fusion(view: OpView) -> Shape:
     fused: Computation = view.attributes.calls
-    given = tuple(p.shape for p in fused.parameters)
+    given = tuple([p.shape for p in fused.parameters])
+    if given == view.operands:
+        return fused.root.shape
     require(len(given) == len(view.operands), "fusion_c1", "fusion operands do not fit")
     for have, want in zip(view.operands, given, strict=True):
         require(have.compatible(want), "fusion_c1", f"fusion operand {have}, parameter {want}")

@@ -5,6 +5,7 @@
     m.compare(x, x, direction="EQ")         the same instruction twice, an attribute's value
     m.concatenate(..., where=has_empty)     any operands, a condition on the instruction
     one_of(("floor", "ceil"), x)            a set of opcodes
+    one_of(MATH, ..., among=("broadcast",)) any operands, one of which is a broadcast
     m.multiply(m.exponential(x, once=True), y)   the exponential has no other user
 
 A pattern is compiled to closures once. Commutative nodes become variants of the pattern, one per
@@ -149,6 +150,7 @@ class Op(Pattern):
         where: condition on the instruction.
         once: whether it must have exactly one use, so that it dies with its user.
         ordered: whether the order of operands counts even if the op is commutative.
+        among: opcodes of which at least one operand must be, or none.
     """
 
     opcodes: tuple[str, ...]
@@ -158,6 +160,7 @@ class Op(Pattern):
     where: Condition | None = None
     once: bool = False
     ordered: bool = False
+    among: frozenset[str] = frozenset()
 
     def variants(self) -> list[Pattern]:
         """Return one pattern per choice of operand orders."""
@@ -177,10 +180,12 @@ class Op(Pattern):
         """Return the closure that matches this instruction, then its operands."""
         opcodes, attributes, once = frozenset(self.opcodes), self.attributes, self.once
         fits = None if self.operands is None else _fitting([sub.compile() for sub in self.operands])
-        where, name = self.where, self.name
+        where, name, among = self.where, self.name, self.among
 
         def match(instruction: Instruction, bindings: Bindings) -> bool:
             if instruction.opcode not in opcodes:
+                return False
+            if among and among.isdisjoint([one.opcode for one in instruction.operands]):
                 return False
             for field, value in attributes:
                 if getattr(instruction.attributes, field) != value:
@@ -210,6 +215,8 @@ class Op(Pattern):
 
     def may_match(self, operands: tuple[str, ...]) -> bool:
         """Whether an instruction with operands of these opcodes may match this variant."""
+        if self.among and self.among.isdisjoint(operands):
+            return False
         if self.operands is None:
             return True
         return len(operands) == len(self.operands) and all(
@@ -293,14 +300,16 @@ def one_of(
     where: Condition | None = None,
     once: bool = False,
     ordered: bool = False,
+    among: tuple[str, ...] = (),
     **attributes: Any,
 ) -> Op:
     """Return the pattern of an instruction of one of `opcodes`; `...` stands for any operands."""
-    for opcode in opcodes:
+    for opcode in (*opcodes, *among):
         find(opcode)  # a misspelt opcode is an error now, not a rule that never fires
     given = tuple(operand for operand in operands if not isinstance(operand, EllipsisType))
     inner = given if len(given) == len(operands) else None
-    return Op(opcodes, inner, tuple(attributes.items()), name, where, once, ordered)
+    kept = tuple(attributes.items())
+    return Op(opcodes, inner, kept, name, where, once, ordered, frozenset(among))
 
 
 def capture(name: str, where: Condition | None = None) -> Capture:

@@ -105,6 +105,7 @@ class _Assigner:
         self._outputs = {path: n for n, (path, _) in enumerate(module.result_shape.leaves())}
         self._constants = _ConstantBlock()
         self._slices: dict[Value, Slice] = {}
+        self._spans: dict[Value, tuple[int, int]] = {}
         self._scratch_bytes = scratch_bytes
         self._temp = Temp(0)
 
@@ -191,10 +192,14 @@ class _Assigner:
 
     def _span(self, representative: Value) -> tuple[int, int]:
         """Return the first and last time at which a class must not be overlapped."""
-        members = self._classes.members(representative)
-        segments = self._liveness.segments
-        first = min(segments[value][0][0] for value in members)
-        return first, max(self._liveness.hull_end[value] for value in members)
+        known = self._spans.get(representative)
+        if known is None:
+            members = self._classes.members(representative)
+            segments, ends = self._liveness.segments, self._liveness.hull_end
+            first = min([segments[value][0][0] for value in members])
+            known = first, max([ends[value] for value in members])
+            self._spans[representative] = known
+        return known
 
     def _place_temps(self, temps: list[Value]) -> int | Dim:
         items = [Item(*self._span(value), value.shape.bytes) for value in temps]

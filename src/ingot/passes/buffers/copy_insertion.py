@@ -2,8 +2,9 @@
 
 In-place updates, loops, conditionals and the program's outputs want values in given buffers
 (`liveness.Edge`). Every edge that coalescing cannot join gets a `copy`; then it is tried again,
-until all join. Copies that a module came with are dropped first: a copy is the same value, and
-where its own buffer is needed it comes back.
+until all join. Loops start from constants and arguments as a rule, and nobody may write over these:
+they get their copies before anything is tried. Copies that a module came with are dropped first: a
+copy is the same value, and where its own buffer is needed it comes back.
 
 A copy of an operand goes right before its user. Copies of what a computation returns go to its
 end, and are moves that happen together: each goes after those that read the buffer that it writes;
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ingot.analysis.aliasing import Path, Value
+from ingot.analysis.aliasing import Path, Value, analyze
 from ingot.analysis.liveness import Edge, EdgeKind, Liveness, analyze_liveness
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -54,6 +55,10 @@ class CopyInsertion(Pass):
         """Drop copies, then add what is needed until every edge joins."""
         changed = drop_copies(module)
         moves = _Moves()
+        fixed = list(_fixed_starts(module))
+        if fixed:
+            _Inserter(module, moves).copy_operands(fixed)
+            changed = True
         open_edges: list[Edge] = []
         for _ in range(self.limit):
             liveness = analyze_liveness(module)
@@ -61,12 +66,34 @@ class CopyInsertion(Pass):
             open_edges = join_edges(classes, liveness)
             if not open_edges:
                 return changed
-            _Inserter(module, moves, liveness, classes).insert(open_edges)
+            _Inserter(module, moves).insert(open_edges, liveness, classes)
             changed = True
         raise InternalError(
             f"copy insertion still needs {len(open_edges)} copies after {self.limit} rounds",
             notes=tuple(str(edge) for edge in open_edges[:8]),
         )
+
+
+def _fixed_starts(module: Module) -> Iterator[Edge]:
+    """Yield the edges to states of loops from constants and from arguments that stay the caller's.
+
+    They join nowhere: such a value is live throughout.
+    """
+    loops = [one for order in module.schedule.values() for one in order if one.opcode == "while"]
+    given = {(alias.parameter, alias.path) for alias in module.aliases}
+    if not loops:
+        return
+    aliasing = analyze(module)
+    for loop in loops:
+        for path, state, _ in aliasing.states[loop]:
+            source = aliasing.value(loop.operands[0], path)
+            assert source is not None, "states hold elements"
+            stays = source.kind == "constant" or (
+                source.kind == "parameter"
+                and (source.instruction.attributes.number, source.path) not in given
+            )
+            if stays:
+                yield Edge(EdgeKind.INITIAL, source, state, loop, 0, path)
 
 
 def drop_copies(module: Module) -> bool:
@@ -170,16 +197,14 @@ class _Edits:
 class _Inserter:
     """Adds copies for the edges of one round."""
 
-    def __init__(self, module: Module, moves: _Moves, liveness: Liveness, classes: Classes) -> None:
+    def __init__(self, module: Module, moves: _Moves) -> None:
         self._module = module
         self._moves = moves
-        self._liveness = liveness
-        self._classes = classes
         self._edits: dict[Computation, _Edits] = {}
         # Moves whose buffers are known: those of this round, and those of earlier ones.
         self._places: dict[Computation, list[_Move]] = {}
 
-    def insert(self, edges: list[Edge]) -> None:
+    def insert(self, edges: list[Edge], liveness: Liveness, classes: Classes) -> None:
         groups: dict[tuple[Instruction, int, bool], list[Edge]] = {}
         for edge in edges:
             key = (edge.user, edge.number, edge.kind in _AT_OPERAND)
@@ -190,28 +215,42 @@ class _Inserter:
             if at_operand:
                 self._at_operand(user, number, {edge.path for edge in group})
             else:
-                self._at_end(user, group)
-        self._place_earlier_moves(failed)
+                self._at_end(user, group, classes)
+        self._place_earlier_moves(failed, liveness, classes)
+        self._reschedule_edited()
+
+    def copy_operands(self, edges: list[Edge]) -> None:
+        """Add copies at operands, before anything is known of who may share what."""
+        groups: dict[tuple[Instruction, int], set[Path]] = {}
+        for edge in edges:
+            groups.setdefault((edge.user, edge.number), set()).add(edge.path)
+        for (user, number), paths in groups.items():
+            self._edits.setdefault(user.computation, _Edits())
+            self._at_operand(user, number, paths)
+        self._reschedule_edited()
+
+    def _reschedule_edited(self) -> None:
         for computation, edits in self._edits.items():
             self._reschedule(computation, edits)
 
-    def _place_earlier_moves(self, failed: set[Instruction]) -> None:
+    def _place_earlier_moves(
+        self, failed: set[Instruction], liveness: Liveness, classes: Classes
+    ) -> None:
         """Note what earlier rounds' moves read and write; save those that still interfere."""
-        for edge in self._liveness.edges:
+        for edge in liveness.edges:
             move = edge.source.instruction
             if edge.kind in _AT_OPERAND or self._moves.stored.get(move) is not False:
                 continue
             if move in failed:
                 self._moves.save(move)
-            elif move in self._liveness.position:
-                source = self._liveness.aliasing.value(move.operands[0])
+            elif move in liveness.position:
+                source = liveness.aliasing.value(move.operands[0])
                 assert source is not None
-                self._place(move, source, edge.target)
+                self._place(move, source, edge.target, classes)
 
-    def _place(self, move: Instruction, source: Value, target: Value) -> None:
-        find = self._classes.find
+    def _place(self, move: Instruction, source: Value, target: Value, classes: Classes) -> None:
         places = self._places.setdefault(move.computation, [])
-        places.append(_Move(move, find(source), find(target)))
+        places.append(_Move(move, classes.find(source), classes.find(target)))
 
     def _at_operand(self, user: Instruction, number: int, paths: set[Path]) -> None:
         computation, operand = user.computation, user.operands[number]
@@ -221,7 +260,7 @@ class _Inserter:
         computation.replace_operand(user, number, new)
         computation.remove_dead(operand)
 
-    def _at_end(self, root: Instruction, group: list[Edge]) -> None:
+    def _at_end(self, root: Instruction, group: list[Edge], classes: Classes) -> None:
         computation = root.computation
         edits = self._edits[computation]
         fresh = {
@@ -237,7 +276,7 @@ class _Inserter:
         for path, edge in fresh.items():
             move = _leaf(new, path)
             self._moves.stored[move] = False
-            self._place(move, edge.source, edge.target)
+            self._place(move, edge.source, edge.target, classes)
 
     def _rebuild(
         self, source: Instruction, paths: set[Path], made: list[Instruction]

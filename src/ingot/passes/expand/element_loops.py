@@ -27,14 +27,12 @@ _BRANCHES = frozenset({"call", "conditional", "map"})
 
 def has_loop(computation: Computation) -> bool:
     """Whether a computation needs a step of its own for each element: it is not all scalars."""
-    for op in computation.instructions:
+    for op in computation.actors:
         if op.opcode == "custom-call" or (op.called_computations and op.opcode not in _BRANCHES):
-            return True
-        if op.shape.is_array and op.shape.dims:
             return True
         if any(map(has_loop, op.called_computations)):
             return True
-    return False
+    return any(op.shape.dims for op in computation.instructions)
 
 
 def applied(

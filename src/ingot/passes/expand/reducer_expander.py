@@ -53,7 +53,7 @@ class ReducerExpander(Expander):
         """Return the results; `op` itself where kernels do it."""
         if op.opcode == "reduce" and not op.attributes.dimensions:
             return _reduced_over_nothing(op, build)
-        if any(one.shape.size == 0 for one in op.operands):
+        if any(0 in one.shape.dims for one in op.operands):
             return op
         if not has_loop(op.attributes.to_apply):
             is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)

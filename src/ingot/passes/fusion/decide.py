@@ -33,6 +33,9 @@ from ingot.passes.fusion.recompute import is_cheap_to_recompute, places_in
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
 
+Reached = list[tuple[Instruction, list[Group]]]
+"""The users of a producer, each with the groups that compute it."""
+
 ONLY_CONSUMER = "its only consumer: the value never reaches memory"
 
 
@@ -61,16 +64,17 @@ def alone(computation: Computation) -> Grouping:
 def _visit(grouping: Grouping, producer: Instruction) -> None:
     if not is_fusible(producer) or (not producer.users and not producer.is_root):
         return
-    chain = _chain_through(grouping, producer)
+    reached = [(user, grouping.groups_with(user)) for user in producer.users]
+    chain = _chain_through(reached, producer)
     if chain is not None:
         _continue(grouping, producer, chain)
         return
-    consumers, outside = _consumers(grouping, producer)
+    consumers, outside = _consumers(reached, producer)
     if producer.opcode == "constant":
         if consumers:
             _pull(grouping, producer, list(consumers))
         return
-    _note_frames(grouping, consumers, producer)
+    _note_frames(reached, consumers, producer)
     reasons = {group: why_not(grouping, producer, group) for group in consumers}
     legal = [group for group, reason in reasons.items() if not reason]
     if _may_pull_everywhere(producer, consumers, legal, outside):
@@ -83,7 +87,7 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
         _materialize(grouping, producer, consumers, reasons)
 
 
-def _chain_through(grouping: Grouping, producer: Instruction) -> Group | None:
+def _chain_through(reached: Reached, producer: Instruction) -> Group | None:
     """Return the one kernel whose points need `producer` each at itself, without more to ask.
 
     That is how most members of large kernels are met; all rules would say the same of them.
@@ -92,16 +96,14 @@ def _chain_through(grouping: Grouping, producer: Instruction) -> Group | None:
         return None
     if producer.opcode != "broadcast" and not producer.has(Trait.ELEMENTWISE):
         return None
-    groups = grouping.groups_with(next(iter(producer.users)))
+    groups = reached[0][1]
     group = groups[0] if len(groups) == 1 else None
     if group is None or not group.is_plain or is_full(group):
         return None
     frames = group.frames.frames
     frame = frames.get(group.main)
-    for user in producer.users:
-        if not user.has(Trait.ELEMENTWISE) or frames.get(user) != frame:
-            return None
-        if grouping.groups_with(user) != groups:
+    for user, others in reached:
+        if not user.has(Trait.ELEMENTWISE) or frames.get(user) != frame or others != groups:
             return None
     return group
 
@@ -115,12 +117,11 @@ def _continue(grouping: Grouping, producer: Instruction, group: Group) -> None:
     _record(grouping, producer, group, True, ONLY_CONSUMER)
 
 
-def _consumers(grouping: Grouping, producer: Instruction) -> tuple[dict[Group, None], bool]:
+def _consumers(reached: Reached, producer: Instruction) -> tuple[dict[Group, None], bool]:
     """Return the groups that would compute `producer`, and whether others need it from memory."""
     outside = producer.is_root
     consumers: dict[Group, None] = {}
-    for user in producer.users:
-        groups = grouping.groups_with(user)
+    for user, groups in reached:
         outside = outside or not groups
         for group in groups:
             if reads_from_memory(group, user, producer):
@@ -130,16 +131,12 @@ def _consumers(grouping: Grouping, producer: Instruction) -> tuple[dict[Group, N
     return consumers, outside
 
 
-def _note_frames(grouping: Grouping, groups: dict[Group, None], producer: Instruction) -> None:
+def _note_frames(reached: Reached, groups: dict[Group, None], producer: Instruction) -> None:
     """Note in each group how it reads `producer`; each user is looked at once."""
-    for user in producer.users:
-        for group in grouping.groups_with(user):
-            if group not in groups:
-                continue
-            frames = group.frames.operand_frames(user)
-            for operand, frame in zip(user.operands, frames, strict=True):
-                if operand is producer:
-                    group.frames.note(producer, frame)
+    for user, readers in reached:
+        for group in readers:
+            if group in groups:
+                group.frames.note_operand(user, producer)
 
 
 def _forget(groups: dict[Group, None], producer: Instruction) -> None:

@@ -25,7 +25,7 @@ def outline(computation: Computation, grouping: Grouping) -> bool:
     order = {instruction: n for n, instruction in enumerate(computation.post_order())}
     groups = list(dict.fromkeys(grouping.group_of.values()))
     # Consumers first: a group's inputs are then still the original instructions.
-    groups.sort(key=lambda group: -max(order[root] for root in group.roots))
+    groups.sort(key=lambda group: -max([order[root] for root in group.roots]))
     made = [(_outline_group(computation, group), group) for group in groups]
     for fusion, group in made:
         _replace_roots(computation, fusion, group)
@@ -42,21 +42,22 @@ def _outline_group(computation: Computation, group: Group) -> Instruction:
     builder = Builder(fused)
     clones: dict[Instruction, Instruction] = {}
     operands: list[Instruction] = []
-    stack = list(reversed(group.roots))
+    members, stack = group.members, group.roots[::-1]
     while stack:
-        item = stack[-1]
+        item = stack.pop()
         if item in clones:
-            stack.pop()
             continue
-        if item not in group.members:
-            clones[item] = builder.parameter(len(operands), item.shape, item.name)
+        if item not in members:
+            clones[item] = builder.parameter_like(item)
             operands.append(item)
             continue
-        pending = [operand for operand in item.operands if operand not in clones]
+        inner = item.operands
+        pending = [operand for operand in inner if operand not in clones]
         if pending:
-            stack.extend(reversed(pending))
-            continue
-        clones[item] = fused.copy_of(item, [clones[operand] for operand in item.operands])
+            stack.append(item)
+            stack += pending[::-1]
+        else:
+            clones[item] = fused.copy_of(item, [clones[operand] for operand in inner])
     roots = [clones[root] for root in group.roots]
     builder.build(roots[0] if len(roots) == 1 else builder.tuple(*roots))
     attributes = FusionAttributes(group.kind.value, fused)

@@ -1,6 +1,7 @@
 """Scheduling: the order of the host program's instructions, for little memory and few copies.
 
-Per computation, callees first, two orders are made and the one with the lower peak is taken:
+Per computation, callees first, two orders are made and the one with the lower peak is taken, unless
+each instruction reads what the one before it makes, so that there is but one:
 
 * list scheduling: of what is ready, first what frees most bytes beyond what it takes;
 * depth first: operands right before their user, as in `post_order`.
@@ -20,12 +21,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import ClassVar
 
-from ingot.analysis.aliasing import Tree, Value, analyze, at, is_view, leaves
+from ingot.analysis.aliasing import VIEWS, Tree, Value, analyze, at, leaves
 from ingot.analysis.in_place import in_place_operands
-from ingot.analysis.liveness import called_by_control_flow
+from ingot.analysis.liveness import called_by_control_flow, forget_liveness
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.dim import Dim
@@ -37,6 +39,7 @@ from ingot.passes.buffers.flatten import FLAT
 SCHEDULED = "scheduled"
 _TYPICAL_SIZE = 64  # what a symbolic size counts for when bytes are compared
 _EARLY = frozenset({"parameter", "constant"})
+_FREE = VIEWS | _EARLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,13 @@ class MemoryScheduler(Pass):
         before = dict(module.schedule)
         module.schedule.clear()
         trees = analyze(module).trees
-        peaks: dict[Computation, int] = {}
+        problems: dict[Computation, _Problem] = {}
         for computation in _control_flow_order(module.entry):
-            problem = _Problem(computation, trees, peaks)
-            module.schedule[computation], peaks[computation] = problem.best()
+            problem = problems[computation] = _Problem(computation, trees, problems)
+            module.schedule[computation] = list(problem.best)
         if before == module.schedule:
             return False
-        module.forget()
+        forget_liveness(module)
         return True
 
 
@@ -92,41 +95,49 @@ class _Problem:
         order: the instructions, operands first; `number` is the place of each there.
         free: those that take no memory and no time; they run as soon as they can.
         makes, reads: the values that each instruction makes and reads.
-        sizes: the bytes of each value.
-        readers: the instructions that read each value.
-        counts: how many they are; the root reads what it returns.
         missing, next: how many others each instruction comes after, and what comes after it.
-        overwrites: the values whose memory an instruction would like to write.
     """
 
     def __init__(
         self,
         computation: Computation,
         trees: dict[Instruction, Tree],
-        peaks: dict[Computation, int],
+        problems: dict[Computation, _Problem],
     ) -> None:
         self.order = computation.post_order()
         self._trees = trees
-        self._peaks = peaks
+        self._problems = problems
         self._root = computation.root
         self.number = {i: n for n, i in enumerate(self.order)}
-        self.free = {i for i in self.order if is_view(i) or i.opcode in _EARLY}
+        self.free = {i for i in self.order if i.opcode in _FREE}
         self.makes = {i: self._made(i) for i in self.order}
         self.reads = {i: self._read(i) for i in self.order}
-        self.sizes: dict[Value, int] = {}
-        self.readers: dict[Value, list[Instruction]] = {}
-        for instruction, values in self.reads.items():
-            for value in values:
-                self.readers.setdefault(value, []).append(instruction)
-        for values in (self.readers, *self.makes.values()):
-            self.sizes.update((value, typical_bytes(value)) for value in values)
-        self.counts = {value: len(found) for value, found in self.readers.items()}
-        for _, value in leaves(trees[self._root]):
-            self.counts[value] = self.counts.get(value, 0) + 1
         self.missing: dict[Instruction, int] = {}
         self.next: dict[Instruction, list[Instruction]] = {}
         self._depend()
-        self.overwrites = self._overwritten()
+
+    @cached_property
+    def readers(self) -> dict[Value, list[Instruction]]:
+        """The instructions that read each value."""
+        found: dict[Value, list[Instruction]] = {}
+        for instruction, values in self.reads.items():
+            for value in values:
+                found.setdefault(value, []).append(instruction)
+        return found
+
+    @cached_property
+    def sizes(self) -> dict[Value, int]:
+        """The bytes of each value."""
+        values = (self.readers, *self.makes.values())
+        return {value: typical_bytes(value) for some in values for value in some}
+
+    @cached_property
+    def counts(self) -> dict[Value, int]:
+        """How many read each value; the root reads what it returns."""
+        counts = {value: len(found) for value, found in self.readers.items()}
+        for _, value in leaves(self._trees[self._root]):
+            counts[value] = counts.get(value, 0) + 1
+        return counts
 
     def _made(self, instruction: Instruction) -> list[Value]:
         if instruction in self.free:
@@ -134,7 +145,7 @@ class _Problem:
         return [v for _, v in leaves(self._trees[instruction]) if v.instruction is instruction]
 
     def _read(self, instruction: Instruction) -> list[Value]:
-        if is_view(instruction):
+        if instruction in self.free:
             return []
         found: dict[Value, None] = {}
         for operand in instruction.operands:
@@ -154,7 +165,8 @@ class _Problem:
             for other in needed:
                 self.next.setdefault(other, []).append(instruction)
 
-    def _overwritten(self) -> dict[Instruction, list[Value]]:
+    @cached_property
+    def overwrites(self) -> dict[Instruction, list[Value]]:
         """Per instruction, the values whose memory it would like to write."""
         found: dict[Instruction, list[Value]] = {}
         for writer, tree in (*self._updated_operands(), *self._returned_states()):
@@ -182,14 +194,43 @@ class _Problem:
 
     # ---- orders
 
-    def best(self) -> tuple[list[Instruction], int]:
-        """Return the order with the lower peak, depth first or by bytes, and that peak."""
-        # One maker of values runs after what it reads: there is nothing to choose.
-        choices = (False, True) if len(self.order) - len(self.free) > 1 else (False,)
-        orders = [_ListScheduler(self, greedy=greedy).run() for greedy in choices]
-        peaks = [self.peak(order) for order in orders]
-        lowest = min(peaks)
-        return orders[peaks.index(lowest)], lowest
+    @cached_property
+    def best(self) -> list[Instruction]:
+        """The order with the lower peak, depth first or by bytes."""
+        makers = [instruction for instruction in self.order if instruction not in self.free]
+        if all(self._reads_of(after, before) for before, after in pairwise(makers)):
+            return self._in_turn(makers)
+        orders = [_ListScheduler(self, greedy=greedy).run() for greedy in (False, True)]
+        return min(orders, key=self.peak)
+
+    def _reads_of(self, reader: Instruction, maker: Instruction) -> bool:
+        return any(value.instruction is maker for value in self.reads[reader])
+
+    def _in_turn(self, makers: list[Instruction]) -> list[Instruction]:
+        """Return the order in which `makers` follow one another."""
+        missing, order = dict(self.missing), list[Instruction]()
+        ready = [number for one, number in self.number.items() if one in self.free]
+        ready = [number for number in ready if not missing[self.order[number]]]
+
+        def run(instruction: Instruction) -> None:
+            order.append(instruction)
+            for user in self.next.get(instruction, ()):
+                missing[user] -= 1
+                if not missing[user] and user in self.free:
+                    heapq.heappush(ready, self.number[user])
+
+        for maker in makers:
+            while ready:
+                run(self.order[heapq.heappop(ready)])
+            run(maker)
+        while ready:
+            run(self.order[heapq.heappop(ready)])
+        return order
+
+    @cached_property
+    def lowest_peak(self) -> int:
+        """The peak of the best order."""
+        return self.peak(self.best)
 
     def peak(self, order: Sequence[Instruction]) -> int:
         """Return the most bytes that are live at once; parameters and constants do not count."""
@@ -200,7 +241,8 @@ class _Problem:
                 continue
             for value in self.makes[instruction]:
                 live += sizes[value]
-            inner = max((self._peaks[c] for c in called_by_control_flow(instruction)), default=0)
+            called = called_by_control_flow(instruction)
+            inner = max([self._problems[c].lowest_peak for c in called]) if called else 0
             peak = max(peak, live + inner)
             for value in self.reads[instruction]:
                 left[value] -= 1

@@ -45,7 +45,7 @@ def acts(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
         return True
     for called in instruction.called_computations:
         if called not in effects:
-            effects[called] = any(acts(inner, effects) for inner in called.instructions)
+            effects[called] = any(acts(inner, effects) for inner in called.actors)
         if effects[called]:
             return True
     return False
@@ -59,7 +59,7 @@ def live_instructions(
     An order among instructions needs none of them: what has no effect may go from it.
     """
     live: set[Instruction] = set()
-    stack = [i for i in computation.instructions if acts(i, effects)]
+    stack = [i for i in computation.actors if acts(i, effects)]
     stack.append(computation.root)
     while stack:
         item = stack.pop()

@@ -99,7 +99,7 @@ def _has_only_broadcasts(root: Instruction) -> bool:
 
 
 @rule(
-    one_of(ELEMENTWISE, ..., where=_has_only_broadcasts),
+    one_of(ELEMENTWISE, ..., where=_has_only_broadcasts, among=("broadcast",)),
     example=(
         """
         x = f32[] parameter(0)

@@ -1,0 +1,74 @@
+"""The order in which instructions of one computation stand after what they need.
+
+`Computation.post_order` keeps what `operands_first` finds until the next edit.
+
+Invariant: every instruction comes after its operands and control predecessors; those that need
+nothing of each other stay in the order in which they were added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ingot.hlo.instruction import Instruction
+from ingot.support.diagnostics import InternalError
+
+
+def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
+    """Return `instructions`, which are all of a computation, operands before users.
+
+    Raises:
+        InternalError: the graph has a cycle.
+    """
+    if _is_in_order(instructions):
+        return list(instructions)
+    order: list[Instruction] = []
+    state: dict[Instruction, bool] = {}
+    for start in instructions:
+        if start in state:
+            continue
+        # Most instructions were added after what they need.
+        for need in start.operands:
+            if need not in state:
+                break
+        else:
+            if not start.control_predecessors:
+                state[start] = True
+                order.append(start)
+                continue
+        _visit(start, state, order)
+    return order
+
+
+def _is_in_order(instructions: Collection[Instruction]) -> bool:
+    """Whether everything was added after what it needs, as most computations are written."""
+    seen: set[Instruction] = set()
+    for instruction in instructions:
+        if instruction.control_predecessors or not seen.issuperset(instruction.operands):
+            return False
+        seen.add(instruction)
+    return True
+
+
+def _visit(start: Instruction, state: dict[Instruction, bool], order: list[Instruction]) -> None:
+    """Append `start` and what it needs to `order`, depth first, without recursion.
+
+    `state` is False while an instruction is open (on the path from `start`), True when it is done;
+    meeting an open one again is a cycle.
+    """
+    stack = [start]
+    while stack:
+        item = stack[-1]
+        if item in state:
+            stack.pop()
+            if not state[item]:
+                state[item] = True
+                order.append(item)
+            continue
+        state[item] = False
+        for need in reversed((*item.operands, *item.control_predecessors)):
+            done = state.get(need)
+            if done is None:
+                stack.append(need)
+            elif not done:
+                raise InternalError(f"the graph has a cycle through {need.name}")
