@@ -120,16 +120,24 @@ def _chain(steps: int, masks: int = 0, element: str = "f32") -> str:
     return (" ".join(lines[:-1]) + " ROOT " + lines[-1]).replace("f32", element)
 
 
+def _calls(steps: int) -> str:
+    """Return so many functions of one another."""
+    lines = [f"v{n + 1} = f32[5000] tanh(v{n})" for n in range(steps)]
+    return " ".join(["v0 = f32[5000] parameter(0)", *lines[:-1], "ROOT", lines[-1]])
+
+
 @pytest.mark.parametrize(
     ("text", "vectors", "is_chain"),
     [
         (_chain(20), AVX512, True),
         (_chain(20, masks=4), AVX512, True),
-        (_chain(20, masks=15), AVX512, False),
+        (_chain(20, masks=20), AVX512, False),
         (_chain(20), AVX2, False),
         (_chain(5), AVX512, False),
         (_chain(5, element="bf16"), AVX512, True),  # Each result is rounded.
         (_chain(1, element="bf16"), AVX512, False),
+        (_calls(7), AVX512, True),
+        (_calls(2), AVX512, False),
     ],
 )
 def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):

@@ -17,11 +17,11 @@ from ingot.support.records import record
 LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
 
-CHAIN, MOST_MASKS = 32, 12
+CHAIN, MOST_MASKS = 32, 16
 """Chains of so many ops, so few of them masks, are as good code without LLVM's optimizing."""
 
-ROUNDING = 5
-"""Ops that round a result to bf16."""
+ROUNDING, CALLING = 5, 4
+"""Ops that round a result to bf16; that bring registers to a subroutine and back."""
 
 
 @record
@@ -104,7 +104,7 @@ def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
     """
     nodes = [node for node in walk(kernel.exprs) if node.op not in ("constant", "index")]
     return (
-        _rounded_ops(nodes) >= CHAIN
+        _ops_of(nodes) >= CHAIN
         and vectors.registers >= 32
         and sum(1 for node in nodes if node.dtype is PRED) <= MOST_MASKS
         and all(not item.axes and not item.reductions for item in kernel.passes)
@@ -112,10 +112,10 @@ def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
     )
 
 
-def _rounded_ops(nodes: list[Expr]) -> int:
-    """Return how many ops compute expressions, those that round results to bf16 among them."""
+def _ops_of(nodes: list[Expr]) -> int:
+    """Return how many ops compute expressions, with what LLVM sees of rounding and of calls."""
     rounded = sum(1 for each in nodes if each.dtype is BF16 and each.op not in EXACT | LEAVES)
-    return len(nodes) + ROUNDING * rounded
+    return len(nodes) + ROUNDING * rounded + CALLING * sum(map(is_expensive, nodes))
 
 
 def results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:
