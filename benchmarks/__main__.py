@@ -54,6 +54,8 @@ def main() -> int:
             if row is not None:
                 rows.append(row)
                 print(f"{program.name:34} {summary(row, threads)}", flush=True)
+        facts += [library_fact(worker) for worker in crew[:1] if worker.engine == "Ingot"]
+    print(facts[-1])
     for title, table in sections(rows, threads):
         print(f"\n{title}\n{as_text(table)}")
     if not (options.quick or options.names or options.no_write or failed):
@@ -63,6 +65,14 @@ def main() -> int:
         )
         print(f"\nwritten: {HERE / 'RESULTS.md'}")
     return 1 if failed else 0
+
+
+def library_fact(worker: Worker) -> str:
+    """Return what Ingot's library took, as a line of `machine`'s kind."""
+    seconds = worker.ask("library_seconds")
+    return (
+        f"Ingot's library: {seconds:.1f} s, once per machine, for all parts that were needed here"
+    )
 
 
 def summary(row: Row, threads: list[int]) -> str:

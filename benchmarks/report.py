@@ -179,9 +179,10 @@ are medians of each turn's ratio: above 1 Ingot is faster, `!` marks where it is
   less what a second one takes.
 
 Results were checked against XLA's before timing. No compilation was taken from a cache. What an
-installation has was loaded before: XLA's precompiled libraries, and Ingot's library (products,
-convolutions, reductions, transforms, sorts of any size), whose parts are compiled when a program
-first needs them on a machine, and kept on disk.
+installation has was loaded before: XLA's precompiled libraries (Eigen, oneDNN, YNNPACK, DUCC,
+LAPACK), and Ingot's library (products, convolutions, reductions, sums by segment, moves,
+transforms, sorts of any size), whose parts are compiled when a program first needs them on a
+machine, and kept on disk; what that takes stands above.
 """
 
 

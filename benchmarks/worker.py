@@ -51,6 +51,10 @@ class Actions:
         """Return the seconds that compiling takes."""
         return self.engine.compile_once()
 
+    def library_seconds(self) -> float:
+        """Return what the engine spent on code that a machine makes once."""
+        return self.engine.library_seconds
+
     def results(self) -> Any:
         """Return the program's results, and get ready to time calls."""
         found = self.engine.results()
