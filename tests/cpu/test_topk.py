@@ -16,7 +16,10 @@ TYPES = {
     "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16, "s32": np.int32,
     "u32": np.uint32, "s64": np.int64,
 }  # fmt: skip
-SIZES = ((1, 1), (2, 1), (63, 5), (64, 64), (65, 3), (129, 128), (200, 7), (1000, 100), (4096, 10))
+SIZES = (
+    (1, 1), (2, 1), (16, 16), (17, 1), (63, 5), (64, 64), (65, 3), (129, 128), (200, 7), (1000, 100),
+    (1024, 16), (1025, 1), (4096, 10),
+)  # fmt: skip
 
 
 def _topk(shape: str, k: int, *, largest: bool = True) -> Module:
@@ -44,6 +47,7 @@ def test_types_and_ties(name: str) -> None:
     numbers = np.random.default_rng(0).integers(0, 100, (4, 500))
     _check(_topk(f"{name}[4,500]", 33), numbers.astype(TYPES[name]))
     _check(_topk(f"{name}[4,500]", 33, largest=False), numbers.astype(TYPES[name]))
+    _check(_topk(f"{name}[4,500]", 3), numbers.astype(TYPES[name]))
 
 
 @pytest.mark.parametrize("name", ["s32", "u32", "s8"])
@@ -54,6 +58,7 @@ def test_extreme_integers(name: str, largest: bool) -> None:
     values = np.random.default_rng(1).choice(choices, (2, 777))
     for given in (values, np.full_like(values, limits.max), np.full_like(values, limits.min)):
         _check(_topk(f"{name}[2,777]", 90, largest=largest), given)
+        _check(_topk(f"{name}[2,777]", 9, largest=largest), given)
 
 
 @pytest.mark.parametrize("name", ["f32", "bf16", "f16"])
@@ -63,6 +68,7 @@ def test_special_floats(name: str, largest: bool) -> None:
     with np.errstate(over="ignore"):
         values = np.random.default_rng(2).choice(special, (3, 300)).astype(TYPES[name])
     _check(_topk(f"{name}[3,300]", 200, largest=largest), values)
+    _check(_topk(f"{name}[3,300]", 50, largest=largest), values)
 
 
 def test_orders_that_are_hard() -> None:

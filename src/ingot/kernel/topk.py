@@ -1,7 +1,8 @@
 """From a fused `topk` to a `TopKKernel`, and how its rows are shared out.
 
 Few long rows are cut into parts of a fixed length whose best elements are found apart and then
-compared; many or short rows are chunks of work as they are. The cut depends on sizes alone.
+compared; many or short rows are chunks of work as they are. Of short rows the best are found one
+after the other where k is small. All of it depends on sizes alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ BLOCK = 64
 """Elements that are compared at once."""
 
 
-PARAMETERS = ("rows", "length", "k", "room", "area", "grain", "part", "parts")
+ROUND_ROW, ROUND_WORK = 1024, 16_384
+"""Rows up to this length whose best are found one after the other, if k rounds are no more work."""
+
+PARAMETERS = ("rows", "length", "k", "room", "area", "grain", "part", "parts", "in_rounds")
 """Numbers of a selection, in the order of its env; see `TopKSchedule`."""
 
 
@@ -45,6 +49,7 @@ class TopKSchedule:
         chunks: chunks.
         part: elements of a part where rows are cut, else 0.
         parts: parts of a row.
+        in_rounds: whether the best of a row are found one after the other.
     """
 
     room: int
@@ -53,10 +58,11 @@ class TopKSchedule:
     chunks: int | Dim
     part: int
     parts: int
+    in_rounds: bool = False
 
     def parameters(self, kernel: TopKKernel) -> tuple[int | Dim, ...]:
         """Return the values of `PARAMETERS`."""
-        own = (self.room, self.area, self.grain, self.part, self.parts)
+        own = (self.room, self.area, self.grain, self.part, self.parts, int(self.in_rounds))
         return (kernel.rows, kernel.length, kernel.k, *own)
 
 
@@ -80,4 +86,7 @@ def schedule_topk(kernel: TopKKernel) -> TopKSchedule:
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
     grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
     chunks = dim.floordiv(rows + grain - 1, grain)
+    if isinstance(length, int) and length <= ROUND_ROW and kernel.k * length <= ROUND_WORK:
+        area = max(area, -(-length // BLOCK) * BLOCK)
+        return TopKSchedule(room, area, grain, chunks, 0, 1, in_rounds=True)
     return TopKSchedule(room, area, grain, chunks, 0, 1)

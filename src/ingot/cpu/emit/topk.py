@@ -3,7 +3,8 @@
 An element and its index make one 64-bit *candidate*, whose signed order is that of the result: the
 element's key above, the complement of its index below, so of equal elements the first is greatest
 and no two candidates are equal. A row is read in blocks; what beats the k-th best so far joins the
-candidates. When their room is full the best k of them are kept (`best`).
+candidates. When their room is full the best k of them are kept (`best`). Of few in a short row each
+is the greatest of the candidates that are less than the one before.
 
 Invariant: what is dropped is less than k candidates that are kept.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingot.cpu.emit.best import WORST, keep_best
+from ingot.cpu.emit.best import LANES, WORST, keep_best
 from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
 from ingot.cpu.emit.merge_sort import MergeSorter
@@ -57,6 +58,12 @@ def _emit_whole(module: ModuleBuilder, symbol: str, form: Form, target: TargetSp
     area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
 
     def whole(row: Value, _: list[Value]) -> None:
+        f.if_(f.ine(rows.given("in_rounds"), 0), lambda: in_rounds(row), lambda: at_once(row))
+
+    def in_rounds(row: Value) -> None:
+        rows.select(row, area)
+
+    def at_once(row: Value) -> None:
         found = rows.gather(row, 0, rows.length, area)
         rows.pad(area, found)
         rows.finish(row, area)
@@ -177,6 +184,49 @@ class RowSelector:
         """Bytes of an area of candidates."""
         return self.f.imul(self.given("area"), BYTES)
 
+    # ---- one after the other
+
+    def select(self, row: Value, area: Value) -> None:
+        """Write the best k of a row, each found among the candidates, which are left in `area`."""
+        f, wide = self.f, vector(lt.I64, LANES)
+        none = f.const(wide, WORST)
+
+        def fill(position: Value, best: list[Value]) -> list[Value]:
+            found = self._candidates(row, position)
+            f.store(found, f.gep(area, position, lt.I64))
+            return [f.intrinsic("llvm.smax", wide, [best[0], found])]
+
+        def write(place: IndexValue, best: Value) -> Value:
+            greatest = f.reduce("smax", best)
+            self.write(f.iadd(f.imul(row, self.k), place), greatest)
+            return greatest
+
+        def following(place: Value, last: list[Value]) -> list[Value]:
+            limit = f.splat(last[0], LANES)
+
+            def block(position: Value, best: list[Value]) -> list[Value]:
+                some = f.load(wide, f.gep(area, position, lt.I64))
+                left = f.select(f.icmp("slt", some, limit), some, none)
+                return [f.intrinsic("llvm.smax", wide, [best[0], left])]
+
+            return [write(place, f.loop(0, self.length, LANES, [none], block)[0])]
+
+        (first,) = f.loop(0, self.length, LANES, [none], fill)
+        f.loop(1, self.k, 1, [write(0, first)], following)
+
+    def _candidates(self, row: Value, position: Value) -> Value:
+        """Return the candidates of a block of a row; those behind its end are the worst."""
+        f, keys = self.f, self.keys
+        width, wide = keys.bits_type(), vector(lt.I64, LANES)
+        places = f.add(f.splat(position, LANES), f.const(wide, list(range(LANES))))
+        inside = f.icmp("slt", places, f.splat(self.length, LANES))
+        start = f.iadd(f.imul(row, self.length), position)
+        data = f.gep(self.emitter.buffers[0], start, width, inbounds=False)
+        loaded = f.masked_load(vector(width, LANES), data, inside)
+        key = f.shl(f.zext(keys.of(loaded), wide), f.const(wide, 32))
+        last = f.sub(f.const(wide, (1 << 32) - 1), places)
+        return f.select(inside, f.or_(key, last), f.const(wide, WORST))
+
     # ---- candidates
 
     def gather(self, row: IndexValue, low: IndexValue, high: IndexValue, area: Value) -> Value:
@@ -266,19 +316,22 @@ class RowSelector:
 
     def finish(self, row: Value, area: Value) -> None:
         """Write the k candidates in `area` to row number `row` of the results, in order."""
-        f, k, keys = self.f, self.k, self.keys
+        f, k = self.f, self.k
         spare = f.gep(area, k, lt.I64)
         sorter = MergeSorter(f, [lt.I64], k, lambda left, right: f.icmp("sgt", left[0], right[0]))
         (done,) = sorter.sort([area], [spare])
-        width = keys.bits_type()
         start = f.imul(row, k)
-        values = f.gep(self.emitter.buffers[1], start, width)
-        indices = f.gep(self.emitter.buffers[2], start, lt.I32)
 
-        def write(place: Value, _: list[Value]) -> None:
-            candidate = f.load(lt.I64, f.gep(done, place, lt.I64))
-            key = f.trunc(f.ashr(candidate, f.const(lt.I64, 32)), lt.I32)
-            f.store(keys.back(key), f.gep(values, place, width))
-            f.store(f.not_(f.trunc(candidate, lt.I32)), f.gep(indices, place, lt.I32))
+        def place(number: Value, _: list[Value]) -> None:
+            self.write(f.iadd(start, number), f.load(lt.I64, f.gep(done, number, lt.I64)))
 
-        f.loop(0, k, 1, [], write)
+        f.loop(0, k, 1, [], place)
+
+    def write(self, place: IndexValue, candidate: Value) -> None:
+        """Write the element and the index of a candidate to a place of the results."""
+        f, keys = self.f, self.keys
+        width = keys.bits_type()
+        key = f.trunc(f.ashr(candidate, f.const(lt.I64, 32)), lt.I32)
+        f.store(keys.back(key), f.gep(self.emitter.buffers[1], place, width))
+        index = f.not_(f.trunc(candidate, lt.I32))
+        f.store(index, f.gep(self.emitter.buffers[2], place, lt.I32))
