@@ -104,6 +104,7 @@ _COMMON = {"xla_force_host_platform_device_count"}
 _WITHOUT_EFFECT: dict[str, str] = {
     "xla_cpu_multi_thread_eigen": "Ingot has its own thread pool: INGOT_NUM_THREADS.",
     "xla_gpu_deterministic_ops": "Ingot is deterministic by construction.",
+    "xla_dump_large_constants": "Constants are dumped whole.",
     "xla_cpu_enable_fast_math": "The floating-point licence is INGOT_FP.",
 }
 
