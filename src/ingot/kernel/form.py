@@ -111,12 +111,17 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
 
 
 def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
-    """Return the integers by which places of updates are computed: lengths of what they go to."""
+    """Return the integers that a kernel which goes by places has: lengths of where they are in."""
     stores = [store for item in kernel.passes for store in item.stores]
-    roots = [e for store in stores for e in (*store.values, *filter(None, (store.mask,)))]
+    nodes = walk(kernel.exprs)
+    by_places = any(store.values for store in stores) or any(
+        node.op == "load" and node.args for node in nodes
+    )
+    if not by_places or any(item.reductions for item in kernel.passes):
+        return frozenset()
     return frozenset(
         node
-        for node in walk(tuple(roots))
+        for node in nodes
         if node.op == "constant"
         and node.dtype.is_integer
         and abs(int(node.payload.value)) <= MOST_LENGTH

@@ -12,12 +12,10 @@ Invariant: a place ahead is one that some point of the loop reads, so nothing ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ingot.hlo.dim import Dim, product, symbols_of
+from ingot.hlo.dim import Atom, Dim, product, symbols_of
 from ingot.kernel.expr import Access, Expr, walk
-from ingot.kernel.index_math import coefficient, dim_of
-from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.index_math import coefficient, dim_of, upper_bound
+from ingot.kernel.ir import Axis, Buffer, LoopKernel
 from ingot.support.records import record
 
 PLACES_AHEAD = 256
@@ -84,12 +82,16 @@ def _is_gather(item: Expr, axis: str) -> bool:
 def _gather(load: Expr, axis: str) -> Gather:
     where: int | Dim = load.payload.index
     near: int | Dim = 0
-    for key, factor in () if isinstance(where, int) else where.terms:
+    for key, factor in _terms(where):
         term = product([factor, *map(dim_of, key)])
         names = symbols_of((term,))
         if axis in names or any(name[0] == "$" for name in names):
             near = near + term
     return Gather(load, near, where - near)
+
+
+def _terms(where: int | Dim) -> tuple[tuple[tuple[Atom, ...], int], ...]:
+    return () if isinstance(where, int) else where.terms
 
 
 def bits_of_places(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
@@ -111,18 +113,33 @@ def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], l
     is_short = isinstance(extent, int) and extent < LEAST_AHEAD
     if lanes == 1 or lanes.bit_count() > 1 or is_short:
         return 0
-    return bits_of_tables(kernel, gathers(exprs, axes))
+    return bits_of_gathers(kernel, gathers(exprs, axes), axes)
 
 
-def bits_of_tables(kernel: LoopKernel, found: tuple[Gather, ...]) -> int:
-    """Return the bits of places in what gathers read, 0 if there are none."""
+def bits_of_gathers(kernel: LoopKernel, found: tuple[Gather, ...], axes: tuple[Axis, ...]) -> int:
+    """Return the bits of places of gathers along the last of `axes`, 0 if there are none."""
     buffers = (*kernel.buffers, *kernel.kept)
-    return bits_for(buffers[item.access.buffer].size for item in found) if found else 0
+    bits = [bits_of_place(item.near, buffers[item.access.buffer], axes) for item in found]
+    return max(bits, default=0)
 
 
-def bits_for(sizes: Iterable[int | Dim]) -> int:
-    """Return the bits of places in arrays of so many elements."""
-    is_narrow = all(isinstance(size, int) and size < NARROW_ELEMENTS for size in sizes)
+def bits_of_place(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> int:
+    """Return the bits in which a place in an array is computed.
+
+    Sums and products wrap: they may be larger on the way. What is divided must fit, too.
+    """
+    extents = {axis.name: axis.extent for axis in axes}
+    numbers: list[int | Dim] = [array.size, *(factor for _, factor in _terms(where))]
+    for atom in (atom for key, _ in _terms(where) for atom in key):
+        if atom.function in ("floordiv", "mod"):
+            most = upper_bound(atom.left, extents)
+            numbers += [NARROW_ELEMENTS if most is None else most, atom.right]
+        elif atom.function:
+            return 64
+        else:
+            extent = extents.get(atom.text)
+            numbers.append(extent if isinstance(extent, int) else 0)
+    is_narrow = all(isinstance(n, int) and abs(n) < NARROW_ELEMENTS for n in numbers)
     return 32 if is_narrow else 64
 
 

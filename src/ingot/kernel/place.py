@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED, S32, S64, U64, DType, dtype
+from ingot.hlo.dtype import PRED, S8, S64, U8, U64, DType, dtype
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
@@ -92,23 +90,27 @@ def select(mask: Expr, on_true: Expr, on_false: Expr) -> Expr:
 
 
 def clamp_index(value: Expr, limit: int | Dim) -> Expr:
-    """Return `value` (an integer) as s64 held within 0 … limit."""
-    if value.dtype is S32 and isinstance(limit, int) and limit < 1 << 31:
-        # In half the width: twice the lanes, and addresses of gathers from 32 bits.
-        return converted(_held(value, ex.constant(np.int32(limit))), S64)
-    if value.dtype is U64:
-        # Held below the limit first: as s64 the largest would be negative.
-        most = converted(ex.index(limit), U64)
-        value = ex.make("minimum", U64, (value, most), NO_ATTRIBUTES)
-    return _held(converted(value, S64), ex.index(limit))
+    """Return `value` (an integer) as s64 held within 0 … limit.
 
-
-def _held(value: Expr, limit: Expr) -> Expr:
-    """Return a signed value held within 0 … limit."""
+    It is held in its own width: more lanes, and addresses of gathers from 32 bits.
+    """
     element = value.dtype
-    zero = ex.constant(np.zeros((), element.numpy)[()])
-    low = ex.make("maximum", element, (value, zero), NO_ATTRIBUTES)
-    return ex.make("minimum", element, (low, limit), NO_ATTRIBUTES)
+    if element.bits < 8:
+        element = S8 if element.is_signed else U8
+        value = converted(value, element)
+    most = (1 << (element.bits - element.is_signed)) - 1
+    if isinstance(limit, Dim):
+        if element is not U64:
+            element, value = S64, converted(value, S64)
+        highest = converted(ex.index(limit), element)
+    else:
+        highest = ex.constant(element.numpy.type(min(limit, most)))
+    if element.is_signed:
+        zero = ex.constant(element.numpy.type(0))
+        value = ex.make("maximum", element, (value, zero), NO_ATTRIBUTES)
+    if isinstance(limit, Dim) or limit < most:
+        value = ex.make("minimum", element, (value, highest), NO_ATTRIBUTES)
+    return converted(value, S64)
 
 
 def with_value(place: Place, value: Expr) -> tuple[Dim, Place]:

@@ -19,8 +19,8 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.far import far_buffers
 from ingot.kernel.gathers import (
+    bits_of_gathers,
     bits_of_places,
-    bits_of_tables,
     block_of_rows,
     gathers,
     lanes_loaded,
@@ -160,7 +160,7 @@ def _gathered(kernel: LoopKernel, block: int) -> LoopSchedule:
         block,
         units,
         *_chunks_of(kernel, units, axis.extent * block),
-        places=bits_of_tables(kernel, gathers(kernel.exprs, kernel.grid)),
+        places=bits_of_gathers(kernel, gathers(kernel.exprs, kernel.grid), kernel.grid),
         gathers_rows=True,
     )
 

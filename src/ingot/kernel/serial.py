@@ -10,7 +10,7 @@ Invariant: every element's updates happen in the order of the grid.
 from __future__ import annotations
 
 from ingot.kernel.expr import walk
-from ingot.kernel.gathers import bits_for
+from ingot.kernel.gathers import bits_of_place
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 
@@ -56,7 +56,7 @@ def bits_of_updates(kernel: LoopKernel) -> int:
     """Return the bits of the places that staged updates go to."""
     store = _only_store(kernel)
     assert store is not None, "what is staged is one store"
-    return bits_for((kernel.buffers[store.buffer].size,))
+    return bits_of_place(store.index, kernel.buffers[store.buffer], kernel.grid)
 
 
 def _only_store(kernel: LoopKernel) -> Store | None:

@@ -32,7 +32,7 @@ FARTHEST = 8
 
 def join_short_rows(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with short innermost rows end to end, where that makes lanes of them."""
-    if len(kernel.grid) < 2 or not _reads_plainly(kernel):
+    if len(kernel.grid) < 2 or not _computes_elements(kernel):
         return kernel
     *others, outer, inner = kernel.grid
     if not isinstance(inner.extent, int) or not 1 < inner.extent <= LONGEST:
@@ -46,18 +46,27 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
         and walks_as_one(store.index, outer, inner)
         for store in stores
     )
-    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
-    plain = not any(load.args for load in loads)
-    if (
-        not are_dense
-        or not plain
-        or not all(_is_near(x.payload.index, outer, inner) for x in loads)
-    ):
+    if not are_dense or not _are_loads_near(kernel, outer, inner):
         return kernel
     joined = Axis(inner.name, outer.extent * inner.extent)
     rename = _Joiner(outer, inner)
     passes = tuple(map(rename.sweep, kernel.passes))
     return LoopKernel((*others, joined), passes, kernel.buffers, parameters=kernel.parameters)
+
+
+def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
+    """Whether what rows end to end read lies in a few whole registers.
+
+    What they gather (`kernel.gathers`) need not, but the places where they do.
+    """
+    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    plain = [item.payload.index for item in loads if not item.args]
+    if len(plain) == len(loads):
+        return all(_is_near(where, outer, inner) for where in plain)
+    gathered = [item.payload for item in loads if item.args]
+    return all(walks_as_one(where, outer, inner) for where in plain) and not any(
+        access.masked or coefficient(access.index, inner.name) != 0 for access in gathered
+    )
 
 
 def _is_near(where: int | Dim, outer: Axis, inner: Axis) -> bool:
@@ -113,9 +122,13 @@ def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> 
 
 def _reads_plainly(kernel: LoopKernel) -> bool:
     """Whether the kernel computes elements one by one, of loads at places that axes determine."""
-    if kernel.serial or any(item.axes for item in kernel.passes):
-        return False
-    return all(not item.args for item in walk(kernel.exprs) if item.op == "load")
+    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    return _computes_elements(kernel) and not any(load.args for load in loads)
+
+
+def _computes_elements(kernel: LoopKernel) -> bool:
+    """Whether the kernel computes each element by itself."""
+    return not kernel.serial and not any(item.axes for item in kernel.passes)
 
 
 def _divisions(where: int | Dim, axis: Axis) -> list[Atom]:

@@ -20,9 +20,6 @@ from ingot.llvm.values import Value
 
 IndexValue = int | Value
 
-NARROW_FACTOR = (1 << 31) - 1
-"""Factors of terms that i32 holds."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
@@ -84,17 +81,12 @@ class IndexEmitter:
                 return known
         return self._sum(value, values, self._atom)
 
-    def narrow_index(self, value: Dim, values: tuple[Value, ...]) -> IndexValue | None:
-        """Emit an index as i32, of values as i32; None where that may go wrong on the way.
+    def narrow_index(self, value: int | Dim, values: tuple[Value, ...]) -> IndexValue:
+        """Emit an index as i32, of values as i32: right if it fits, and all that is divided.
 
-        Sums and products wrap, so whatever they are made of, an index that fits is right.
+        Sums and products wrap, so whatever else is on the way may be larger.
         """
-        atoms = [atom for key, _ in value.terms for atom in key]
-        if any(atom.function for atom in atoms) or any(
-            abs(factor) > NARROW_FACTOR for _, factor in value.terms
-        ):
-            return None
-        return self._sum(value, values, self._narrow_name)
+        return value if isinstance(value, int) else self._sum(value, values, self._narrow_atom)
 
     def _sum(
         self,
@@ -111,11 +103,16 @@ class IndexEmitter:
             total = self._add(total, term)
         return total
 
-    def _narrow_name(self, atom: Atom, values: tuple[Value, ...]) -> IndexValue:
-        found = self._name(atom.text, values)
-        if isinstance(found, int) or found.type.element is lt.I32:
-            return found
-        return self.f.trunc(found, vector(lt.I32, found.type.lanes))
+    def _narrow_atom(self, atom: Atom, values: tuple[Value, ...]) -> IndexValue:
+        if atom.function:
+            sides = [self.narrow_index(side, values) for side in (atom.left, atom.right)]
+            return self._function(atom.function, *sides)
+        if atom.text[0] == "$":
+            return values[int(atom.text[1:])]
+        found = self.names[atom.text]
+        narrow = found if isinstance(found, int) else self.f.trunc(found, lt.I32)
+        is_lane = self.lanes is not None and self.lanes.axis == atom.text and self.lanes.count > 1
+        return self._lane_indices(narrow, lt.I32) if is_lane else narrow
 
     def _known_lanes(self, value: Dim, values: tuple[Value, ...]) -> Value | None:
         """Return an index whose lanes lie at known offsets from lane 0's."""
@@ -150,14 +147,15 @@ class IndexEmitter:
             return self._lane_indices(found)
         return found
 
-    def _lane_indices(self, base: IndexValue) -> Value:
+    def _lane_indices(self, base: IndexValue, element: lt.Type = lt.I64) -> Value:
         assert self.lanes is not None
-        key = ("lane indices", self.lanes.axis, base if isinstance(base, int) else base.text)
+        at = base if isinstance(base, int) else base.text
+        key = ("lane indices", self.lanes.axis, at, element)
         found = self.find(key)
         if found is None:
             f, count = self.f, self.lanes.count
-            start = f.splat(f.as_value(base), count)
-            found = f.add(start, f.const(vector(lt.I64, count), list(range(count))))
+            start = f.splat(f.as_value(base, element), count)
+            found = f.add(start, f.const(vector(element, count), list(range(count))))
             self.bind(key, found)
         return found
 

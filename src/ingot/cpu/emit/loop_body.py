@@ -131,8 +131,9 @@ class LoopEmitter(UnitEmitter):
             values = f.loop(low, whole, lanes, carried, lambda here, old: at(here, old, body))
         if lanes == 1 or only_whole or f.ieq(whole, high) is True:
             return values
-        if lanes.bit_count() > 1:
-            # Masks are for whole registers; of such lanes there are no folds.
+        if lanes.bit_count() > 1 or (ahead and not carried):
+            # Masks are for whole registers, and under them lanes are gathered, which is much code;
+            # of such lanes there are no folds.
             return f.loop(
                 whole, high, 1, values, lambda at, held: self._at(name, at, None, held, body)
             )

@@ -95,7 +95,8 @@ def store_places(
     emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int
 ) -> None:
     """Store the places of a block of lanes as integers of `type`."""
-    emitter.f.store(places_of(emitter, item.near, item.values, type, lanes), room)
+    places = places_of(emitter, item.near, item.values, type, lanes)
+    emitter.f.store(places, room)
 
 
 def places_of(
@@ -105,15 +106,12 @@ def places_of(
     type: lt.Type,
     lanes: int,
 ) -> Value:
-    """Return the lanes of an index as integers of `type`, which holds them."""
-    f = emitter.f
-    if type is not lt.I64 and isinstance(where, Dim):
-        narrow = emitter.narrow_index(where, tuple(_narrow(emitter, value) for value in values))
-        if narrow is not None:
-            return emitter.spread_index(narrow, lanes, type)
-    numbers = tuple(emitter.value(value) for value in values)
-    wide = emitter.spread_index(emitter.index(where, numbers), lanes)
-    return wide if type is lt.I64 else f.trunc(wide, vector(type, lanes))
+    """Return the lanes of an index as integers of `type`, in which it may be computed."""
+    if type is lt.I32:
+        narrow = tuple(_narrow(emitter, value) for value in values)
+        return emitter.spread_index(emitter.narrow_index(where, narrow), lanes, lt.I32)
+    wide = tuple(emitter.value(value) for value in values)
+    return emitter.spread_index(emitter.index(where, wide), lanes)
 
 
 def _narrow(emitter: ValueEmitter, value: Expr) -> Value:

@@ -24,6 +24,7 @@ from ingot.cpu.library.drivers import (
 from ingot.cpu.library.form_kernels import common_forms
 from ingot.cpu.library.moves import common_moves, moves_kernel
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_addresses
+from ingot.cpu.library.places import common_places, places_kernel
 from ingot.cpu.library.positions import common_positions, positions_kernel
 from ingot.cpu.library.reductions import common_reductions, reduction_kernel
 from ingot.cpu.library.selections import common_selections, selection_kernel
@@ -31,7 +32,6 @@ from ingot.cpu.library.sorts import common_sorts, sort_kernel
 from ingot.cpu.library.subroutines import common_subroutines, subroutine_part
 from ingot.cpu.library.transforms import common_transforms, transform_kernel
 from ingot.cpu.library.transposes import common_transposes
-from ingot.cpu.library.updates import common_updates, update_kernel
 from ingot.kernel.ir import ContractionKernel, FftKernel, Kernel, LoopKernel, SortKernel, TopKKernel
 from ingot.llvm.target import TargetSpec
 
@@ -43,7 +43,7 @@ __all__ = [
 Maker = Callable[[TargetSpec, Any], LibraryKernel | None]
 
 MAKERS: Mapping[type, tuple[Maker, ...]] = {
-    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel, moves_kernel, update_kernel),
+    LoopKernel: (driver_kernel, reduction_kernel, positions_kernel, moves_kernel, places_kernel),
     ContractionKernel: (driver_kernel,),
     SortKernel: (sort_kernel,),
     FftKernel: (transform_kernel,),
@@ -61,7 +61,7 @@ COMMON: tuple[Callable[[TargetSpec], Iterator[Shared]], ...] = (
     common_forms,
     common_positions,
     common_moves,
-    common_updates,
+    common_places,
     common_subroutines,
 )
 

@@ -1,4 +1,4 @@
-"""Scatters that combine elements or short rows as they lie run in library code of every size."""
+"""Gathers and scatters of elements or short rows as they lie run in library code of every size."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def _inputs(element, place, count, segments, row=(), beyond=2):
 
 def _parts(executable):
     compiled = executable._compiled.kernels.compiled.values()
-    return {part.name for kernel in compiled for part in kernel.shared if "update" in part.name}
+    names = {part.name for kernel in compiled for part in kernel.shared}
+    return {name for name in names if name.startswith(("update_", "gather_"))}
 
 
 def _check(module, inputs, *, is_plain=True):
@@ -141,3 +142,73 @@ def test_sizes_share_the_code():
     assert parts(100, 7, (16,)) == parts(70, 31, (16,))
     assert parts(100, 7, way="from the end") == parts(50, 90, way="from the end")
     assert parts(100, 7) != parts(100, 7, (16,))
+
+
+def _along_rows(element, place, rows, length, count, fill=""):
+    """Return a gather of places in each row; those outside are held within, or give a constant."""
+    ends = {
+        "": "ROOT r = {0}[{1},{2}] copy(g)",
+        "other": """z = {3}[] constant(0)
+  zs = {3}[{1},{2}] broadcast(z), dimensions={{}}
+  last = {3}[] constant({4})
+  ls = {3}[{1},{2}] broadcast(last), dimensions={{}}
+  q = {3}[{1},{2}] reshape(i)
+  above = pred[{1},{2}] compare(q, zs), direction=GE
+  below = pred[{1},{2}] compare(q, ls), direction=LE
+  inside = pred[{1},{2}] and(above, below)
+  c = {0}[] constant(5)
+  cs = {0}[{1},{2}] broadcast(c), dimensions={{}}
+  ROOT r = {0}[{1},{2}] select(inside, g, cs)""",
+    }
+    return parse_hlo(f"""HloModule along
+
+ENTRY main {{
+  x = {element}[{rows},{length}] parameter(0)
+  i = {place}[{rows},{count},1] parameter(1)
+  g = {element}[{rows},{count}] gather(x, i), offset_dims={{}}, collapsed_slice_dims={{1}},
+    start_index_map={{1}}, operand_batching_dims={{0}}, start_indices_batching_dims={{0}},
+    index_vector_dim=2, slice_sizes={{1,1}}
+  {ends[fill].format(element, rows, count, place, length - 1)}
+}}
+""")
+
+
+def _rows_and_places(element, place, rows, length, count):
+    random = np.random.default_rng(rows)
+    held = np.iinfo(PLACES[place])
+    low, high = max(-2, held.min), min(length + 2, held.max)
+    places = random.integers(low, high, (rows, count, 1)).astype(PLACES[place])
+    places.flat[0], places.flat[-1] = held.min, held.max
+    return [random.integers(0, 9, (rows, length)).astype(ELEMENTS[element]), places]
+
+
+@pytest.mark.parametrize("fill", ["", "other"])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 7, 8])
+def test_along_short_rows(count, fill):
+    """Rows are laid end to end; some rows leave a block of lanes unfilled."""
+    for rows in (64, 85, 1000):
+        sizes = ("f32", "s32", rows, count, count)
+        _check(_along_rows(*sizes, fill), _rows_and_places(*sizes))
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize(("rows", "length", "count"), [(77, 3, 3), (90, 11, 2), (3, 500, 130)])
+def test_elements_along_rows(element, rows, length, count):
+    sizes = (element, "s32", rows, length, count)
+    _check(_along_rows(*sizes), _rows_and_places(*sizes))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("fill", ["", "other"])
+def test_places_along_rows(place, fill):
+    sizes = ("f32", place, 70, 3, 3)
+    _check(_along_rows(*sizes, fill), _rows_and_places(*sizes))
+
+
+def test_sizes_share_the_code_of_gathers():
+    def parts(rows, length, count):
+        return _parts(ingot.compile(_along_rows("f32", "s32", rows, length, count, "other")))
+
+    assert parts(100, 3, 3) == parts(777, 9, 3)
+    assert parts(100, 3, 3) != parts(100, 4, 4)
+    assert parts(5, 300, 100) == parts(6, 4000, 3000)

@@ -1,6 +1,6 @@
-"""Plain updates in library code: sums by segment, counts, and their like.
+"""Plain gathers and scatters in library code: sums by segment, counts, elements by index.
 
-Makes kernels of `kernel.plain_update`. Invariant: extents, steps and lengths are in env.
+Makes kernels of `kernel.plain_places`. Invariant: extents, steps and lengths are in env.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.plain_update import plain_update
+from ingot.kernel.plain_places import plain_places
 from ingot.kernel.update import build_update_kernel
 from ingot.llvm.target import TargetSpec
 
@@ -22,13 +22,14 @@ COMMON = ((), (16,))
 """What is summed by segment: numbers, and rows of a vector."""
 
 
-def update_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
-    """Return how the library runs a loop kernel, if it is a plain update."""
-    plain = plain_update(kernel, vectors_of(target))
-    return None if plain is None else form_kernel(target, "update", plain)
+def places_kernel(target: TargetSpec, kernel: LoopKernel) -> LibraryKernel | None:
+    """Return how the library runs a loop kernel, if it is a plain gather or scatter."""
+    plain = plain_places(kernel, vectors_of(target))
+    kind = "update" if kernel.serial else "gather"
+    return None if plain is None else form_kernel(target, kind, plain)
 
 
-def common_updates(target: TargetSpec) -> Iterator[Shared]:
+def common_places(target: TargetSpec) -> Iterator[Shared]:
     """Load what sums of f32 by segments in s32 need."""
     for row in COMMON:
         build = Builder("segments")
@@ -45,6 +46,6 @@ def common_updates(target: TargetSpec) -> Iterator[Shared]:
             index_vector_dim=1,
             to_apply=scalar_computation("add", F32),
         )
-        found = update_kernel(target, build_update_kernel(build.build(root)))
+        found = places_kernel(target, build_update_kernel(build.build(root)))
         assert found is not None, "it is what is recognized"
         yield from found.parts
