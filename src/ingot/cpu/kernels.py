@@ -28,7 +28,7 @@ from ingot.cpu.library import (
     subroutine_part,
 )
 from ingot.cpu.lowering import lower_fusion
-from ingot.cpu.vectors import vectors_of
+from ingot.cpu.vectors import Vectors, vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.structure import fact
@@ -54,6 +54,9 @@ KERNEL_WEIGHT = 40
 MODULE_WEIGHT = 150
 """Compile time in rough units (an expression node is 1): less than this is no work for a module."""
 
+LATER = 1.15
+"""A group is emitted after those before it, which takes a seventh of its compilation: it is to be
+smaller by as much, so that all end together."""
 
 KERNEL_PASSES = ()
 """LLVM passes over kernels. Their IR has neither calls nor stack slots to remove, and what folds is
@@ -108,8 +111,8 @@ class KernelSet:
         to warm, takes some milliseconds longer.
         """
         cpus = usable_cpus()
-        functions = kernel_codes(self.pending, vectors_of(self.target))
-        groups = share_out(functions, cpus)
+        vectors = vectors_of(self.target)
+        groups = share_out(kernel_codes(self.pending, vectors), vectors, cpus)
         for group in groups:
             bits = self.target.vector_bits
             module = ModuleBuilder("kernels", vector_bits=bits, imports=True)
@@ -239,22 +242,25 @@ def placed(error: UnsupportedError, fused: Computation) -> UnsupportedError:
     )
 
 
-def share_out(functions: Iterable[KernelCode], cpus: int) -> list[list[KernelCode]]:
-    """Return groups of about equal compile time, one for each CPU that is worth it."""
-    weights = {function: _compile_weight(function.kernel) for function in functions}
+def share_out(
+    functions: Iterable[KernelCode], vectors: Vectors, cpus: int
+) -> list[list[KernelCode]]:
+    """Return groups that are compiled at about the same time, one for each CPU that is worth it."""
+    weights = {function: _compile_weight(function.kernel, vectors) for function in functions}
     count = min(cpus, 1 + sum(weights.values()) // MODULE_WEIGHT, len(weights))
     groups: list[list[KernelCode]] = [[] for _ in range(count)]
     loads = [0] * count
     for function in sorted(weights, key=lambda function: -weights[function]):
-        lightest = loads.index(min(loads))
+        lightest = min(range(count), key=lambda group: loads[group] * LATER**group)
         groups[lightest].append(function)
         loads[lightest] += weights[function]
     return groups
 
 
-def _compile_weight(kernel: Kernel) -> int:
+def _compile_weight(kernel: Kernel, vectors: Vectors) -> int:
     if isinstance(kernel, ContractionKernel):
-        return CONTRACTION_WEIGHT
+        # Of what the library's drivers run, only what is around the products is compiled.
+        return CONTRACTION_WEIGHT if driver_call(kernel, vectors) is None else KERNEL_WEIGHT
     return KERNEL_WEIGHT + sum(1 for _ in walk(kernel.exprs))
 
 
