@@ -58,7 +58,6 @@ class ControlFlow(ABC):
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
-        self.has_inlined = False
 
     # ---- addresses
 
@@ -157,12 +156,11 @@ class ControlFlow(ABC):
         return self.f.as_value(self.emitter.names[held])
 
     def _emit_inlined(self, kernel: LoopKernel, addresses: list[Value]) -> None:
-        """Emit a kernel's code here; its stack slots and those of its buffers become registers."""
+        """Emit a kernel's code here."""
         target = self.kernels.target
         sizes = {name: self.emitter.names[name] for name in kernel.symbols}
         schedule = schedule_loops(kernel, vectors_of(target))
         emit_in_place(self.f, addresses, sizes, kernel, schedule, target.has_fma)
-        self.has_inlined = True
 
     # ---- loops and branches
 

@@ -1,9 +1,9 @@
 """Small kernels of loops, which become part of what runs the loop.
 
 A call of a kernel costs a few nanoseconds: nothing, but for a loop of a hundred thousand steps on
-scalars. There the kernels' code is emitted where it runs (`cpu.control`), and goes through a short
-list of LLVM's passes. A loop of nothing but such kernels keeps its small state on the stack, which
-these passes turn into registers (`cpu.register_loops`).
+scalars. There the kernels' code is emitted where it runs (`cpu.control`). A loop of nothing but
+such kernels keeps its small state on the stack, which a short list of LLVM's passes turns into
+registers (`cpu.register_loops`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ VIEWS = frozenset(
 CONTROL = frozenset({"while", "conditional"})
 """Ops whose computations are scheduled."""
 
-HOST_PASSES = ("sroa", "instcombine", "simplifycfg", "gvn")
+LOOP_PASSES = ("sroa", "instcombine", "simplifycfg", "gvn")
 """LLVM's passes over a function with kernels in it."""
 
 

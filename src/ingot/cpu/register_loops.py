@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from ingot.cpu.code import RegisterLoop
 from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.inlining import HOST_PASSES, VIEWS, is_held, is_register_loop, nested
+from ingot.cpu.inlining import LOOP_PASSES, VIEWS, is_held, is_register_loop, nested
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sizes import SizePlan
 from ingot.hlo.instruction import Instruction
@@ -52,7 +52,7 @@ def emit_register_loops(
         for number, loop in enumerate(outermost)
     }
     emitted = {loop: function.emit() for loop, function in loops.items()}
-    kernels.add_loops(emitted, builder, LOOP_OPT_LEVEL, HOST_PASSES)
+    kernels.add_loops(emitted, builder, LOOP_OPT_LEVEL, LOOP_PASSES)
 
 
 class _LoopFunction(ControlFlow):
