@@ -184,8 +184,7 @@ def large_reduction(element: Type) -> Subroutine:
             VOID,
             [("memory", PTR), ("lanes", I64)],
             linkage=linkage,
-            # Hardly ever run, and much code: what LLVM makes without optimizing will do.
-            attrs="nounwind noinline optnone cold",
+            attrs="nounwind noinline cold",
         )
         memory, lanes = f.params
 
