@@ -41,7 +41,15 @@ class Program:
     make: Callable[[], Made]
 
 
-REAL = ("negate", "sort", "top-k", "reduce-window", "product", "convolution")
+REAL = (
+    "negate",
+    "sort",
+    "top-k",
+    "reduce-window",
+    "strided reduce-window",
+    "product",
+    "convolution",
+)
 """Bodies that need numbers: not for pred, and those of order not for complex numbers."""
 
 BODIES: dict[str, str] = {
@@ -53,6 +61,7 @@ BODIES: dict[str, str] = {
     "transpose": "ROOT r = T[3,N] transpose(x), dimensions={1,0}",
     "reverse": "ROOT r = T[N,3] reverse(x), dimensions={0,1}",
     "strided slice": "ROOT r = T[H,2] slice(x), slice={[0:N:2],[0:3:2]}",
+    "every second": "y = T[3,N] reshape(x)\n  ROOT r = T[3,H] slice(y), slice={[0:3],[0:N:2]}",
     "pad": "ROOT r = T[P,6] pad(x, zero), padding=2_1_1x1_2",
     "negative pad": "ROOT r = T[N,4] pad(x, zero), padding=-1_1x0_1",
     "concatenate": "ROOT r = T[N,8] concatenate(x, part, x), dimensions={1}",
@@ -77,6 +86,8 @@ BODIES: dict[str, str] = {
     "fold all": "ROOT r = T[] reduce(x, zero), dimensions={0,1}, to_apply=fold",
     "running fold": "ROOT r = T[N,3] reduce-window(x, zero), window={size=Nx1 pad=L_0x0_0}, "
     "to_apply=fold",
+    "strided reduce-window": "y = T[3,N] reshape(x)\n  ROOT r = T[3,H] reduce-window(y, zero), "
+    "window={size=1x2 stride=1x2 pad=0_0x0_1}, to_apply=fold",
     "reduce-window": "ROOT r = T[N,3] reduce-window(x, zero), window={size=3x3 pad=1_1x1_1}, "
     "to_apply=fold",
     "sort": "ROOT r = T[N,3] sort(x), dimensions={0}, to_apply=before",

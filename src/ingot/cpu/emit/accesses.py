@@ -86,6 +86,9 @@ class AccessEmitter(IndexEmitter):
             return f.splat(f.load(memory, pointer), lanes)
         count = None if offsets is None else runs(offsets, MOST_RUNS)
         if offsets is None or count is None:
+            near = None if mask is not None else _within(offsets, combined)
+            if near is not None:
+                offsets, combined = near, None
             whole = None if offsets is None else cover(offsets, self._most_cover(memory))
             if whole is not None and not (combined and whole.shared > MOST_SHARED):
                 pointer = self._pointer(base, where, values, memory, combined)
@@ -282,6 +285,20 @@ class AccessEmitter(IndexEmitter):
     def _turned(self, value: Value) -> Value:
         """Return lanes in the opposite order."""
         return self.f.shuffle(value, value, range(value.type.lanes - 1, -1, -1))
+
+
+def _within(offsets: tuple[int, ...] | None, tail: Value | None) -> tuple[int, ...] | None:
+    """Return the offsets of lanes of which only the first few, a known number, are on.
+
+    The others have the last one's element, so that all may be read; None where that is not known.
+    """
+    known = None if tail is None else known_lanes(tail)
+    if offsets is None or known is None:
+        return None
+    count = known.count("true")
+    if count == 0 or "false" in known[:count]:
+        return None
+    return offsets[:count] + offsets[count - 1 : count] * (len(offsets) - count)
 
 
 def _pieces(lanes: int, count: int) -> list[tuple[int, int]]:
