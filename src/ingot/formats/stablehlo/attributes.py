@@ -26,7 +26,7 @@ def integers(attribute: Any) -> tuple[int, ...]:
         return (int(attribute.value),)
     if hasattr(attribute, "type") and not len(attribute):
         return ()
-    return tuple(int(number) for number in attribute)
+    return tuple(map(int, attribute))
 
 
 def flags(attribute: Any) -> tuple[bool, ...]:

@@ -121,7 +121,9 @@ def _read_memory_kinds(module: Module, results: list[Any]) -> None:
 
 def _require_row_major(what: str, given: Any) -> None:
     """Raise UnsupportedError if the host wants a parameter or result in another layout."""
-    layout = given[_LAYOUT].value if _LAYOUT in given else ""
+    if _LAYOUT not in given:
+        return
+    layout = given[_LAYOUT].value
     row_major = ",".join(str(axis) for axis in reversed(range(layout.count(",") + 1)))
     if layout not in (*_NO_LAYOUT, "{}", f"{{{row_major}}}"):
         raise UnsupportedError(

@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
 
+from ingot.client.pjrt import slots_executable
 from ingot.formats.stablehlo.parse import convert_module
 from ingot.frontends.jax import compilation
 
@@ -111,6 +113,42 @@ def test_a_program_handed_over_gives_the_same(index, seen, trust):
     for got, want in zip(found, wanted, strict=True):
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_program_handed_over_is_not_read_again(seen, monkeypatch):
+    monkeypatch.setattr(slots_executable, "parse_stablehlo", None)
+    np.testing.assert_array_equal(jax.jit(lambda x: x * 3)(X), 3 * X)
+    assert len(seen) == 1
+
+
+def test_a_program_that_cannot_be_converted_takes_jaxs_way(seen, monkeypatch):
+    def convert(program):
+        raise RecursionError
+
+    monkeypatch.setattr(compilation, "convert_module", convert)
+    np.testing.assert_array_equal(jax.jit(lambda x: x * 4)(X), 4 * X)
+    assert seen == []
+
+
+def test_programs_that_say_layouts_take_jaxs_way(seen):
+    automatic = Format(Layout.AUTO)
+    compiled = (
+        jax.jit(lambda x: x * 5, in_shardings=automatic, out_shardings=automatic)
+        .lower(jax.ShapeDtypeStruct(X.shape, X.dtype))
+        .compile()
+    )
+    np.testing.assert_array_equal(compiled(X), 5 * X)
+    assert seen == []
+
+
+def test_equal_programs_have_one_fingerprint(seen):
+    def fingerprint(number):
+        jax.clear_caches()
+        lowered = jax.jit(lambda x: x + number).lower(X)
+        return lowered.compile().runtime_executable().fingerprint
+
+    first, again, other = [fingerprint(number) for number in (7, 7, 8)]
+    assert first == again != other
 
 
 def test_donated_arguments_are_gone(seen):
