@@ -40,9 +40,6 @@ VIEWS = frozenset(
 CONTROL = frozenset({"while", "conditional"})
 """Ops whose computations are scheduled."""
 
-LOOP_PASSES = ("sroa", "instcombine", "simplifycfg", "gvn")
-"""LLVM's passes over a function with kernels in it."""
-
 
 def loop_computations(module: Module) -> set[Computation]:
     """Return the computations that may run many times in one execution and have few kernels."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from ingot.cpu.code import RegisterLoop
 from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.inlining import LOOP_PASSES, VIEWS, is_held, is_register_loop, nested
+from ingot.cpu.inlining import VIEWS, is_held, is_register_loop, nested
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sizes import SizePlan
 from ingot.hlo.instruction import Instruction
@@ -27,6 +27,10 @@ from ingot.support.diagnostics import InternalError
 
 LOOP_OPT_LEVEL = 1
 """Code generation of LLVM that keeps values in registers; 2 makes nothing faster."""
+
+LOOP_PASSES = ("sroa", "instcombine")
+"""LLVM's passes over loops. Where all is in registers, value numbering finds nothing more (it takes
+0.3 ms), and branches merged into selections (simplifycfg) make a loop with a condition slower."""
 
 
 def emit_register_loops(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot.hlo.computation import Computation, unique_name
+from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
 from ingot.hlo.opset.shaping import SliceAttributes
 from ingot.hlo.shape import Shape

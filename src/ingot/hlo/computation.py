@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata, called_fields
+from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
+from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
 from ingot.hlo.operand_order import operands_first
 from ingot.hlo.shape import Shape
@@ -314,7 +314,9 @@ class Computation:
         made = Computation(name or self.name)
         copies: dict[Instruction, Instruction] = {}
         for source in self.post_order():
-            operands = tuple([copies[operand] for operand in source.operands])
+            operands = source.operands
+            if operands:
+                operands = tuple([copies[operand] for operand in operands])
             copy = copies[source] = _copied(source, source.name, operands)
             copy.parent = made
             for operand in operands:
@@ -364,25 +366,6 @@ def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:
     return False
 
 
-def unique_name(names: dict[str, int], name: str) -> str:
-    """Return `name`, or `name.N` when it is taken, and note it as taken."""
-    if name not in names:
-        names[name] = 0
-        return name
-    base, _, tail = name.rpartition(".")
-    if not base or not tail.isdigit():
-        base = name
-    number = names.get(base, 0)
-    while True:
-        number += 1
-        candidate = f"{base}.{number}"
-        if candidate not in names:
-            break
-    names[base] = number
-    names[candidate] = 0
-    return candidate
-
-
 def has_side_effect(instruction: Instruction) -> bool:
     """Whether the instruction, or anything that it calls, has a side effect."""
     if not instruction.definition.may_act:
@@ -396,23 +379,6 @@ def has_side_effect(instruction: Instruction) -> bool:
         for called in instruction.called_computations
         for inner in called.actors
     )
-
-
-def retarget(instruction: Instruction, replacements: dict[Computation, Computation]) -> None:
-    """Make the instruction call the replacements of the computations that it calls."""
-    changed: dict[str, Any] = {}
-    for name, called in called_fields(instruction.definition, instruction.attributes):
-        if called not in replacements:
-            continue
-        old = changed.get(name, getattr(instruction.attributes, name))
-        if isinstance(old, tuple):
-            changed[name] = tuple(replacements.get(c, c) for c in old)  # pyright: ignore
-        else:
-            changed[name] = replacements[called]
-    if changed:
-        instruction.computation.set_attributes(
-            instruction, replace(instruction.attributes, **changed)
-        )
 
 
 def _drop_user(operand: Instruction, user: Instruction) -> None:

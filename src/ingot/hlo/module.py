@@ -11,11 +11,11 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ingot.hlo.computation import Computation, retarget
-from ingot.hlo.instruction import Instruction
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction, called_fields
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
 from ingot.support.diagnostics import InternalError
@@ -210,3 +210,20 @@ def _post_order(module: Module) -> list[Computation]:
             seen.add(callee)
             stack.append((callee, iter(callee.callees())))
     return order
+
+
+def retarget(instruction: Instruction, replacements: dict[Computation, Computation]) -> None:
+    """Make the instruction call the replacements of the computations that it calls."""
+    changed: dict[str, Any] = {}
+    for name, called in called_fields(instruction.definition, instruction.attributes):
+        if called not in replacements:
+            continue
+        old = changed.get(name, getattr(instruction.attributes, name))
+        if isinstance(old, tuple):
+            changed[name] = tuple(replacements.get(c, c) for c in old)  # pyright: ignore
+        else:
+            changed[name] = replacements[called]
+    if changed:
+        instruction.computation.set_attributes(
+            instruction, replace(instruction.attributes, **changed)
+        )

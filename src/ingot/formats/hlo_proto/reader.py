@@ -24,12 +24,13 @@ from ingot.formats.hlo_proto.wire import Message, decode
 from ingot.formats.hlo_text.entry_layout import keep_layout, signature_text
 from ingot.formats.hlo_text.opcodes import XLA_OPCODES
 from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
-from ingot.hlo.computation import Computation, unique_name
+from ingot.hlo.computation import Computation
 from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.dtype import DType, Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Alias, Module
+from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, NoAttributes, OpDef, table
 from ingot.hlo.verifier import verify
 from ingot.support.collector import collector_paused

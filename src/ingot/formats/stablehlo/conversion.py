@@ -22,10 +22,11 @@ from ingot.formats.stablehlo.sizes import Size
 from ingot.formats.stablehlo.table import converters
 from ingot.formats.stablehlo.types import Types
 from ingot.hlo import dim
-from ingot.hlo.computation import Computation, unique_name
+from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ParseError, UnsupportedError

@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.module import Module
@@ -33,24 +34,59 @@ def types(elements: Iterable[DType]) -> frozenset[str]:
     return frozenset(_OF_TYPE[element] for element in elements)
 
 
-def census(module: Module) -> set[str]:
+_OF_SHAPES = frozenset({*_OF_TYPE.values(), EMPTY, BOUNDED})
+
+
+class Census:
+    """The words of one module, counted as far as somebody asks."""
+
+    def __init__(self, module: Module) -> None:
+        """Have counted nothing."""
+        self._module = module
+        self._opcodes: frozenset[str] | None = None
+        self._shapes: frozenset[str] | None = None
+
+    def renew(self) -> None:
+        """Count again, as the module changed."""
+        self._opcodes = self._shapes = None
+
+    def holds_any(self, words: frozenset[str]) -> bool:
+        """Whether one of `words` stands in the module's computations."""
+        if not self.opcodes.isdisjoint(words):
+            return True
+        return not words.isdisjoint(_OF_SHAPES) and not self.shapes.isdisjoint(words)
+
+    @property
+    def opcodes(self) -> frozenset[str]:
+        """The opcodes."""
+        if self._opcodes is None:
+            held = [computation.opcodes for computation in self._module.computations.values()]
+            self._opcodes = frozenset[str]().union(*held)
+        return self._opcodes
+
+    @property
+    def shapes(self) -> frozenset[str]:
+        """The words of results' shapes."""
+        if self._shapes is None:
+            shapes: dict[int, Shape] = {}
+            for computation in self._module.computations.values():
+                results = [instruction.shape for instruction in computation.instructions]
+                shapes.update([(id(shape), shape) for shape in results])
+            self._shapes = frozenset[str]().union(*map(_words_of, shapes.values()))
+        return self._shapes
+
+
+def census(module: Module) -> frozenset[str]:
     """Return the words of all that stands in the module's computations."""
-    found: set[str] = set()
-    shapes: dict[int, Shape] = {}
-    for computation in module.computations.values():
-        instructions = computation.instructions
-        found.update([instruction.opcode for instruction in instructions])
-        shapes.update([(id(instruction.shape), instruction.shape) for instruction in instructions])
-    for shape in shapes.values():
-        _add_words(shape, found)
-    return found
+    found = Census(module)
+    return found.opcodes | found.shapes
 
 
-def _add_words(shape: Shape, found: set[str]) -> None:
-    for element in shape.elements:
-        _add_words(element, found)
-    found.add(_OF_TYPE[shape.dtype])
+@lru_cache(maxsize=1 << 12)
+def _words_of(shape: Shape) -> frozenset[str]:
+    found = {_OF_TYPE[shape.dtype]}
     if 0 in shape.dims:
         found.add(EMPTY)
     if shape.bounded:
         found.add(BOUNDED)
+    return frozenset(found.union(*map(_words_of, shape.elements)))

@@ -40,17 +40,27 @@ def fingerprint(module: Module) -> str:
 def fingerprint_computation(computation: Computation, known: Known | None = None) -> str:
     """Return the hash of a computation and its callees; `known` holds those already hashed."""
     known = {} if known is None else known
-    found = known.get(computation)
-    if found is not None:
-        return found
+    stack = [computation]
+    while stack:
+        waiting = [called for called in stack[-1].callees() if called not in known]
+        if waiting:
+            stack += waiting
+            continue
+        item = stack.pop()
+        if item not in known:
+            known[item] = _fingerprint(item, known)
+    return known[computation]
+
+
+def _fingerprint(computation: Computation, known: Known) -> str:
+    """Return the hash of a computation whose callees are `known`."""
     numbers: dict[Instruction, int] = {}
     lines: list[str] = []
     for number, instruction in enumerate(_order(computation)):
         numbers[instruction] = number
         lines.append(_line(instruction, numbers, known))
     lines.append(f"root {numbers[computation.root]}")
-    known[computation] = _digest("\n".join(lines))
-    return known[computation]
+    return _digest("\n".join(lines))
 
 
 class Representatives:

@@ -22,7 +22,7 @@ import time
 from dataclasses import replace
 
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.census import census
+from ingot.hlo.rewrite.census import Census, census
 from ingot.hlo.rewrite.fingerprint import fingerprint
 from ingot.hlo.rewrite.pass_base import (
     FixedPoint,
@@ -61,7 +61,7 @@ class _Runner:
         self._context = context
         self._number = 0
         self._logs = enabled(Level.PASS)
-        self._held: set[str] | None = None
+        self._census = Census(module)
         self._settled: dict[type, Pass] = {}
 
     def step(self, step: Step, pipeline: str) -> bool:
@@ -79,9 +79,7 @@ class _Runner:
         """Whether a step leaves the module as it is, by what it says that it concerns."""
         if step.concerns is None or self._context.debug:
             return False
-        if self._held is None:
-            self._held = census(self._module)
-        return self._held.isdisjoint(step.concerns)
+        return not self._census.holds_any(step.concerns)
 
     def _pipeline(self, group: Pipeline) -> bool:
         changed = False
@@ -133,7 +131,7 @@ class _Runner:
         return changed
 
     def _after_change(self, step: Pass, pipeline: str) -> None:
-        self._held = None
+        self._census.renew()
         self._settled.clear()
         if self._context.verify_each:
             self.verify(step.name)

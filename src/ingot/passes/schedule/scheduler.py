@@ -192,6 +192,19 @@ class _Problem:
             if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
                 yield value.instruction, at(self._trees[parameters[0]], path)
 
+    @cached_property
+    def waiting(self) -> tuple[dict[Instruction, list[Instruction]], dict[Instruction, int]]:
+        """Who waits for each reader of what it overwrites, and for how many each writer waits."""
+        writers: dict[Instruction, list[Instruction]] = {}
+        waits: dict[Instruction, int] = {}
+        for writer, values in self.overwrites.items():
+            for value in dict.fromkeys(values):
+                for reader in self.readers.get(value, ()):
+                    if reader is not writer:
+                        writers.setdefault(reader, []).append(writer)
+                        waits[writer] = waits.get(writer, 0) + 1
+        return writers, waits
+
     # ---- orders
 
     @cached_property
@@ -260,21 +273,10 @@ class _ListScheduler:
         self._left = dict(problem.counts)
         self._missing = dict(problem.missing)
         self._done: set[Instruction] = set()
-        self._writers, self._waits = self._waiting()
+        self._writers, waits = problem.waiting
+        self._waits = dict(waits)
         self._heap: list[tuple[bool, int, int]] = []
         self._order: list[Instruction] = []
-
-    def _waiting(self) -> tuple[dict[Instruction, list[Instruction]], dict[Instruction, int]]:
-        """Return who waits for each reader, and how many readers each writer waits for."""
-        writers: dict[Instruction, list[Instruction]] = {}
-        waits: dict[Instruction, int] = {}
-        for writer, values in self._problem.overwrites.items():
-            for value in dict.fromkeys(values):
-                for reader in self._problem.readers.get(value, ()):
-                    if reader is not writer:
-                        writers.setdefault(reader, []).append(writer)
-                        waits[writer] = waits.get(writer, 0) + 1
-        return writers, waits
 
     def run(self) -> list[Instruction]:
         order = self._problem.order

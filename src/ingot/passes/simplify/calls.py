@@ -128,6 +128,6 @@ def _known_branch(conditional: Instruction) -> int | None:
             return 0 if value else 1
         return int(value) if 0 <= int(value) < len(branches) else len(branches) - 1
     same_operand = all(operand is operands[0] for operand in operands)
-    if same_operand and len({fingerprint_computation(branch) for branch in branches}) == 1:
-        return 0
+    if same_operand and len({len(branch) for branch in branches}) == 1:
+        return 0 if len({fingerprint_computation(branch) for branch in branches}) == 1 else None
     return None

@@ -9,9 +9,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.computation import Computation, retarget
+from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
+from ingot.hlo.module import Module, retarget
 from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext

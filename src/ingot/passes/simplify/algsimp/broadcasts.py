@@ -17,7 +17,7 @@ ELEMENTWISE = tuple(
 
 
 @rule(
-    m.broadcast(x),
+    m.broadcast(x, where=lambda i: len(i.attributes.dimensions) == i.shape.rank),
     example="x = f32[2,3] parameter(0)\nROOT a = f32[2,3] broadcast(x), dimensions={0,1}",
 )
 def broadcast_identity(root: Instruction, x: Instruction) -> Instruction | None:
@@ -47,7 +47,7 @@ def _is_increasing(places: tuple[int, ...]) -> bool:
 
 
 @rule(
-    m.broadcast(x, where=lambda i: i.operands[0].shape.rank > 0),
+    m.broadcast(x, where=lambda i: 1 in i.shape.dims and i.operands[0].shape.rank > 0),
     example="x = f32[2,3] parameter(0)\nROOT a = f32[2,1,3] broadcast(x), dimensions={0,2}",
 )
 def broadcast_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:

@@ -27,8 +27,13 @@ def _reduce_again(
     return build.reduce(x, start, dimensions=places, to_apply=reducer)
 
 
+def _may_be_of_ones(reduce: Instruction) -> bool:
+    dims = reduce.operands[0].shape.dims
+    return 1 in dims or (bool(dims) and not dimensions_of(reduce))
+
+
 @rule(
-    m.reduce(x, start, where=lambda i: bool(i.operands[0].shape.dims)),
+    m.reduce(x, start, where=_may_be_of_ones),
     fp=Fp.SIGNED_ZERO,
     example=(
         """
@@ -57,7 +62,7 @@ def reduce_of_ones(
 
 
 @rule(
-    m.reduce(x, start),
+    m.reduce(x, start, where=lambda i: 0 in i.operands[0].shape.dims),
     example="""
         x = f32[4,0] parameter(0)
         y = f32[] parameter(1)
