@@ -40,12 +40,14 @@ _overrides: ContextVar[Mapping[str, Any]] = ContextVar(
 # which takes ten times as long, and a compilation asks for thirty.
 _VARIABLES: Any = getattr(os.environ, "_data", None) if os.name == "posix" else None
 
+_encoded = cache(os.fsencode)
+
 
 def _environment(variable: str) -> str | None:
     """Return an environment variable, None if it is not set."""
     if _VARIABLES is None:
         return os.environ.get(variable)
-    found = _VARIABLES.get(os.fsencode(variable))
+    found = _VARIABLES.get(_encoded(variable))
     return None if found is None else os.fsdecode(found)
 
 
@@ -316,4 +318,4 @@ def _names() -> tuple[str, ...]:
 
 @cache
 def _keys() -> tuple[bytes, ...]:
-    return tuple(map(os.fsencode, _names()))
+    return tuple(map(_encoded, _names()))

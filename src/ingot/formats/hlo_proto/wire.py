@@ -67,9 +67,12 @@ def decode(data: bytes | memoryview, type_name: str, depth: int = 0) -> Message:
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
     try:
-        result = data[position]
-        if result < 0x80:  # most are
-            return result, position + 1
+        first = data[position]
+        if first < 0x80:
+            return first, position + 1
+        second = data[position + 1]
+        if second < 0x80:  # nearly all end here at the latest
+            return first & 0x7F | second << 7, position + 2
         result = shift = 0
         while True:
             byte = data[position]

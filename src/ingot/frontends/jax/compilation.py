@@ -182,7 +182,7 @@ def executable_header(module: Module) -> _Header | None:
         _BEGIN,
         *map(_output_bytes, wanted),
         *map(_parameter_bytes, given),
-        encode({"computation_name": module.name}, _MESSAGE),
+        _name_bytes(module.name),
         _END,
     ))  # fmt: skip
     return _Header(_varint(len(data)) + data, _kinds(given, wanted))
@@ -201,6 +201,11 @@ def _plain_shapes(shapes: Sequence[Shape]) -> Sequence[Shape] | None:
     """Return the shapes if they are all of static arrays; None if one is not."""
     plain = all(shape.is_array and shape.is_static and not shape.bounded for shape in shapes)
     return shapes if plain else None
+
+
+@functools.lru_cache(_KEPT)
+def _name_bytes(name: str) -> bytes:
+    return encode({"computation_name": name}, _MESSAGE)
 
 
 @functools.lru_cache(_KEPT)
