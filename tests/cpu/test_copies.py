@@ -14,7 +14,6 @@ MOVES = {
     ),
     "columns": ("concatenate(x, z), dimensions={1}", "f32[3,1100]", True),
     "slice": ("slice(x), slice={[1:3], [100:600]}", "f32[2,500]", True),
-    "short": ("slice(x), slice={[1:3], [100:110]}", "f32[2,10]", False),
     "reversed": ("reverse(x), dimensions={0}", "f32[3,700]", True),
     "backwards": ("reverse(x), dimensions={1}", "f32[3,700]", False),
     "computed": ("negate(x)", "f32[3,700]", False),
