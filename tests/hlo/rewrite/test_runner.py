@@ -9,7 +9,7 @@ import pytest
 
 from ingot.hlo.builder import Builder, shape_of
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.census import BOUNDED, EMPTY, census
+from ingot.hlo.rewrite.census import BOUNDED, EMPTY, Census, census
 from ingot.hlo.rewrite.fingerprint import fingerprint
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, PassContext, Pipeline, Stage
@@ -213,6 +213,18 @@ def test_a_census_holds_opcodes_element_types_and_marks_of_shapes() -> None:
     assert found >= {"parameter", "convert", "tuple", "f32[]", "bf16[]", "s4[]", EMPTY, BOUNDED}
     assert "add" not in found
     assert "f64[]" not in found
+
+
+def test_a_census_counts_again_when_it_is_told() -> None:
+    b = Builder("main")
+    module = Module.of("m", b.build(b.negate(b.parameter(0, "f32[2]"))))
+    held = Census(module)
+    assert held.holds_any(frozenset({"negate"}))
+    assert held.holds_any(frozenset({"f32[]", "dot"}))
+    assert not held.holds_any(frozenset({"add", "f64[]"}))
+    module.entry.set_root(module.entry.add("add", (module.entry.root, module.entry.root)))
+    held.renew()
+    assert held.holds_any(frozenset({"add"}))
 
 
 def test_a_pass_runs_without_its_opcodes_in_debug_mode_and_must_keep_its_word() -> None:
