@@ -30,9 +30,9 @@ def _program(opcode: str, start: str, body: str, size: int = SIZE):
     ("opcode", "start", "body"),
     [
         ("add", "0", "divide(x, y)"),
-        ("add", "2.5", "add(x, y)"),
-        ("maximum", "-inf", "subtract(x, y)"),
-        ("minimum", "-100", "subtract(x, y)"),
+        ("add", "2.5", "power(x, y)"),
+        ("maximum", "-inf", "divide(x, y)"),
+        ("minimum", "-100", "divide(x, y)"),
         ("multiply", "1", "maximum(x, y)"),
     ],
 )
