@@ -127,6 +127,7 @@ FITS = {
     ),
     "exp2 f64": (lambda r: mp.mpf(2) ** r, -0.5, 0.5, 7, lambda r: 1),
     "tanh f32": (odd(mp.tanh), 0, "0.3907", 5, small),
+    "tanh f64": (odd(mp.tanh), 0, (mp.log(2) / 4) ** 2 * mp.mpf("1.001"), 5, small),
     "sinh f64": (odd(mp.sinh), 0, 1, 6, small),
     "asinh f64": (odd(mp.asinh), 0, "0.2501", 12, small),
     "erf small f64": (

@@ -77,6 +77,14 @@ class MathEmitter:
             return self.builder.fma(a, b, c)
         return self.add(self.mul(a, b), c)
 
+    def fma_once(self, a: Value, b: Value, c: Value) -> Value:
+        """Return a * b + c rounded once, or hardly more where the target has no FMA."""
+        if self.has_fma:
+            return self.builder.fma(a, b, c)
+        product, product_low = self.two_product(a, b)
+        total, low = self.two_sum(product, c)
+        return self.add(total, self.add(low, product_low))
+
     def neg(self, a: Value) -> Value:
         """Return -a."""
         return self.builder.neg(a)

@@ -17,6 +17,10 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH_F32, LN2_LOW_F32 = 0.693145751953125, 1.42860682030941723212e-6
 LN2_HIGH_F64, LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
+TANH_UNIT = 1.25
+"""In this unit sums of 1 and 3 with up to half as much lie below a power of two, where they are
+rounded least (the factor was searched for)."""
+
 
 def reduce(m: MathEmitter, x: Value) -> tuple[Value, Value, Value]:
     """Return (k, r, c): x = k ln2 + r + c, |r| <= ln2/2, c the rounding error of r."""
@@ -98,11 +102,11 @@ def logistic(m: MathEmitter, x: Value) -> Value:
 
 
 def tanh(m: MathEmitter, x: Value) -> Value:
-    """Return the hyperbolic tangent: near zero by a series, else 1 - 2 / (e^2|x| + 1)."""
+    """Return the hyperbolic tangent; f32: near zero by a series, else 1 - 2 / (e^2|x| + 1)."""
     a = m.abs(x)
-    z = m.mul(x, x)
     if not m.is_f32:
-        return _tanh_f64(m, a, z, x)
+        return _tanh_f64(m, a, x)
+    z = m.mul(x, x)
     small = m.fma(m.mul(m.polynomial(z, rows.TANH_F32), z), x, x)
     limited = m.at_most(a, 10.0)
     e = short_exp(m, m.add(limited, limited))
@@ -110,23 +114,29 @@ def tanh(m: MathEmitter, x: Value) -> Value:
     return m.copysign(m.select(m.compare("ult", a, 0.625), small, large), x)
 
 
-def _tanh_f64(m: MathEmitter, a: Value, z: Value, x: Value) -> Value:
-    """Return tanh(x) with one division for both sides (S. Moshier, Cephes: tanh.c)."""
-    limited = m.at_most(a, 22.0)
-    # The exponential's error is halved on the way: it needs no reduction's rest.
-    shifted = m.fma(limited, m.c(2 * LOG2_E), m.c(m.magic))
+def _tanh_f64(m: MathEmitter, a: Value, x: Value) -> Value:
+    """Return tanh(x) of t = tanh(r), a = n ln2/2 + r: with s = 2^n, by the formula of sums.
+
+    ((s-1) + (s+1) t) / ((s+1) + (s-1) t), times `TANH_UNIT` above and below.
+    """
+    a = m.at_most(a, 22.0)
+    shifted = m.fma(a, m.c(2 * LOG2_E), m.c(m.magic))
     n = m.sub(shifted, m.c(m.magic))
-    r = m.fma(n, m.c(-LN2_HIGH_F64), m.add(limited, limited))
-    r = m.fma(n, m.c(-LN2_LOW_F64), r)
-    p = m.add(m.fma(_expm1_inner(m, r), m.mul(r, r), r), m.c(1.0))
+    high = m.fma(n, m.c(-LN2_HIGH_F64 / 2), a)
+    r = m.fma(n, m.c(-LN2_LOW_F64 / 2), high)
+    z = m.mul(r, r)
+    rest = m.mul(m.mul(r, z), m.polynomial(z, rows.TANH_REDUCED_F64))
+    t = m.add(high, m.fma(n, m.c(-LN2_LOW_F64 / 2), rest))
     # The integer stands in the last bits; what lies before it is shifted out.
     shift = m.builder.shl(m.bits(shifted), m.i(m.mantissa_bits))
-    e = m.from_bits(m.builder.add(m.bits(p), shift))
-    near = m.compare("ult", a, 0.625)
-    numerator = m.mul(m.mul(a, z), m.polynomial(z, rows.TANH_NUMERATOR_F64))
-    denominator = m.polynomial(z, rows.TANH_DENOMINATOR_F64)
-    ratio = m.div(m.select(near, numerator, -2.0), m.select(near, denominator, m.add(e, m.c(1.0))))
-    return m.copysign(m.add(m.select(near, a, 1.0), ratio), x)
+    s = m.from_bits(m.builder.add(m.bits(m.c(1.0)), shift))
+    less = m.fma(s, m.c(TANH_UNIT), m.c(-TANH_UNIT))
+    more = m.fma(s, m.c(TANH_UNIT), m.c(TANH_UNIT))
+    below = m.fma_once(less, t, more)
+    # Far out it is 1 less something, and the error of what is below does not count.
+    far = m.sub(below, m.fma(t, m.c(-2 * TANH_UNIT), m.c(2 * TANH_UNIT)))
+    above = m.select(m.compare("ult", a, 0.8664), m.fma_once(more, t, less), far)
+    return m.copysign(m.div(above, below), x)
 
 
 def sinh(m: MathEmitter, x: Value) -> Value:
