@@ -28,6 +28,7 @@ from ingot.passes.simplify.calls import (
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
+from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
@@ -83,6 +84,7 @@ DOTS = FixedPoint(
     (
         DotStrengthReduction(),
         DotCanonicalizer(),
+        ConvOperandSwapper(),
         ConvolutionPhases(),
         ConvolutionCanonicalizer(),
         AlgebraicSimplifier(),
@@ -136,6 +138,7 @@ ORDER = (
         "its reduction and its scatter may be split into parts, it may not",
     ),
     Order("complex-expander", "algsimp", "rules and folding then see real arithmetic"),
+    Order("conv-operand-swapper", "convolution-phases", "which one is spread out changes"),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
     Order("zero-sized-hlo-elimination", "algsimp", "rules need not think of empty arrays"),
     Order("call-inliner", "algsimp", "rules see one computation at a time"),

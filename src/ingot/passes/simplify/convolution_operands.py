@@ -1,0 +1,115 @@
+"""Convolutions whose kernel is larger than their input: the two change places.
+
+Sums over the input's elements in place of sums over the kernel's, most of which meet padding only.
+Both are read backwards then: window k at place p meets input i where `p * stride + k * window
+dilation = i * base dilation + low`, and counting both from their ends turns that around.
+
+Invariant: the same products are summed for each result.
+Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_swapper.cc).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.window import WindowDimension
+
+MIN_FACTOR = 2
+"""How many times as many places as the input a kernel has: with as many nothing is won."""
+
+_OF_KERNEL = str.maketrans("io", "fb")
+_OF_INPUT = str.maketrans("fb", "io")
+_OF_RESULT = str.maketrans("fb", "bf")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvOperandSwapper(Pass):
+    """Makes the larger operand of a convolution its input."""
+
+    name: ClassVar[str] = "conv-operand-swapper"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the convolutions of every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
+                if _pays(item) and not item.control_predecessors:
+                    computation.replace(item, _swapped(item))
+                    changed = True
+        return changed
+
+
+def _pays(convolution: Instruction) -> bool:
+    given: ConvolutionAttributes = convolution.attributes
+    if given.feature_group_count * given.batch_group_count != 1:
+        return False
+    sizes = [size for operand in convolution.operands for size in operand.shape.dims]
+    if 0 in sizes or any(isinstance(size, Dim) for size in sizes):
+        return False
+    places = math.prod(_extents(convolution))
+    return math.prod(one.size for one in given.window) >= MIN_FACTOR * places
+
+
+def _extents(convolution: Instruction) -> list[int]:
+    """Return the sizes of the input's spatial dimensions."""
+    labels = convolution.attributes.labels.lhs
+    dims = convolution.operands[0].shape.static_dims
+    return [
+        dims[labels.index(str(number))] for number, _ in enumerate(convolution.attributes.window)
+    ]
+
+
+def _swapped(convolution: Instruction) -> Instruction:
+    """Return the same convolution with its kernel as the input."""
+    given: ConvolutionAttributes = convolution.attributes
+    labels = given.labels
+    computation = convolution.computation
+    build = Builder(computation, convolution.metadata)
+    kernel, image = convolution.operands[1], convolution.operands[0]
+    forwards = [str(number) for number, one in enumerate(given.window) if not one.reversal]
+    if forwards:
+        kernel = build.reverse(
+            kernel, dimensions=tuple(sorted(labels.rhs.index(number) for number in forwards))
+        )
+    exchanged = ConvolutionLabels(
+        labels.rhs.translate(_OF_KERNEL),
+        labels.lhs.translate(_OF_INPUT),
+        labels.output.translate(_OF_RESULT),
+    )
+    attributes = replace(
+        given,
+        window=tuple(map(_turned, given.window, _extents(convolution))),
+        dim_labels=str(exchanged),
+        operand_precision=given.operand_precision[::-1],
+    )
+    return computation.add(
+        "convolution",
+        (kernel, image),
+        attributes,
+        shape=convolution.shape,
+        name=convolution.name,
+        metadata=convolution.metadata,
+    )
+
+
+def _turned(one: WindowDimension, extent: int) -> WindowDimension:
+    """Return a dimension of the window that slides the input over the kernel, read backwards."""
+    more = (extent - 1) * one.base_dilation - (one.size - 1) * one.window_dilation
+    return replace(
+        one,
+        size=extent,
+        low=one.low + more,
+        high=one.high + more,
+        base_dilation=one.window_dilation,
+        window_dilation=one.base_dilation,
+        reversal=True,
+    )
