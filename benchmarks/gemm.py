@@ -107,12 +107,12 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     """Return a call of Ingot's kernel, its result array, and the milliseconds to compile it."""
     import numpy as np
 
-    from ingot.cpu.emit.contraction import emit_contraction_kernel
+    from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
     from ingot.cpu.library import shared_addresses, shared_code
     from ingot.hlo.dim import evaluate
-    from ingot.kernel.contraction import build_contraction_kernel
-    from ingot.kernel.contraction_schedule import schedule_contraction
-    from ingot.kernel.schedule import Vectors
+    from ingot.kernel.contraction.build import build_contraction_kernel
+    from ingot.kernel.contraction.schedule import schedule_contraction
+    from ingot.kernel.schedule.decide import Vectors
     from ingot.llvm.builder import ModuleBuilder
     from ingot.llvm.jit import compile_object
     from ingot.llvm.linking import link_object

@@ -16,9 +16,9 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.direct_convolution import Direct, direct_convolution
+from ingot.kernel.convolution.direct import Direct, direct_convolution
 from ingot.kernel.ir import ContractionKernel, LoopKernel
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.schedule.decide import Vectors
 
 W = WindowDimension
 

@@ -14,9 +14,9 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.filter_gradient import FilterGradient, filter_gradient
+from ingot.kernel.convolution.filter_gradient import FilterGradient, filter_gradient
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.schedule.decide import Vectors
 
 W = WindowDimension
 

@@ -12,7 +12,7 @@ from ingot.hlo.dtype import dtype
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
-from ingot.kernel import plain_reduction
+from ingot.kernel.forms import plain_reduction
 
 START = {"add": 0, "maximum": -np.inf, "minimum": np.inf}
 

@@ -15,7 +15,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
 from ingot.kernel.ir import Buffer, SortKernel
-from ingot.kernel.sort import LEVELS, MAX_PARTS, PART, schedule_sort
+from ingot.kernel.sort.sort import LEVELS, MAX_PARTS, PART, schedule_sort
 from ingot.runtime.native import num_threads, set_num_threads
 
 THREADS = (1, 2, 3)

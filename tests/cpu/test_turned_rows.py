@@ -13,7 +13,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
-from ingot.kernel.turned_rows import LEAST_ELEMENTS
+from ingot.kernel.schedule.turned_rows import LEAST_ELEMENTS
 from ingot.llvm.target import TargetSpec, host_levels
 
 TYPES = {

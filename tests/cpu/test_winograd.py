@@ -13,9 +13,9 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
+from ingot.kernel.convolution.winograd import Winograd, winograd
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule import Vectors
-from ingot.kernel.winograd import Winograd, winograd
+from ingot.kernel.schedule.decide import Vectors
 
 Padding = tuple[tuple[int, int], tuple[int, int]]
 SAME: Padding = ((1, 1), (1, 1))

@@ -5,10 +5,10 @@ import pytest
 from tests.kernel.programs import fused
 
 import ingot
-from ingot.kernel.choices import merge_choices
-from ingot.kernel.collapse import collapse
 from ingot.kernel.expr import walk
-from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.choices import merge_choices
+from ingot.kernel.loop.collapse import collapse
 
 ROLL = """x = f32[{rows},{columns}] parameter(0)
   last = f32[{kept}] slice(x), slice={{{tail}}}

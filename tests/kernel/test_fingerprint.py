@@ -9,15 +9,15 @@ from pathlib import Path
 
 from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 
-from ingot.kernel.collapse import collapse
 from ingot.kernel.fingerprint import fingerprint
-from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 from tests.kernel.programs import SOFTMAX, flat, fused
 from ingot.kernel.fingerprint import fingerprint
-from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.loop.build import build_loop_kernel
 print(fingerprint(build_loop_kernel(fused(SOFTMAX))), fingerprint(build_loop_kernel(flat("?n", 3))))
 """
 

@@ -6,11 +6,11 @@ import pytest
 from tests.kernel.programs import flat, fused, whole_sum
 
 from ingot.hlo import dim
-from ingot.kernel.collapse import Renamer, collapse
-from ingot.kernel.form import form_of
+from ingot.kernel.forms.form import form_of
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.schedule import Vectors, schedule_loops
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import Renamer, collapse
+from ingot.kernel.schedule.decide import Vectors, schedule_loops
 
 VECTORS = Vectors(512, 32)
 

@@ -6,10 +6,10 @@ from tests.kernel.programs import fused
 
 import ingot
 from ingot.evaluator import evaluate
-from ingot.kernel.collapse import collapse
 from ingot.kernel.expr import walk
-from ingot.kernel.inside import read_inside
-from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.inside import read_inside
 
 PAD = """x = {dtype}[{rows},{columns}] parameter(0)
   c = {dtype}[] constant(3)

@@ -7,10 +7,10 @@ from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim
-from ingot.kernel.collapse import collapse
 from ingot.kernel.fingerprint import kernel_text
-from ingot.kernel.keep import keep_rows
-from ingot.kernel.loops import build_loop_kernel
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.keep import keep_rows
 from ingot.support.diagnostics import UnsupportedError
 
 N = Dim.symbol("n")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ingot.kernel.register_block import FEW_ROWS, VECTORS, even_blocks, most_rows
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.contraction.register_block import FEW_ROWS, VECTORS, even_blocks, most_rows
+from ingot.kernel.schedule.decide import Vectors
 
 WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 
 from ingot.hlo.dim import Dim, evaluate
-from ingot.kernel.collapse import collapse
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop_schedule import LoopSchedule
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.schedule import Vectors, schedule_loops
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
 
 AVX512, AVX2, PLAIN = Vectors(512, 32), Vectors(256, 16), Vectors(128, 16)
 

@@ -13,11 +13,11 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.collapse import collapse
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.unroll import unroll_short_rows, unroll_windows
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 
 
 def _softmax(rows: str, classes: int, element: str = "f32") -> Module:

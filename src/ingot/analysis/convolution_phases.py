@@ -5,7 +5,7 @@ uses only every d-th tap, and which ones depends on p mod d alone. So the result
 those of a dense convolution with a part of the taps: 1/d of the products.
 
 Read by the pass that cuts such convolutions apart (`passes.simplify.convolution_phases`) and by
-the driver that runs them whole (`kernel.direct_convolution`), which is quicker to compile.
+the driver that runs them whole (`kernel.convolution.direct`), which is quicker to compile.
 
 Source: the idea is sub-pixel convolution (Shi et al., 2016); also oneDNN's strided backward data.
 """

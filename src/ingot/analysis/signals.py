@@ -2,10 +2,10 @@
 
 Where such a convolution has no padding, result p is the sum of signal[p + k] * taps[k]: a product
 of the taps with a matrix whose rows overlap in memory. So it runs as products do, in code that the
-library has (`kernel.product`), its lanes along the results.
+library has (`kernel.contraction.product`), its lanes along the results.
 
 Read by the pass that takes padding out of them (`passes.simplify.convolutions`) and by the choice
-of kernels (`kernel.convolution`).
+of kernels (`kernel.convolution.build`).
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
-from ingot.cpu.emit.loop import emit_in_place
-from ingot.cpu.emit.values import ValueEmitter
+from ingot.cpu.emit.loop.kernel import emit_in_place
+from ingot.cpu.emit.values.values import ValueEmitter
 from ingot.cpu.inlining import VIEWS
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.vectors import vectors_of
@@ -22,7 +22,7 @@ from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule import schedule_loops
+from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value

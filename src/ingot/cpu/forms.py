@@ -1,4 +1,4 @@
-"""Which kernels of a program share code: those of one form (`kernel.form`).
+"""Which kernels of a program share code: those of one form (`kernel.forms.form`).
 
 A network's layers give kernels that differ in sizes alone. Where a program has several of a form,
 they become one function with sizes in env, compiled once. A form that one kernel has is not worth
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.kernel.expr import walk
-from ingot.kernel.form import Form, form_of
+from ingot.kernel.forms.form import Form, form_of
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.schedule import Vectors, schedule_loops
+from ingot.kernel.schedule.decide import Vectors, schedule_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
 from ingot.artifact.artifact import call_symbol
 from ingot.cpu.control import ControlFlow
-from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
-from ingot.cpu.emit.values import ValueEmitter
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.values import ValueEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sites import sites
 from ingot.cpu.sizes import SizePlan

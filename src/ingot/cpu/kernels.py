@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
-from ingot.cpu.emit.contraction import emit_contraction_kernel
+from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.emit.driver_calls import driver_call
 from ingot.cpu.emit.kernel_abi import EmittedKernel, SharedCode
-from ingot.cpu.emit.loop import emit_loop_kernel
-from ingot.cpu.emit.sort import emit_sort_kernel
+from ingot.cpu.emit.loop.kernel import emit_loop_kernel
+from ingot.cpu.emit.sort.kernel import emit_sort_kernel
 from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.inlining import is_small
 from ingot.cpu.library import (
@@ -32,7 +32,7 @@ from ingot.cpu.vectors import Vectors, vectors_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.structure import fact
-from ingot.kernel.contraction_schedule import schedule_contraction
+from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.expr import walk
 from ingot.kernel.fingerprint import fingerprint, kernel_text
 from ingot.kernel.ir import (
@@ -41,8 +41,8 @@ from ingot.kernel.ir import (
     LoopKernel,
     SortKernel,
 )
-from ingot.kernel.schedule import schedule_loops
-from ingot.kernel.sort import schedule_sort
+from ingot.kernel.schedule.decide import schedule_loops
+from ingot.kernel.sort.sort import schedule_sort
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_later, usable_cpus
 from ingot.llvm.linking import link_object

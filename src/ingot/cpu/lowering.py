@@ -11,24 +11,24 @@ from dataclasses import replace
 
 from ingot.analysis.prefixes import prefixes_of
 from ingot.hlo.computation import Computation
-from ingot.kernel.choices import merge_choices
-from ingot.kernel.collapse import collapse
-from ingot.kernel.contraction import build_contraction_kernel, find_dot
-from ingot.kernel.convolution import build_convolution_kernel, find_convolution, is_product
-from ingot.kernel.fft import build_fft_kernel
-from ingot.kernel.inside import read_inside
+from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
+from ingot.kernel.convolution.build import build_convolution_kernel, find_convolution, is_product
+from ingot.kernel.convolution.plain import plain_root
+from ingot.kernel.fft.build import build_fft_kernel
 from ingot.kernel.ir import Kernel
-from ingot.kernel.keep import keep_rows
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.narrow_places import narrow_places
-from ingot.kernel.plain_convolution import plain_root
-from ingot.kernel.scan import build_scan_kernel
-from ingot.kernel.schedule import grid_vector_axis
-from ingot.kernel.short_rows import join_short_rows
-from ingot.kernel.sort import build_sort_kernel
-from ingot.kernel.topk import build_topk_kernel
-from ingot.kernel.unroll import unroll_short_rows, unroll_windows
-from ingot.kernel.update import build_update_kernel
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.choices import merge_choices
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.inside import read_inside
+from ingot.kernel.loop.keep import keep_rows
+from ingot.kernel.loop.narrow_places import narrow_places
+from ingot.kernel.loop.scan import build_scan_kernel
+from ingot.kernel.loop.short_rows import join_short_rows
+from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
+from ingot.kernel.loop.update import build_update_kernel
+from ingot.kernel.schedule.decide import grid_vector_axis
+from ingot.kernel.sort.sort import build_sort_kernel
+from ingot.kernel.sort.topk import build_topk_kernel
 
 UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from ingot.analysis.size_demands import Demand, region_demands, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
-from ingot.cpu.emit.values import ValueEmitter
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.values import ValueEmitter
 from ingot.hlo.assertions import assertion_text, assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import foreign_calls

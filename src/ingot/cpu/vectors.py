@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.schedule.decide import Vectors
 from ingot.llvm.target import TargetSpec
 
 

@@ -1,7 +1,8 @@
 """The kernel IR: iteration spaces, index maps, expressions; how a fusion becomes loops.
 
-`expr` scalar expressions, `ir` kernels, `index_math` index arithmetic, `pull` HLO to expressions
-(`puller` the walk, `place` where values are wanted, `*_rules` what each opcode does), `loops` and
-`update` fusions to loop kernels, `contraction` dots to contraction kernels, `schedule` tiles,
-vectors and threads. The same IR goes to CPU vectors and GPU threads.
+`expr` scalar expressions, `ir` kernels, `index_math` index arithmetic, `fingerprint` equal kernels,
+`numbers` what library drivers take. Each folder is a step or a family: `pull` HLO to expressions,
+`loop` fusions to loop kernels, `schedule` their tiles, vectors and threads, `forms` those that need
+no code of their own; `contraction`, `convolution`, `sort` and `fft` kernels of their kind. The same
+IR goes to CPU vectors and GPU threads.
 """

@@ -1,7 +1,9 @@
 """Numbers that library drivers take: named in a table, passed in env, read back by name.
 
-A plain product or convolution is nothing but such numbers (`product`, `direct_convolution`,
-`winograd`). Invariant: `parameters` has a number for each name of `NAMES`, in that order.
+A plain product or convolution is nothing but such numbers (`contraction.product`,
+`convolution.direct`, `convolution.winograd`).
+
+Invariant: `parameters` has a number for each name of `NAMES`, in that order.
 """
 
 from __future__ import annotations

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ingot.cpu.emit.contraction import emit_contraction_kernel
+from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.library import shared_addresses, shared_code
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
-from ingot.kernel.contraction import build_contraction_kernel
-from ingot.kernel.contraction_schedule import ContractionSchedule, schedule_contraction
+from ingot.kernel.contraction.build import build_contraction_kernel
+from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.schedule.decide import Vectors
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object

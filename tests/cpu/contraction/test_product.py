@@ -9,9 +9,9 @@ from ingot.client import compile
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.kernel.contraction import build_contraction_kernel
-from ingot.kernel.product import plain_product
-from ingot.kernel.schedule import Vectors
+from ingot.kernel.contraction.build import build_contraction_kernel
+from ingot.kernel.contraction.product import plain_product
+from ingot.kernel.schedule.decide import Vectors
 from ingot.llvm.target import TargetSpec, host_levels
 
 LEVELS = [level for level in host_levels() if level != "plain"]

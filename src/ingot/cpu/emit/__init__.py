@@ -1,1 +1,5 @@
-"""Emitters: kernel IR to LLVM IR. An emitter spells out what the schedule says, never chooses."""
+"""Emitters: kernel IR to LLVM IR. An emitter spells out what the schedule says, never chooses.
+
+`values` is what computes in registers; each other folder is a family of kernels. `kernel_abi` says
+how all of them are called, `drivers` and `driver_calls` how library code is.
+"""

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ingot.cpu.emit.direct_convolution import direct_call
+from ingot.cpu.emit.contraction.product_call import product_call
+from ingot.cpu.emit.convolution.direct import direct_call
+from ingot.cpu.emit.convolution.filter_gradient import filter_gradient_call
+from ingot.cpu.emit.convolution.winograd import winograd_call
 from ingot.cpu.emit.drivers import DriverCall
-from ingot.cpu.emit.filter_gradient import filter_gradient_call
-from ingot.cpu.emit.product_call import product_call
-from ingot.cpu.emit.winograd import winograd_call
-from ingot.kernel.direct_convolution import direct_convolution
-from ingot.kernel.filter_gradient import filter_gradient
+from ingot.kernel.convolution.direct import direct_convolution
+from ingot.kernel.convolution.filter_gradient import filter_gradient
+from ingot.kernel.convolution.plain import stores_plain_sums
+from ingot.kernel.convolution.winograd import winograd
 from ingot.kernel.ir import ContractionKernel, LoopKernel
-from ingot.kernel.plain_convolution import stores_plain_sums
-from ingot.kernel.schedule import Vectors
-from ingot.kernel.winograd import winograd
+from ingot.kernel.schedule.decide import Vectors
 
 
 @lru_cache(maxsize=256)

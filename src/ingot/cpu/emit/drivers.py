@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ingot.cpu.emit.contraction_epilogue import emit_epilogue
+from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
 from ingot.cpu.vectors import vectors_of
-from ingot.kernel.contraction_schedule import oriented, schedule_contraction
+from ingot.kernel.contraction.schedule import oriented, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder

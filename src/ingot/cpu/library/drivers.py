@@ -9,24 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ingot.cpu.emit import direct_convolution, filter_gradient
-from ingot.cpu.emit.direct_convolution import DirectCode
+from ingot.cpu.emit.contraction.microkernel import shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.contraction.product_call import ProductCode
+from ingot.cpu.emit.contraction.product_parts import micro_kernel
+from ingot.cpu.emit.convolution import direct as direct_convolution
+from ingot.cpu.emit.convolution import filter_gradient
+from ingot.cpu.emit.convolution.direct import DirectCode
+from ingot.cpu.emit.convolution.filter_gradient import FilterGradientCode
+from ingot.cpu.emit.convolution.winograd import WinogradCode
 from ingot.cpu.emit.driver_calls import driver_call
-from ingot.cpu.emit.filter_gradient import FilterGradientCode
 from ingot.cpu.emit.kernel_abi import SharedCode
-from ingot.cpu.emit.microkernel import shared
-from ingot.cpu.emit.packing import cell_type
-from ingot.cpu.emit.product_call import ProductCode
-from ingot.cpu.emit.product_parts import micro_kernel
-from ingot.cpu.emit.winograd import WinogradCode
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.dtype import F32
-from ingot.kernel.contraction_schedule import cell_bits
+from ingot.kernel.contraction.product import heights_of
+from ingot.kernel.contraction.product_form import Form, Placement
+from ingot.kernel.contraction.register_block import VECTORS
+from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.ir import ContractionKernel, LoopKernel
-from ingot.kernel.product import heights_of
-from ingot.kernel.product_form import Form, Placement
-from ingot.kernel.register_block import VECTORS
 from ingot.llvm.target import TargetSpec
 
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")

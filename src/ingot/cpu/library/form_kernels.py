@@ -1,8 +1,8 @@
 """Forms of loop kernels as library code.
 
-A form (`kernel.form`) is a loop kernel for every size. Those that many programs have are parts of
-the library: reductions in `reductions`. So is what comes after the parts of a sum of anything
-(`emit.split.Fold`).
+A form (`kernel.forms.form`) is a loop kernel for every size. Those that many programs have are
+parts of the library: reductions in `reductions`. So is what comes after the parts of a sum of
+anything (`emit.loop.split.Fold`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import reduce
 from itertools import product
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
-from ingot.cpu.emit.loop import emit_loop_kernel
-from ingot.cpu.emit.split import plain_fold
+from ingot.cpu.emit.loop.kernel import emit_loop_kernel
+from ingot.cpu.emit.loop.split import plain_fold
 from ingot.cpu.library.drivers import shared_code
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.cpu.vectors import vectors_of
@@ -21,10 +21,10 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32
 from ingot.hlo.shape import Shape
-from ingot.kernel.collapse import collapse
-from ingot.kernel.form import Form
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.schedule import schedule_loops
+from ingot.kernel.forms.form import Form
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 

@@ -1,18 +1,18 @@
 """Moves of boxes in library code: one function for every kernel that only copies and fills.
 
-Makes kernels of `kernel.moves`. Invariant: what it moves is in a table of the kernel's.
+Makes kernels of `kernel.forms.moves`. Invariant: what it moves is in a table of the kernel's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.emit.moves import MovesCode, call_of
+from ingot.cpu.emit.loop.moves import MovesCode, call_of
 from ingot.cpu.library.drivers import shared_code
 from ingot.cpu.library.parts import LibraryKernel, Shared
 from ingot.cpu.vectors import vectors_of
+from ingot.kernel.forms.moves import MIN_BITS, moves_of
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.moves import MIN_BITS, moves_of
 from ingot.llvm.target import TargetSpec
 
 

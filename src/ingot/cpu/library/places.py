@@ -1,6 +1,6 @@
 """Plain gathers and scatters in library code: sums by segment, counts, elements by index.
 
-Makes kernels of `kernel.plain_places`. Invariant: extents, steps and lengths are in env.
+Makes kernels of `kernel.forms.plain_places`. Invariant: extents, steps and lengths are in env.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
+from ingot.kernel.forms.plain_places import plain_places
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.plain_places import plain_places
-from ingot.kernel.update import build_update_kernel
+from ingot.kernel.loop.update import build_update_kernel
 from ingot.llvm.target import TargetSpec
 
 COMMON = ((), (16,))

@@ -1,6 +1,6 @@
 """Positions in library code: what `iota` writes, at every size.
 
-Makes kernels of `kernel.positions`. Invariant: extents and the schedule's numbers are in env.
+Makes kernels of `kernel.forms.positions`. Invariant: extents and the schedule's numbers are in env.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.shape import Shape
-from ingot.kernel.collapse import collapse
+from ingot.kernel.forms.positions import positions_form
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.positions import positions_form
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
 from ingot.llvm.target import TargetSpec
 
 COMMON = (((1 << 20,), 0), ((1024, 1024), 1), ((1024, 1024), 0))

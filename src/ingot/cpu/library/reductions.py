@@ -1,7 +1,7 @@
 """Plain reductions in library code.
 
-Makes kernels of `kernel.plain_reduction`. Invariant: extents, steps and the schedule's numbers are
-in env, the code depends on the reduction's pattern alone.
+Makes kernels of `kernel.forms.plain_reduction`. Invariant: extents, steps and the schedule's
+numbers are in env, the code depends on the reduction's pattern alone.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
-from ingot.kernel.collapse import collapse
+from ingot.kernel.forms.plain_reduction import plain_reduction
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loops import build_loop_kernel
-from ingot.kernel.plain_reduction import plain_reduction
+from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.collapse import collapse
 from ingot.llvm.target import TargetSpec
 
 COMMON = (

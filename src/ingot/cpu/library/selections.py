@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
-from ingot.cpu.emit.topk import BYTES, Form, emit_selection
+from ingot.cpu.emit.sort.topk import BYTES, Form, emit_selection
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo.dtype import F32
 from ingot.kernel.ir import TopKKernel
-from ingot.kernel.topk import schedule_topk
+from ingot.kernel.sort.topk import schedule_topk
 from ingot.llvm.target import TargetSpec
 
 

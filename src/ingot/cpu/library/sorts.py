@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.emit.keyed_sort import emit_keyed_sort
-from ingot.cpu.emit.sort_phases import phases_of
+from ingot.cpu.emit.sort.keyed_sort import emit_keyed_sort
+from ingot.cpu.emit.sort.sort_phases import phases_of
 from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo import dim
 from ingot.hlo.dtype import F32, PRED, S32
@@ -21,7 +21,7 @@ from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import SortKernel
-from ingot.kernel.sort import KeyedForm, keyed_form, schedule_sort
+from ingot.kernel.sort.sort import KeyedForm, keyed_form, schedule_sort
 from ingot.llvm.target import TargetSpec
 
 LINE, WORD_BYTES = 64, 8

@@ -26,8 +26,8 @@ from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import C64
-from ingot.kernel.fft import FOLD_BLOCK, Area, FoldStage, Place, Stage, plan_fft
-from ingot.kernel.fft_steps import Argument, Code, Side, Step, Table, stage_steps, tile_bytes
+from ingot.kernel.fft.build import FOLD_BLOCK, Area, FoldStage, Place, Stage, plan_fft
+from ingot.kernel.fft.steps import Argument, Code, Side, Step, Table, stage_steps, tile_bytes
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec

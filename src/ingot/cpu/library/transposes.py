@@ -1,4 +1,4 @@
-"""Squares turned around, as library code: `emit.squares` for the element types that are common.
+"""Squares turned around, as library code: `values.squares` for the element types that are common.
 
 Kernels that read across their vector axis call it; it is no kernel of its own.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.emit.squares import SquareTranspose
+from ingot.cpu.emit.values.squares import SquareTranspose
 from ingot.cpu.library.drivers import shared_code
 from ingot.cpu.library.parts import Shared
 from ingot.cpu.vectors import vectors_of
-from ingot.kernel.tiles import LANE_BITS
+from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32
 

@@ -1,7 +1,7 @@
 """`topk` as a stable sort of values with their indices, cut off after k: types without selection.
 
-Where an element and its index fit into one number of 64 bits a kernel selects (`kernel.topk`), and
-the op stays as it is. The meaning is the evaluator's: floats in total order, equal elements by
+Where an element and its index fit into one number of 64 bits a kernel selects (`kernel.sort.topk`),
+and the op stays as it is. The meaning is the evaluator's: floats in total order, equal elements by
 index.
 """
 

@@ -1,8 +1,8 @@
 """Legality: what may be computed inside a kernel, and the reason when it may not.
 
 `why_not` and `why_not_output` return one sentence for people; the empty string means yes. The rules
-are those that `kernel.loops`, `kernel.update` and `kernel.contraction` can build, together with the
-few cases where a kernel could be built but would be slower than two.
+are those that `kernel.loop.build`, `kernel.loop.update` and `kernel.contraction.build` can build,
+together with the few cases where a kernel could be built but would be slower than two.
 
 Invariant: a group that these rules allow has a kernel.
 """

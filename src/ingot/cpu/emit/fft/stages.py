@@ -2,7 +2,7 @@
 
 Env holds, behind buffers and scratch, how many bytes each stage's numbers lie behind its start
 (`MAX_STAGES` slots), then the numbers: of a stage `STAGE`, then for each step its function, the
-bytes of its slots and its arguments (`kernel.fft_steps`); of a fold `FOLD`. Phase n of a kernel
+bytes of its slots and its arguments (`kernel.fft.steps`); of a fold `FOLD`. Phase n of a kernel
 is the driver with number n in its name.
 
 Invariant: chunks of a stage work on blocks of their own, in tiles of their own.

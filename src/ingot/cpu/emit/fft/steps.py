@@ -1,4 +1,4 @@
-"""The steps of an FFT's blocks as LLVM functions of every size: what `kernel.fft_steps.Code` says.
+"""The steps of an FFT's blocks as LLVM functions of every size: what `kernel.fft.steps.Code` says.
 
 A step is `void step(ptr tiles, ptr source, ptr target, i64 lane, i64 left, ptr arguments)`: `tiles`
 are those of the chunk, `source` and `target` where the block's first sequence lies in memory,
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from ingot.cpu.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
 from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
-from ingot.cpu.emit.indices import IndexValue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
-from ingot.kernel.fft_steps import Code
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.kernel.fft.steps import Code
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.kernel.fft import FINE
+from ingot.kernel.fft.build import FINE
 
 Numbers = np.ndarray[Any, Any]
 

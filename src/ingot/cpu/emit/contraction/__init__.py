@@ -1,0 +1,1 @@
+"""Contractions as LLVM functions: packing, micro-kernels, epilogues; drivers of plain products."""

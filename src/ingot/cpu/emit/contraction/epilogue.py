@@ -1,0 +1,101 @@
+"""The epilogue of a contraction: from a tile of sums to the kernel's stores.
+
+A function of its own, called once per row block while its sums are in the L1 cache: row by row,
+lanes along n, a last vector that is not whole under a mask. The sums are the value of the
+`accumulator` leaf; all else is loaded where it is needed.
+
+Invariant: an element is read and written here only, by one thread, so a result may lie in place of
+an operand that the epilogue reads at the same index.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
+from ingot.cpu.emit.kernel_abi import bind_env
+from ingot.cpu.emit.values.indices import Lanes
+from ingot.hlo.dtype import PRED
+from ingot.kernel.contraction.schedule import ContractionSchedule
+from ingot.kernel.expr import walk
+from ingot.kernel.ir import ContractionKernel
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import vector
+from ingot.llvm.values import FunctionRef, Value
+
+
+def emit_epilogue(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: ContractionKernel,
+    schedule: ContractionSchedule,
+    target: TargetSpec,
+) -> FunctionRef:
+    """Emit `void epilogue(env, tile, batch, row, rows, row_step, column, columns)`; return it.
+
+    The tile has `rows` rows, which are `row_step` apart in the result.
+    """
+    params = [("env", lt.PTR), ("tile", lt.PTR)]
+    numbers = ("batch", "row", "rows", "row_step", "column", "columns")
+    params += [(name, lt.I64) for name in numbers]
+    f = module.function(symbol, lt.VOID, params, attrs="nounwind noinline")
+    env, tile, batch, first_row, rows, row_step, first_column, columns = f.params
+    count = len(kernel.buffers)
+    emitter = bind_env(f, env, count, kernel.symbols, target.has_fma)
+    emitter.names[kernel.batch.name] = batch
+    lanes = _epilogue_lanes(kernel, schedule)
+    cell = cell_type(kernel.accumulate)
+    exprs = [item for store in kernel.stores for item in store.exprs]
+    sums = [item for item in walk(tuple(exprs)) if item.op == "accumulator"]
+
+    def vectors(at: Value, column: Value, mask: Value | None) -> None:
+        emitter.names[kernel.n.name] = f.iadd(first_column, column)
+        emitter.lanes = Lanes(kernel.n.name, lanes, mask)
+        emitter.open_scope()
+        value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
+        if kernel.accumulate is PRED:
+            value = f.icmp("ne", value, f.zero(value.type))
+        for item in sums:
+            emitter.bind(item, value)
+        emitter.store_all(kernel.stores)
+        emitter.close_scope()
+        emitter.lanes = None
+
+    has_rest = not _is_even(kernel, schedule, lanes)
+
+    def row(number: Value, _: list[Value]) -> None:
+        at = f.gep(tile, f.imul(number, schedule.n_block), cell)
+        emitter.names[kernel.m.name] = f.iadd(first_row, f.imul(number, row_step))
+        emitter.open_scope()
+        emitter.prepare(exprs, frozenset((kernel.n.name,)))
+        whole = f.imul(f.idiv(columns, lanes), lanes)
+        f.loop(0, whole, lanes, [], lambda column, _: vectors(at, column, None))
+        if has_rest:
+
+            def rest() -> None:
+                mask = lane_mask(f, f.isub(columns, whole), lanes)
+                vectors(at, f.as_value(whole), mask)
+
+            f.if_(f.ilt(whole, columns), rest)
+        emitter.close_scope()
+
+    emitter.open_scope()
+    emitter.prepare(exprs, frozenset((kernel.m.name, kernel.n.name)))
+    f.loop(0, rows, 1, [], row)
+    emitter.close_scope()
+    f.ret()
+    return f.reference
+
+
+def _is_even(kernel: ContractionKernel, schedule: ContractionSchedule, lanes: int) -> bool:
+    """Whether the columns of every tile fill whole vectors."""
+    extent = kernel.n.extent
+    even = isinstance(extent, int) and extent % lanes == 0
+    return lanes == 1 or (even and schedule.n_block % lanes == 0)
+
+
+def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
+    """Return two vectors' lanes where the register block has them."""
+    if kernel.n.extent == 1:
+        return 1
+    return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)

@@ -1,0 +1,310 @@
+"""The innermost part of a matrix product: a block of sums held in registers.
+
+A micro-kernel is an internal function: C[rows, columns] (+)= A[rows, k] * B[k, columns]. A is read
+one element at a time and broadcast; B and C in vectors. Strides known at compile time become
+immediate offsets; the others are parameters. Equal micro-kernels of a module are one function;
+those of `shared` are compiled once for all modules (`ingot.cpu.library`).
+
+Invariant: each sum adds its products in order of k, one fma (or multiply and add) each, whatever
+the block's shape, so that results do not depend on tiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.cpu.emit.contraction.pairs import add_pairs
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
+from ingot.llvm.index import Condition, Index
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+from ingot.support.records import record
+
+STRIDES = ("a_row", "a_step", "b_step", "c_row")
+
+
+@record
+class MicroKernel:
+    """What one micro-kernel is; strides are in elements, None when they are parameters.
+
+    Attributes:
+        element: type of a sum and of every operand element.
+        lanes, rows, vectors: shape of the block of sums.
+        fma: whether float products are fused with the addition.
+        logical: whether elements are 0 or 1 and the product is "and", the sum "or".
+        a_row, a_step: steps of A along m and k.
+        b_step: step of B along k (1 along n).
+        c_row: step of C along m (1 along n).
+        accumulates: whether C may hold sums that go on (a parameter says whether it does).
+        whole_vectors: how many leading vectors are whole; the others are masked by `columns`.
+        mask_loads: whether masked vectors of B are loaded under the mask.
+        mask_stores: whether masked vectors of C are loaded and stored under the mask.
+        is_shared: whether its code lies in the library, not in the module that calls it.
+        is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
+            begins, counted in elements from `a`; B goes on from segment to segment.
+        is_elementwise: whether A is read in vectors as well: each column has products of its own.
+        is_of_pairs: whether a word of A and B is a pair of 16-bit factors, bf16 if sums are floats.
+    """
+
+    element: Type
+    lanes: int
+    rows: int
+    vectors: int
+    fma: bool
+    logical: bool
+    a_row: int | None
+    a_step: int | None
+    b_step: int | None
+    c_row: int | None
+    accumulates: bool
+    whole_vectors: int
+    mask_loads: bool
+    mask_stores: bool
+    is_shared: bool = False
+    is_segmented: bool = False
+    is_elementwise: bool = False
+    is_of_pairs: bool = False
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it: equal names, equal code."""
+        strides = "_".join("x" if s is None else str(s) for s in self._strides())
+        masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
+        kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
+        place = "shared_micro" if self.is_shared else "micro"
+        place += "_segments" * self.is_segmented + "_elementwise" * self.is_elementwise
+        place += "_pairs" * self.is_of_pairs
+        return f"{place}_{kind}_{self.rows}x{self.vectors}x{self.lanes}_{strides}_{masks}"
+
+    def _strides(self) -> tuple[int | None, ...]:
+        return (self.a_row, self.a_step, self.b_step, self.c_row)
+
+    def call(
+        self,
+        f: FunctionBuilder,
+        pointers: tuple[Value, Value, Value],
+        depth: Index,
+        accumulate: Condition,
+        columns: Index,
+        strides: tuple[Index, ...],
+    ) -> None:
+        """Run on A, B, C: `depth` products; `columns` counts the valid ones of masked vectors."""
+        passed = [
+            f.as_value(given)
+            for given, known in zip(strides, self._strides(), strict=True)
+            if known is None
+        ]
+        args = [*pointers, f.as_value(depth), f.as_condition(accumulate), f.as_value(columns)]
+        f.call(self._reference(f.owner), [*args, *passed])
+
+    def _reference(self, module: ModuleBuilder) -> FunctionRef:
+        if self.is_shared:
+            return module.declare(self.name, lt.VOID, [type_ for _, type_ in self.params])
+        return module.helper(self.name, self.define)
+
+    @property
+    def params(self) -> list[tuple[str, Type]]:
+        """The function's parameters: pointers, numbers, then the strides that are not known."""
+        unknown = [n for n, s in zip(STRIDES, self._strides(), strict=True) if s is None]
+        params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
+        params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
+        params += [(name, lt.I64) for name in unknown]
+        return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
+
+    def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
+        """Define the function in a module."""
+        f = module.function(
+            self.name, lt.VOID, self.params, linkage=linkage, attrs="nounwind noinline"
+        )
+        given = {name: f.params[6 + at] for at, (name, _) in enumerate(self.params[6:])}
+        a, b, c, depth, accumulate, columns = f.params[:6]
+        Block(self, f, (a, b, c), (depth, accumulate, columns), given).emit()
+        f.ret()
+        return f.reference
+
+
+def shared(
+    element: Type,
+    lanes: int,
+    rows: int,
+    vectors: int,
+    *,
+    masked: bool,
+    a_step: int | None,
+    a_row: int | None = None,
+    is_segmented: bool = False,
+    is_elementwise: bool = False,
+    is_of_pairs: bool = False,
+) -> MicroKernel:
+    """Return a micro-kernel that fits every product with these steps of A; see `MicroKernel`."""
+    return MicroKernel(
+        element=element,
+        lanes=lanes,
+        rows=rows,
+        vectors=vectors,
+        fma=True,
+        logical=False,
+        a_row=a_row,
+        a_step=a_step,
+        b_step=None,
+        c_row=None,
+        accumulates=True,
+        whole_vectors=0 if masked else vectors,
+        mask_loads=masked,
+        mask_stores=masked,
+        is_shared=True,
+        is_segmented=is_segmented,
+        is_elementwise=is_elementwise,
+        is_of_pairs=is_of_pairs,
+    )
+
+
+GROUP = 4
+"""Rows of A that are addressed from one carried address."""
+
+
+class Block:
+    """Emits the work of one micro-kernel where it is wanted."""
+
+    def __init__(
+        self,
+        spec: MicroKernel,
+        f: FunctionBuilder,
+        operands: tuple[Value, Value, Value],
+        numbers: tuple[Index, Condition, Index],
+        given: Mapping[str, Value],
+    ) -> None:
+        """Emit into `f`: `operands` are A, B, C; `numbers` depth, whether to go on, columns.
+
+        `given` are the steps that `spec` does not know. A known depth is written out.
+        """
+        self.spec = spec
+        self.f = f
+        self.wide = vector(spec.element, spec.lanes)
+        self.factor = lt.I32 if spec.is_of_pairs else spec.element
+        self.factors = vector(self.factor, spec.lanes)
+        self.a, self.b, self.c = operands
+        self.depth, self.accumulate, self.columns = numbers
+        known = {"a_row": spec.a_row, "a_step": spec.a_step, "b_step": spec.b_step}
+        known["c_row"] = spec.c_row
+        self.strides: dict[str, Index] = {
+            name: given[name] if step is None else step for name, step in known.items()
+        }
+        self.given = given
+        self.masks: list[Value | None] = []
+
+    def emit(self) -> None:
+        """Emit the products and what becomes of the sums."""
+        f, spec = self.f, self.spec
+        self.masks = [self._mask(number) for number in range(spec.vectors)]
+        zeros = [f.zero(self.wide)] * (spec.rows * spec.vectors)
+        may_go_on = self.accumulate if spec.accumulates else False
+        sums = f.if_(may_go_on, self._old_sums, otherwise=zeros)
+        if spec.is_segmented:
+            found = f.loop(0, self.given["segments"], 1, [self.b, *sums], self._segment)
+        else:
+            found = self._products(self.a, [self.b, *sums])
+        sums = found[1:]
+        for number, value in enumerate(sums):
+            row, column = divmod(number, spec.vectors)
+            mask = self.masks[column] if spec.mask_stores else None
+            if mask is None:
+                f.store(value, self._c(row, column), spec.element.alignment)
+            else:
+                f.masked_store(value, self._c(row, column), mask)
+
+    def _segment(self, number: Value, carried: list[Value]) -> list[Value]:
+        """Emit the products of a segment of k."""
+        f = self.f
+        offset = f.load(lt.I64, f.gep(self.given["table"], number, lt.I64), 8)
+        return self._products(f.gep(self.a, offset, self.spec.element), carried)
+
+    def _products(self, a: Value, carried: list[Value]) -> list[Value]:
+        """Emit `depth` products from an address of A on; return where B goes on, and the sums."""
+        b, *sums = carried
+        starts = [self._row(a, row) for row in range(0, self.spec.rows, GROUP)]
+        found = [b, *starts, *sums]
+        if isinstance(self.depth, int):
+            for number in range(self.depth):
+                found = self._step(number, found)
+        else:
+            found = self.f.loop(0, self.depth, 1, found, self._step)
+        return [found[0], *found[1 + len(starts) :]]
+
+    def _mask(self, number: int) -> Value | None:
+        f, spec = self.f, self.spec
+        if number < spec.whole_vectors or not (spec.mask_loads or spec.mask_stores):
+            return None
+        left = f.trunc(f.as_value(f.isub(self.columns, number * spec.lanes)), lt.I32)
+        numbers = f.const(vector(lt.I32, spec.lanes), list(range(spec.lanes)))
+        return f.icmp("slt", numbers, f.splat(left, spec.lanes))
+
+    def _c(self, row: int, column: int) -> Value:
+        f, element = self.f, self.spec.element
+        start = f.gep(self.c, f.imul(self.strides["c_row"], row), element)
+        return f.gep(start, column * self.spec.lanes, element)
+
+    def _old_sums(self) -> list[Value]:
+        spec = self.spec
+        return [
+            self._vector(
+                self.wide, self._c(row, column), self.masks[column] if spec.mask_stores else None
+            )
+            for row in range(spec.rows)
+            for column in range(spec.vectors)
+        ]
+
+    def _vector(self, wide: Type, pointer: Value, mask: Value | None) -> Value:
+        if mask is None:
+            return self.f.load(wide, pointer, wide.element.alignment)
+        return self.f.masked_load(wide, pointer, mask)
+
+    def _row(self, a: Value, row: int) -> Value:
+        """Return where row `row` of A lies, from the address of row 0 on."""
+        return self.f.gep(a, self.f.imul(self.strides["a_row"], row), self.spec.element)
+
+    def _step(self, _: Index, carried: list[Value]) -> list[Value]:
+        """Emit one step along k; addresses are carried, so that nothing multiplies in the loop."""
+        f, spec = self.f, self.spec
+        groups = -(-spec.rows // GROUP)
+        b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
+        b = [
+            self._vector(
+                self.factors,
+                f.gep(b_row, number * spec.lanes, spec.element),
+                self.masks[number] if spec.mask_loads else None,
+            )
+            for number in range(spec.vectors)
+        ]
+        found: list[Value] = []
+        for row in range(spec.rows):
+            where = self._row(starts[row // GROUP], row % GROUP)
+            for number, a in enumerate(self._elements(where)):
+                found.append(self._product(a, b[number], sums[row * spec.vectors + number]))
+        after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
+
+    def _elements(self, where: Value) -> list[Value]:
+        """Return what each vector of a row of B is multiplied by."""
+        f, spec = self.f, self.spec
+        if not spec.is_elementwise:
+            return [f.splat(f.load(self.factor, where), spec.lanes)] * spec.vectors
+        return [
+            self._vector(
+                self.factors,
+                f.gep(where, number * spec.lanes, spec.element),
+                self.masks[number] if spec.mask_loads else None,
+            )
+            for number in range(spec.vectors)
+        ]
+
+    def _product(self, a: Value, b: Value, total: Value) -> Value:
+        f, spec = self.f, self.spec
+        if spec.is_of_pairs:
+            return add_pairs(f, a, b, total)
+        if spec.logical:
+            return f.or_(total, f.and_(a, b))
+        if spec.element.is_float and spec.fma:
+            return f.fma(a, b, total)
+        return f.add(f.mul(a, b), total)

@@ -1,0 +1,230 @@
+"""Packing of contraction operands: any expression evaluated into the layout of micro-kernels.
+
+The lhs is packed a register block of rows at a time, row after row; the rhs a unit's block of
+columns at a time, in panels as wide as the register block, each k after k. Lanes run along the axis
+that the operand's loads walk with stride one; a panel whose lanes run along k is transposed in
+registers.
+
+Invariant: what lies beyond the operand's extents in a buffer is never stored in a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+from ingot.cpu.emit.values.conversions import convert
+from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.cpu.emit.values.squares import transpose
+from ingot.cpu.emit.values.types import register_type
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.expr import Expr
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+SQUARE = 8
+"""Side of the squares that are transposed in registers; LLVM is slow at larger ones."""
+
+
+def cell_type(accumulate: DType) -> Type:
+    """Return the LLVM type of one sum and of one packed element."""
+    return lt.I8 if accumulate is PRED else register_type(accumulate)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run along an axis: `count` positions from `start`, which `aligned` is known to divide."""
+
+    axis: str
+    start: IndexValue
+    count: IndexValue
+    aligned: int = 1
+
+
+class Packer:
+    """Evaluates operand blocks of one kernel into buffers."""
+
+    def __init__(self, f: FunctionBuilder, emitter: ValueEmitter, accumulate: DType) -> None:
+        """Pack as elements of the type that products are summed in."""
+        self.f = f
+        self.emitter = emitter
+        self.accumulate = accumulate
+        self.cell = cell_type(accumulate)
+
+    def rows(
+        self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: IndexValue, lanes: int
+    ) -> None:
+        """Pack rows of the lhs: element (i, k) to `buffer[i * row_step + k]`."""
+        f, emitter = self.f, self.emitter
+
+        def row(i: Value, _: list[Value]) -> None:
+            emitter.names[m.axis] = f.iadd(m.start, i)
+            start = f.gep(buffer, f.imul(i, row_step), self.cell)
+
+            def at(position: Value, mask: Value | None) -> None:
+                value = self.evaluate(operand, k, position, lanes, mask)
+                f.store(value, f.gep(start, position, self.cell), self.cell.alignment)
+
+            self.vectors(k.count, lanes, at)
+
+        f.loop(0, m.count, 1, [], row)
+
+    def across(
+        self, operand: Expr, buffer: Value, m: Span, k: Span, step: IndexValue, lanes: int
+    ) -> None:
+        """Pack rows of the lhs, lanes along m: element (i, k) to `buffer[k * step + i]`."""
+        f, emitter = self.f, self.emitter
+
+        def line(number: Value, _: list[Value]) -> None:
+            emitter.names[k.axis] = f.iadd(k.start, number)
+            start = f.gep(buffer, f.imul(number, step), self.cell)
+
+            def at(position: Value, mask: Value | None) -> None:
+                value = self.evaluate(operand, m, position, lanes, mask)
+                f.store(value, f.gep(start, position, self.cell), self.cell.alignment)
+
+            Packer.vectors(self, m.count, lanes, at)
+
+        f.loop(0, self.depth(k), 1, [], line)
+
+    def depth(self, k: Span) -> IndexValue:
+        """Return how many packed elements there are along k."""
+        return k.count
+
+    def panels(
+        self,
+        operand: Expr,
+        buffer: Value,
+        n: Span,
+        k: Span,
+        shape: tuple[int, int, IndexValue],
+        transposed: bool,
+    ) -> None:
+        """Pack columns of the rhs; `shape` is (lanes, columns, depth) of a panel of the buffer.
+
+        Element (k, j) goes to `buffer[(j // columns * depth + k) * columns + j % columns]`.
+        """
+        f = self.f
+        lanes, columns, depth = shape
+        if not transposed:
+            self._lines(operand, buffer, n, k, shape)
+            return
+
+        def panel(first: Value, _: list[Value]) -> None:
+            start = f.gep(buffer, f.imul(first, depth), self.cell)
+            width = f.imin(f.isub(n.count, first), columns)
+            part = Span(n.axis, f.iadd(n.start, first), width)
+            self._transposed_panel(operand, start, part, k, min(lanes, SQUARE), columns)
+
+        f.loop(0, n.count, columns, [], panel)
+
+    def _lines(
+        self, operand: Expr, buffer: Value, n: Span, k: Span, shape: tuple[int, int, IndexValue]
+    ) -> None:
+        """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
+        f, emitter = self.f, self.emitter
+        lanes, columns, depth = shape
+        whole = f.imul(f.idiv(n.count, columns), columns)
+
+        def part(line: Value, first: IndexValue, masks: list[Value | None]) -> None:
+            target = f.gep(line, f.imul(first, depth), self.cell)
+            for number, mask in enumerate(masks):
+                offset = number * lanes
+                value = self.evaluate(operand, n, f.iadd(first, offset), lanes, mask)
+                f.store(value, f.gep(target, offset, self.cell), self.cell.alignment)
+
+        left = f.isub(n.count, whole)
+        everything: list[Value | None] = [None] * (columns // lanes)
+        is_even = f.ieq(left, 0) is True
+        masks = [
+            None if is_even else lane_mask(f, f.isub(left, number * lanes), lanes)
+            for number in range(columns // lanes)
+        ]
+
+        def line(step: Value, _: list[Value]) -> None:
+            emitter.names[k.axis] = f.iadd(k.start, step)
+            start = f.gep(buffer, f.imul(step, columns), self.cell)
+            f.loop(0, whole, columns, [], lambda first, _: part(start, first, everything))
+            if not is_even:
+                f.if_(f.igt(left, 0), lambda: part(start, whole, masks))
+
+        f.loop(0, self.depth(k), 1, [], line)
+
+    def _transposed_panel(
+        self, operand: Expr, start: Value, n: Span, k: Span, lanes: int, columns: int
+    ) -> None:
+        """Pack one panel with lanes along k: square blocks are transposed in registers."""
+        f, emitter = self.f, self.emitter
+        last = f.isub(n.count, 1)
+
+        def group(offset: Value, _: list[Value]) -> None:
+            def square(position: Value, mask: Value | None) -> None:
+                lines: list[Value] = []
+                for number in range(lanes):
+                    # Columns beyond the last repeat it: they are computed and not stored.
+                    column = f.imin(f.iadd(offset, number), last)
+                    emitter.names[n.axis] = f.iadd(n.start, column)
+                    lines.append(self.evaluate(operand, k, position, lanes, mask))
+                target = f.gep(start, f.iadd(f.imul(position, columns), offset), self.cell)
+                for number, line in enumerate(transpose(f, lines)):
+                    f.store(line, f.gep(target, number * columns, self.cell), self.cell.alignment)
+
+            if not isinstance(k.count, int):
+                self.vectors(k.count, lanes, square)
+                return
+            is_even = k.count % lanes == 0
+
+            def step(position: Value, _: list[Value]) -> None:
+                # One body, masked throughout where there is a tail: a square is much code.
+                left = f.isub(k.count, position)
+                square(position, None if is_even else lane_mask(f, left, lanes))
+
+            f.loop(0, k.count, lanes, [], step)
+
+        f.loop(0, columns, lanes, [], group)
+
+    def vectors(
+        self, count: IndexValue, lanes: int, body: Callable[[Value, Value | None], None]
+    ) -> None:
+        """Run `body(position, mask)` for vectors of `count` positions, the last one masked."""
+        f = self.f
+        whole = f.imul(f.idiv(count, lanes), lanes)
+        f.loop(0, whole, lanes, [], lambda position, _: body(position, None))
+        if lanes == 1:
+            return
+
+        def rest() -> None:
+            body(f.as_value(whole), lane_mask(f, f.isub(count, whole), lanes))
+
+        f.if_(f.ilt(whole, count), rest)
+
+    def evaluate(
+        self, operand: Expr, along: Span, offset: IndexValue, lanes: int, mask: Value | None
+    ) -> Value:
+        """Return the operand's elements from `offset` on along an axis, as packed elements.
+
+        The offset is a multiple of the lanes.
+        """
+        f, emitter = self.f, self.emitter
+        emitter.names[along.axis] = f.iadd(along.start, offset)
+        known = along.start if isinstance(along.start, int) else along.aligned
+        emitter.lanes = Lanes(along.axis, lanes, mask, gcd(known, lanes))
+        emitter.open_scope()
+        value = emitter.vector_value(operand, lanes)
+        emitter.close_scope()
+        emitter.lanes = None
+        value = convert(f, value, operand.dtype, self.accumulate, emitter.has_f16c)
+        return f.zext(value, vector(self.cell, lanes)) if self.accumulate is PRED else value
+
+
+def lane_mask(f: FunctionBuilder, count: IndexValue, lanes: int) -> Value | None:
+    """Return the mask of the first `count` lanes."""
+    if lanes == 1:
+        return None
+    narrow = f.trunc(f.as_value(count), lt.I32)
+    numbers = f.const(vector(lt.I32, lanes), list(range(lanes)))
+    return f.icmp("slt", numbers, f.splat(narrow, lanes))

@@ -1,0 +1,101 @@
+"""Drivers of plain products whose operands are both packed: two functions, packing and products.
+
+The first phase packs the whole rhs into the scratch, piece of k after piece, panel after panel. In
+the second each unit packs its rows of the lhs beside each other on its stack, where they stay in
+the L2 cache, and walks the panels, each past all its rows. See `kernel.contraction.product_blocks`.
+
+Sums that wait for an epilogue are all those of a unit.
+
+Invariant: as in `product`; a chunk of packing writes its own columns of panels and nothing else.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.contraction.packing import Packer, Span
+from ingot.cpu.emit.contraction.product import ProductDriver, emit_units
+from ingot.cpu.emit.contraction.product_parts import Piece
+from ingot.hlo.dim import Dim
+from ingot.kernel import expr as ex
+from ingot.kernel.contraction.product_blocks import LHS_BYTES, PACK_COLUMNS, UNIT_TILE_BYTES
+from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.expr import Access
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import Value
+
+PACKING = "_packing"
+"""Suffix of the function that packs."""
+
+
+def emit_driver_ahead(module: ModuleBuilder, symbol: str, form: Form) -> None:
+    """Emit the two functions of a form of products of packed operands."""
+    packing = _Ahead(module, symbol + PACKING, form)
+    packing.pack_chunk()
+    packing.f.ret()
+    emit_units(_Ahead(module, symbol, form))
+
+
+class _Ahead(ProductDriver):
+    """Emits one of the two functions."""
+
+    TILE_BYTES = UNIT_TILE_BYTES
+
+    def room_for_panels(self) -> Value:
+        return self.env.scratch
+
+    def _place(self, start: Value, column: Value) -> Value:
+        """Return where the panel of a column lies, in the piece of k that begins at `start`."""
+        f, given = self.f, self.given
+        piece = f.as_value(f.idiv(start, given["k_block"]))
+        first = f.add(f.mul(piece, given["packed_columns"]), column)
+        return self.at(self.env.scratch, (first, given["panel_depth"]))
+
+    def pack_chunk(self) -> None:
+        """Emit the packing of one chunk's columns of one piece of k."""
+        f, given = self.f, self.given
+        width = f.const(lt.I64, PACK_COLUMNS)
+        blocks = f.as_value(f.iceildiv(given["n"], width))
+        start = f.mul(f.as_value(f.idiv(self.chunk, blocks)), given["k_block"])
+        column = f.mul(f.as_value(f.irem(self.chunk, blocks)), width)
+        rhs = self.at(self.env.rhs, (column, self.rhs_column), (start, self.rhs_row))
+        columns = self.up_to(column, width, given["n"])
+        depth = self.up_to(start, given["k_block"], given["k"])
+        self.pack(rhs, self._place(start, column), columns, depth)
+
+    def piece(self, piece: Piece) -> None:
+        """Emit the products of one piece of k: panel by panel, row block by row block."""
+        f, given = self.f, self.given
+        top = self.row(piece.rows[0])
+        lhs = self._pack_rows(piece, top)
+        panels = self._place(piece.start, piece.column)
+
+        def panel(first: Value, _: list[Value]) -> None:
+            rest = f.as_value(f.isub(piece.columns, first))
+            is_whole = f.icmp("sge", rest, f.const(lt.I64, self.columns))
+            low = f.select(is_whole, self.micro["low"], self.micro["low_rest"])
+            tall = f.select(is_whole, self.micro["tall"], self.micro["tall_rest"])
+            rhs = self.at(panels, (first, given["panel_depth"]))
+
+            def row_block(number: Value, _: list[Value]) -> None:
+                run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
+                row = f.sub(self.row(number), top)
+                rows = self.at(lhs, (row, given["packed_lhs_row"]))
+                place = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
+                self.run(run, piece, (rows, rhs, place), given["packed_lhs_row"], rest)
+
+            f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+
+        f.loop(0, piece.columns, self.columns, [], panel, at_least_once=True)
+        self.finish(piece, piece.out, *piece.rows)
+
+    def _pack_rows(self, piece: Piece, top: Value) -> Value:
+        """Emit the packing of the unit's rows of the lhs; return their address."""
+        f, given = self.f, self.given
+        room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
+        self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
+        m, k = Span("@m", 0, f.sub(self.row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
+        index = Dim.symbol("@m") * Dim.symbol("lhs_row") + Dim.symbol("@k")
+        operand = ex.make("load", self.form.element, (), Access(0, index))
+        packer = Packer(f, self.emitter, self.form.element)
+        packer.rows(operand, room, m, k, given["packed_lhs_row"], self.form.lanes)
+        return room

@@ -1,0 +1,75 @@
+"""Drivers of plain products whose operands each unit packs: those not of the sums' type.
+
+Packing converts, and puts the factors of two k side by side where they are multiplied in pairs. A
+unit packs its columns of the rhs for each piece of k, and then the rows of one row block after the
+other, which the micro-kernels read at once.
+
+Invariant: as in `product`.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.contraction.packing import Packer, Span
+from ingot.cpu.emit.contraction.pair_packing import PairPacker
+from ingot.cpu.emit.contraction.product import ProductDriver, emit_units
+from ingot.cpu.emit.contraction.product_parts import Piece
+from ingot.hlo.dim import Dim
+from ingot.kernel import expr as ex
+from ingot.kernel.contraction.product_form import Form
+from ingot.kernel.expr import Access
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import Value
+
+
+def emit_driver_both(module: ModuleBuilder, symbol: str, form: Form) -> None:
+    """Emit the driver of a form of products whose operands are both packed by each unit."""
+    emit_units(BothPacked(module, symbol, form))
+
+
+class BothPacked(ProductDriver):
+    """Emits the function."""
+
+    def __init__(self, module: ModuleBuilder, symbol: str, form: Form) -> None:
+        super().__init__(module, symbol, form)
+        assert form.operands is not None, "operands of the sums' type are not packed by units"
+        self.types = form.operands
+        self.room = self.f.alloca(self.cell, self.PACKED_BYTES // self.cell.bytes, 64)
+
+    @property
+    def lhs_row(self) -> Value:
+        """How far packed rows lie apart, or their elements of each k."""
+        return self.given["packed_lhs_row"]
+
+    def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
+        """Return the one step: rows packed across have step 1, what is given goes from k to k."""
+        return (lhs_row,)
+
+    def depth(self, piece: Piece) -> Value:
+        """Return the packed elements along k."""
+        f = self.f
+        return f.as_value(f.iceildiv(piece.depth, 2)) if self.form.pairs else piece.depth
+
+    def packer(self, k: Span) -> Packer:
+        """Return what packs operands: converted, or in pairs."""
+        if self.form.pairs:
+            return PairPacker(self.f, self.emitter, self.form.element, k)
+        return super().packer(k)
+
+    def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
+        """Emit the packing of a row block's rows; return their address."""
+        form = self.form
+        first = (row, self.given["lhs_row"])
+        self.emitter.buffers[0] = self.at(piece.lhs, first, cell=self.lhs_cell)
+        m, k = Span("@m", 0, rows), Span("@k", 0, piece.depth)
+        i, step = Dim.symbol("@m"), Dim.symbol("@k")
+        if form.is_dense:
+            index = i * Dim.symbol("lhs_row") + step
+        elif form.is_complex:
+            index = i * Dim.symbol("lhs_row") + step * Dim.symbol("lhs_step")
+        else:
+            index = step * Dim.symbol("lhs_step") + i
+        operand = ex.make("load", self.types[0], (), Access(0, index))
+        is_along = form.is_dense or form.is_complex
+        pack = self.packer(k).rows if is_along else self.packer(k).across
+        pack(operand, self.room, m, k, self.lhs_row, form.lanes)
+        return self.room

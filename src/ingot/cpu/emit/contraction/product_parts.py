@@ -1,0 +1,65 @@
+"""What drivers of plain products are made of: pieces of k, and micro-kernels.
+
+Below `product` and the drivers that pack both operands. Invariant: a micro-kernel depends on the
+form of its products and the shape of its register block alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.kernel.contraction.product_form import Form
+from ingot.llvm.values import Value
+
+MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
+"""Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
+
+
+def micro_kernel(form: Form, rows: int, columns: int) -> MicroKernel | DotProducts:
+    """Return what runs the register blocks of so many rows and columns."""
+    cell = cell_type(form.element)
+    if form.rhs == "dots":
+        return shared_dots(cell, form.lanes, rows, columns)
+    is_along = form.is_dense or form.is_complex
+    parts = 2 if form.is_complex else 1
+    return shared(
+        cell_type(form.factor),
+        form.lanes * parts,
+        rows,
+        -(-columns // form.lanes),
+        masked=columns % form.lanes > 0,
+        a_row=1 if form.operands is not None and not is_along else None,
+        a_step=1 if is_along else None,
+        is_of_pairs=form.pairs,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of k of a unit.
+
+    Attributes:
+        lhs, rhs, out: first elements of the operands and the sums; the lhs begins with the matrix's
+            first row, the sums with the unit's, the rhs and the sums with its first column.
+        start, depth: where the piece begins, and how many products it has.
+        batch: number of the matrix.
+        rows: numbers of the first row block, and of the first behind.
+        column, columns: first column, and how many there are.
+        accumulate: whether `out` holds the sums of the pieces before.
+        is_last: whether no piece follows.
+    """
+
+    lhs: Value
+    rhs: Value
+    out: Value
+    start: Value
+    depth: Value
+    batch: Value
+    rows: tuple[Value, Value]
+    column: Value
+    columns: Value
+    accumulate: Value
+    is_last: Value

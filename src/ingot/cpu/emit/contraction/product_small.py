@@ -1,0 +1,49 @@
+"""Drivers of many products of small matrices, each of which one register block holds.
+
+`void product(ptr env, i64 chunk)` goes from matrix to matrix: nothing is called or divided for one.
+
+Invariant: as in `product`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingot.cpu.emit.contraction.microkernel import Block, shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.drivers import open_driver
+from ingot.kernel.contraction.product_form import PARAMETERS, Form
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.values import Value
+
+
+def emit_small_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:
+    """Emit the driver of a form of products of small matrices."""
+    f, env = open_driver(module, symbol, PARAMETERS, 0)
+    given, cell = env.given, cell_type(form.element)
+    first = f.mul(env.chunk, given["grain"])
+    last = f.imin(f.iadd(first, given["grain"]), given["units"])
+    a_step = 1 if form.is_dense else None
+    common = shared(cell, form.lanes, form.rows, form.vectors, masked=form.has_rest, a_step=a_step)
+    spec = replace(common, accumulates=False)
+    steps = [given[name] for name in ("lhs_batch", "rhs_batch", "out_batch")]
+    starts = [
+        f.gep(start, f.mul(first, step), cell)
+        for start, step in zip((env.lhs, env.rhs, env.result), steps, strict=True)
+    ]
+    strides = {
+        "a_row": given["lhs_row"],
+        "a_step": given["lhs_step"],
+        "b_step": given["rhs_step"],
+        "c_row": given["out_row"],
+    }
+
+    def matrix(_: Value, places: list[Value]) -> list[Value]:
+        a, b, c = places
+        depth = form.depth or given["k"]
+        Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), given["n"]), strides).emit()
+        return [f.gep(place, step, cell) for place, step in zip(places, steps, strict=True)]
+
+    f.loop(first, last, 1, starts, matrix)
+    f.ret()

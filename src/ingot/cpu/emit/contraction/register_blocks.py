@@ -1,0 +1,143 @@
+"""Which code runs a register block of a contraction: a micro-kernel or dot products.
+
+A micro-kernel comes from the library where it has one that is as fast (the common heights, the lhs
+dense along k or m); then no program compiles it again. Others are made for the kernel at hand,
+with its strides as constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.kernel_abi import SharedCode
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.vectors import vectors_of
+from ingot.hlo.dtype import PRED
+from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, heights_of
+from ingot.kernel.contraction.register_block import VECTORS
+from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
+from ingot.kernel.ir import ContractionKernel
+from ingot.llvm.target import TargetSpec
+from ingot.llvm.values import Value
+
+UNKNOWN_WIDTH = 0
+"""Width of a register block whose columns are counted at run time."""
+
+MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
+"""Vectors per row, and in all, of register blocks for rows left over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where a block of an operand or result lies; steps are in elements.
+
+    Attributes:
+        address: its first element.
+        row_step: from m to m (from k to k in the rhs; from n to n if lanes run along k).
+        column_step: along the other axis.
+        panel_step: how far the rhs's columns lie apart, per column, from panel to panel.
+    """
+
+    address: Value
+    row_step: IndexValue
+    column_step: IndexValue
+    panel_step: IndexValue = 1
+
+
+class RegisterBlocks:
+    """The register blocks of one kernel; `shared` gathers what they need of the library."""
+
+    def __init__(
+        self, kernel: ContractionKernel, schedule: ContractionSchedule, target: TargetSpec
+    ) -> None:
+        """Choose for `kernel` as `schedule` says."""
+        self.kernel = kernel
+        self.schedule = schedule
+        self.target = target
+        self.cell = cell_type(kernel.accumulate)
+        self.shared: dict[str, SharedCode] = {}
+        vectors = vectors_of(target)
+        whole = vectors.lanes(cell_bits(kernel.accumulate), 1)
+        has_library = kernel.accumulate in ELEMENTS and target.has_fma
+        is_wide = vectors.bits >= MIN_VECTOR_BITS and schedule.lanes == whole
+        self._heights = heights_of(vectors) if has_library and is_wide else range(0)
+
+    def width(self, height: int) -> int:
+        """Return the columns of a register block: more where few rows leave registers free."""
+        schedule = self.schedule
+        if schedule.rhs != "direct" or height == schedule.rows:
+            return schedule.columns
+        most = min(MAX_VECTORS, MAX_TAIL_SUMS // height) * schedule.lanes
+        wider = range(schedule.columns, most + 1, schedule.columns)
+        return max([schedule.columns, *(w for w in wider if schedule.n_block % w == 0)])
+
+    def dot_products(
+        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, columns: int
+    ) -> DotProducts:
+        """Return the dot products of so many rows and columns."""
+        lhs, rhs, result = matrices
+        depth = self.kernel.k.extent
+        if self.schedule.rhs == "packed dots" and self.cell.is_float and self.target.has_fma:
+            found = shared_dots(self.cell, self.schedule.lanes, rows, columns)
+            self.shared[found.name] = found
+            return found
+        return DotProducts(
+            element=self.cell,
+            lanes=self.schedule.lanes,
+            rows=rows,
+            columns=columns,
+            fma=self.target.has_fma,
+            is_even=isinstance(depth, int) and depth % self.schedule.lanes == 0,
+            a_row=_known(lhs.row_step) if rows > 1 else 0,
+            b_row=_known(rhs.row_step) if columns > 1 else 0,
+            c_row=_known(result.row_step) if rows > 1 else 0,
+        )
+
+    def micro_kernel(
+        self, matrices: tuple[Matrix, Matrix, Matrix], rows: int, width: int
+    ) -> MicroKernel:
+        """Return the micro-kernel of so many rows and columns."""
+        lhs, rhs, result = matrices
+        lanes = self.schedule.lanes
+        if width == UNKNOWN_WIDTH:
+            vectors, whole = self.width(rows) // lanes, 0
+        else:
+            vectors, whole = -(-width // lanes), width // lanes
+        mask_loads = whole < vectors and self.schedule.rhs == "direct"
+        mask_stores = whole < vectors and self.schedule.store_direct
+        is_across = lhs.row_step == 1 and lhs.column_step != 1
+        # Single rows of panels: a convolution with one output, many positions side by side.
+        is_row = rows == 1 and self.schedule.rhs == "packed" and lhs.column_step == 1
+        is_common = rows in self._heights and vectors == VECTORS
+        is_common = is_common or (is_row and len(self._heights) > 0)
+        if is_common and (lhs.column_step == 1 or is_across):
+            a_row, a_step = (1, None) if is_across else (None, 1)
+            masked = mask_loads or mask_stores
+            found = shared(
+                self.cell, lanes, rows, vectors, masked=masked, a_step=a_step, a_row=a_row
+            )
+            self.shared[found.name] = found
+            return found
+        return MicroKernel(
+            element=self.cell,
+            lanes=lanes,
+            rows=rows,
+            vectors=vectors,
+            fma=self.target.has_fma,
+            logical=self.kernel.accumulate is PRED,
+            a_row=_known(lhs.row_step) if rows > 1 else 0,
+            a_step=_known(lhs.column_step),
+            b_step=_known(rhs.row_step),
+            c_row=_known(result.row_step) if rows > 1 else 0,
+            accumulates=is_split(self.kernel, self.schedule.k_block),
+            whole_vectors=whole,
+            mask_loads=mask_loads,
+            mask_stores=mask_stores,
+        )
+
+
+def _known(step: IndexValue) -> int | None:
+    return step if isinstance(step, int) else None

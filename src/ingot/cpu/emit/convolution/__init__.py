@@ -1,0 +1,1 @@
+"""Drivers of convolutions: direct, Winograd's, and gradients of filters."""

@@ -1,0 +1,345 @@
+"""Direct convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
+
+The first packs panels of the taps. What a contraction kernel has as constants are numbers in env
+here (`kernel.convolution.direct.PARAMETERS`), so the functions serve every size. A chunk of units
+writes the table of segments once, then runs its units.
+
+Invariant: a unit writes its own elements of the result and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
+from ingot.cpu.emit.kernel_abi import Phase
+from ingot.hlo.dtype import DType
+from ingot.kernel.convolution.direct import MAX_SEGMENTS, PARAMETERS, Direct, DirectPart
+from ingot.kernel.ir import PlainConvolution
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import Value
+
+LOW, TALL, LOW_REST, TALL_REST = range(4)
+MICRO_KERNELS = 4
+"""Micro-kernels in env; `rest`: columns behind the whole panels."""
+
+
+def micro_kernel(
+    element: DType,
+    panel: tuple[int, int],
+    rows: int,
+    *,
+    masked: bool,
+    is_depthwise: bool = False,
+) -> MicroKernel:
+    """Return the micro-kernel of a convolution's row blocks; a panel has (vectors, lanes)."""
+    vectors, lanes = panel
+    return shared(
+        cell_type(element),
+        lanes,
+        rows,
+        vectors,
+        masked=masked,
+        a_step=1,
+        is_segmented=True,
+        is_elementwise=is_depthwise,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCode:
+    """The functions `{name}_taps` and `{name}_units` for an element type and (vectors, lanes)."""
+
+    element: DType
+    panel: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        vectors, lanes = self.panel
+        return f"direct_{self.element.name}x{lanes}x{vectors}"
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define the functions in a module of the library."""
+        sizes = (PARAMETERS, MICRO_KERNELS)
+        f, env = open_driver(module, f"{self.name}_taps", *sizes, "first_packing")
+        PanelPacker(f, self.element, self.panel, env).chunk()
+        f.ret()
+        f, env = open_driver(module, f"{self.name}_units", *sizes, "first_chunk")
+        units = _Units(f, self.element, self.panel, env)
+        units.write_table()
+        first = f.mul(env.chunk, env.given["grain"])
+        last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
+        f.loop(first, last, 1, [], lambda number, _: units.unit(number))
+        f.ret()
+
+
+def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> DriverCall:
+    """Return how a convolution is summed directly; `result`: see `DriverCall`."""
+    code = DirectCode(plan.element, plan.panel)
+    parts = tuple(DriverPart(part.parameters, _micro_kernels(plan, part)) for part in plan.parts)
+    return DriverCall(
+        code,
+        (
+            *([Phase(f"{code.name}_taps", plan.packing_chunks)] if plan.packing_chunks else []),
+            Phase(f"{code.name}_units", plan.chunks),
+        ),
+        (given.image, given.taps),
+        result,
+        parts,
+        plan.scratch_bytes,
+        plan.parts[0].value("n_block"),
+    )
+
+
+def _micro_kernels(plan: Direct, part: DirectPart) -> tuple[MicroKernel, ...]:
+    """Return a part's micro-kernels, in the order of its env."""
+    return tuple(
+        micro_kernel(plan.element, plan.panel, rows, masked=masked, is_depthwise=plan.is_depthwise)
+        for masked in (False, plan.has_rest)
+        for rows in part.heights
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A unit: where it lies, and the first elements of its operands and results.
+
+    Attributes:
+        plane: number of the image and of the part's place along the first dimension, as one.
+        line: its first line.
+        lines: its lines.
+        group: the group of features.
+        column: its first feature in the group.
+        columns: its features.
+    """
+
+    plane: Value
+    line: Value
+    lines: Value
+    group: Value
+    column: Value
+    columns: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """First elements of a unit's image and sums; the sums' steps from line to line, row to row."""
+
+    image: Value
+    result: Value
+    line: Value
+    row: Value
+
+
+class _Units(DirectEmitter):
+    """Emits units."""
+
+    def __init__(
+        self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
+    ) -> None:
+        super().__init__(f, element, panel, env)
+        self.packer = PanelPacker(f, element, panel, env)
+        self.copier = RowCopier(f, element, panel, env)
+        self.signature = [
+            type_ for _, type_ in micro_kernel(element, panel, 1, masked=False).params
+        ]
+        given = self.given
+        chunks = f.gep(env.scratch, given["chunks_at"], self.cell)
+        self.copy = self.at(chunks, (env.chunk, given["chunk_elements"]))
+        self.piece = f.gep(self.copy, given["copy_elements"], self.cell)
+        piece = f.mul(given["piece_segments"], given["segment"])
+        self.rows = self.at(self.piece, (piece, self.columns))
+        self.table = f.alloca(lt.I64, MAX_SEGMENTS, 64)
+
+    def _position(self, place: Value, dimension: int) -> Value:
+        """Return the position in the image where the window of a place begins."""
+        f, given = self.f, self.given
+        return f.sub(f.mul(place, given[f"stride_{dimension}"]), given[f"low_{dimension}"])
+
+    # ---- the table of segments
+
+    def write_table(self) -> None:
+        """Emit the offsets of all segments, from the first element of a window."""
+        f, given = self.f, self.given
+
+        def entry(number: Value, _: list[Value]) -> None:
+            rest, channel = self.divide(f.mul(number, given["segment"]), given["group_channels"])
+            rest, tap_2 = self.divide(rest, given["taps_2"])
+            tap_0, tap_1 = self.divide(rest, given["taps_1"])
+            offset = f.add(f.mul(tap_0, given["offset_0"]), f.mul(tap_1, given["offset_1"]))
+            offset = f.add(offset, f.add(f.mul(tap_2, given["offset_2"]), channel))
+            offset = f.add(offset, given["offset_first"])
+            f.store(offset, f.gep(self.table, number, lt.I64), 8)
+
+        f.loop(0, given["segments"], 1, [], entry, at_least_once=True)
+
+    # ---- units
+
+    def unit(self, number: Value) -> None:
+        """Emit a unit: lines fastest, then planes, blocks of features, groups."""
+        f, given = self.f, self.given
+        number, lines = self.divide(number, given["line_units"])
+        planes = f.as_value(f.idiv(given["units"], f.mul(given["line_units"], given["blocks"])))
+        groups = f.as_value(f.idiv(given["features"], given["group_features"]))
+        planes = f.as_value(f.idiv(planes, groups))
+        number, plane = self.divide(number, planes)
+        group, block = self.divide(number, given["blocks"])
+        line = f.mul(lines, given["unit_lines"])
+        column = f.mul(block, given["n_block"])
+        after = f.imin(f.iadd(line, given["unit_lines"]), given["result_1"])
+        behind = f.imin(f.iadd(column, given["n_block"]), given["group_features"])
+        unit = _Unit(
+            plane,
+            line,
+            f.as_value(f.isub(after, line)),
+            group,
+            column,
+            f.as_value(f.isub(behind, column)),
+        )
+        operands = self._operands(unit)
+        f.loop(
+            0,
+            unit.columns,
+            self.columns,
+            [],
+            lambda first, _: self._panel(unit, operands, first),
+            at_least_once=True,
+        )
+        self._finish(unit)
+
+    def _operands(self, unit: _Unit) -> _Operands:
+        f, given, env = self.f, self.given, self.env
+        image, place = self.divide(unit.plane, given["result_0"])
+        z, y = self._position(place, 0), self._position(unit.line, 1)
+        start = self.at(
+            env.lhs,
+            (f.mul(image, given["size_0"]), self._plane_elements()),
+            (unit.group, given["group_channels"]),
+        )
+
+        def copied() -> list[Value]:
+            self.copier.planes(self.copy, start, (z, y), unit.lines)
+            return [self.copy]
+
+        def in_place() -> list[Value]:
+            pixel = f.sub(f.mul(y, given["size_2"]), given["low_2"])
+            return [self.at(start, (z, self._plane_elements()), (pixel, given["channels"]))]
+
+        (window,) = f.if_(f.icmp("ne", given["copies"], f.const(lt.I64, 0)), copied, in_place)
+        is_direct = env.is_plain(f)
+        first = f.add(f.mul(unit.group, given["group_features"]), unit.column)
+        result = f.gep(
+            self.at(env.result, (self._first_row(unit), given["features"])), first, self.cell
+        )
+        return _Operands(
+            window,
+            f.select(is_direct, result, self.rows),
+            f.select(
+                is_direct,
+                f.mul(given["out_1"], given["features"]),
+                f.mul(given["result_2"], given["n_block"]),
+            ),
+            f.select(is_direct, f.mul(given["out_2"], given["features"]), given["n_block"]),
+        )
+
+    def _plane_elements(self) -> Value:
+        f, given = self.f, self.given
+        return f.mul(f.mul(given["size_1"], given["size_2"]), given["channels"])
+
+    def _first_row(self, unit: _Unit) -> Value:
+        """Return the number of a unit's first result among all places."""
+        f, given = self.f, self.given
+        image, place = self.divide(unit.plane, given["result_0"])
+        row = f.add(given["out_first"], f.mul(image, given["out_image"]))
+        row = f.add(row, f.mul(place, given["out_0"]))
+        return f.add(row, f.mul(unit.line, given["out_1"]))
+
+    # ---- products
+
+    def _panel(self, unit: _Unit, operands: _Operands, first: Value) -> None:
+        """Emit the sums of a panel, piece by piece of the taps."""
+        f, given, env = self.f, self.given, self.env
+        left = f.sub(unit.columns, first)
+        is_whole = f.icmp("sge", left, f.const(lt.I64, self.columns))
+        low, tall = (
+            f.select(is_whole, env.micro_kernels[whole], env.micro_kernels[rest])
+            for whole, rest in ((LOW, LOW_REST), (TALL, TALL_REST))
+        )
+        feature = f.add(unit.column, first)
+        number = f.as_value(
+            f.iadd(f.mul(unit.group, given["panels"]), f.idiv(feature, self.columns))
+        )
+        panel = self.panel(number)
+        column = f.add(f.mul(unit.group, given["group_features"]), feature)
+        taps = f.gep(env.rhs, column, self.cell)
+        is_packed = f.icmp("ne", given["is_packed"], f.const(lt.I64, 0))
+        result = f.gep(operands.result, first, self.cell)
+
+        def piece(start: Value, _: list[Value]) -> None:
+            end = f.imin(f.iadd(start, given["piece_segments"]), given["segments"])
+            count = f.as_value(f.isub(end, start))
+            depth = f.mul(count, given["segment"])
+            before = f.mul(start, given["segment"])
+
+            def pack() -> list[Value]:
+                source = self.at(taps, (before, given["features"]))
+                self.packer.pack(source, self.piece, depth, left)
+                return [self.piece]
+
+            def find() -> list[Value]:
+                return [self.at(panel, (before, self.columns))]
+
+            (packed,) = f.if_(is_packed, find, pack)
+            accumulate = f.icmp("sgt", start, f.const(lt.I64, 0))
+            table = f.gep(self.table, start, lt.I64)
+
+            def line(number: Value, _: list[Value]) -> None:
+                image = self.at(
+                    operands.image,
+                    (number, given["line_step"]),
+                    (feature, given["column_step"]),
+                )
+                to = self.at(result, (number, operands.line))
+
+                def block(at: Value, _: list[Value]) -> None:
+                    is_tall = f.icmp("slt", at, given["tall_blocks"])
+                    above = f.as_value(f.imin(at, given["tall_blocks"]))
+                    row = f.add(f.mul(at, given["low_rows"]), above)
+                    args = [
+                        self.at(image, (row, given["row_step"])),
+                        packed,
+                        self.at(to, (row, operands.row)),
+                        given["segment"],
+                        accumulate,
+                        left,
+                        given["row_step"],
+                        f.const(lt.I64, self.columns),
+                        operands.row,
+                        table,
+                        count,
+                    ]
+                    run = f.select(is_tall, tall, low)
+                    f.call_indirect(run, lt.VOID, self.signature, args)
+
+                f.loop(0, given["row_blocks"], 1, [], block, at_least_once=True)
+
+            f.loop(0, unit.lines, 1, [], line, at_least_once=True)
+
+        f.loop(0, given["segments"], given["piece_segments"], [], piece, at_least_once=True)
+
+    def _finish(self, unit: _Unit) -> None:
+        """Emit the epilogue of a unit, line by line."""
+        f, given = self.f, self.given
+        first = self._first_row(unit)
+
+        def line(number: Value, _: list[Value]) -> None:
+            sums = self.at(self.rows, (f.mul(number, given["result_2"]), given["n_block"]))
+            rows = (f.add(first, f.mul(number, given["out_1"])), given["result_2"], given["out_2"])
+            self.env.finish(f, sums, [unit.group, *rows, unit.column, unit.columns])
+
+        f.loop(0, unit.lines, 1, [], line, at_least_once=True)

@@ -1,0 +1,199 @@
+"""Operands of direct convolutions made ready: packed panels of taps, copied rows of the image.
+
+Parts of the driver (`cpu.emit.convolution.direct`); sizes are numbers in env.
+"""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
+from ingot.cpu.emit.drivers import DriverEnv
+from ingot.hlo.dtype import DType
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+
+class DirectEmitter:
+    """What the emitters of the driver know."""
+
+    def __init__(
+        self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
+    ) -> None:
+        """Emit into `f`, whose env is `env`; a panel has (vectors, lanes)."""
+        self.f = f
+        self.cell = cell_type(element)
+        self.vectors, self.lanes = panel
+        self.env = env
+        self.given = env.given
+        self.columns = self.vectors * self.lanes
+
+    def at(self, base: Value, *terms: tuple[Value, Value | int]) -> Value:
+        """Return the address of element sum(a * b) of `base`."""
+        f = self.f
+        offset: Value | int = 0
+        for a, b in terms:
+            offset = f.iadd(offset, f.imul(a, b))
+        return f.gep(base, offset, self.cell)
+
+    def divide(self, number: Value, by: Value) -> tuple[Value, Value]:
+        """Return quotient and remainder."""
+        f = self.f
+        return f.as_value(f.idiv(number, by)), f.as_value(f.irem(number, by))
+
+    def bytes(self, elements: Value) -> Value:
+        """Return the bytes of so many elements."""
+        return self.f.mul(elements, self.f.const(lt.I64, self.cell.bytes))
+
+    @property
+    def depth(self) -> Value:
+        """Products of a sum."""
+        return self.f.mul(self.given["segments"], self.given["segment"])
+
+    @property
+    def panels(self) -> Value:
+        """Panels of all groups."""
+        f, given = self.f, self.given
+        groups = f.as_value(f.idiv(given["features"], given["group_features"]))
+        return f.mul(groups, given["panels"])
+
+    def panel(self, number: Value) -> Value:
+        """Return the address of a packed panel of the taps."""
+        start = self.f.gep(self.env.scratch, self.given["panels_at"], self.cell)
+        return self.at(start, (self.f.mul(number, self.depth), self.columns))
+
+
+class PanelPacker(DirectEmitter):
+    """Packs the taps: columns behind the last feature are zero."""
+
+    def chunk(self) -> None:
+        """Emit the packing of a chunk of panels."""
+        f, given = self.f, self.given
+        first = f.mul(self.env.chunk, given["panel_grain"])
+        last = f.imin(f.iadd(first, given["panel_grain"]), self.panels)
+
+        def panel(number: Value, _: list[Value]) -> None:
+            group, place = self.divide(number, given["panels"])
+            column = f.as_value(f.imul(place, self.columns))
+            start = f.add(f.mul(group, given["group_features"]), column)
+            left = f.sub(given["group_features"], column)
+            source, target = f.gep(self.env.rhs, start, self.cell), self.panel(number)
+            channels = given["group_channels"]
+
+            def tap(number: Value, _: list[Value]) -> None:
+                rows = self.at(source, (self._row_of(number), given["features"]))
+                place = self.at(target, (f.mul(number, channels), self.columns))
+                self.pack(rows, place, channels, left)
+
+            f.loop(0, f.idiv(self.depth, channels), 1, [], tap, at_least_once=True)
+
+        f.loop(first, last, 1, [], panel)
+
+    def _row_of(self, tap: Value) -> Value:
+        """Return the first row of a tap in the kernel."""
+        f, given = self.f, self.given
+        rest, tap_2 = self.divide(tap, given["taps_2"])
+        tap_0, tap_1 = self.divide(rest, given["taps_1"])
+        row = given["tap_first"]
+        for number, step in ((tap_0, "tap_0"), (tap_1, "tap_1"), (tap_2, "tap_2")):
+            row = f.add(row, f.mul(number, given[step]))
+        return row
+
+    def pack(self, taps: Value, panel: Value, depth: Value, columns: Value) -> None:
+        """Emit the copy of a piece of a panel; columns behind the last one are zero."""
+        f = self.f
+        wide = vector(self.cell, self.lanes)
+        masks = [
+            lane_mask(f, f.isub(columns, number * self.lanes), self.lanes)
+            for number in range(self.vectors)
+        ]
+
+        def step(number: Value, _: list[Value]) -> None:
+            source = self.at(taps, (number, self.given["features"]))
+            target = self.at(panel, (number, self.columns))
+            for part, mask in enumerate(masks):
+                at = f.gep(source, part * self.lanes, self.cell, inbounds=False)
+                assert mask is not None, "vectors have lanes"
+                value = f.masked_load(wide, at, mask)
+                f.store(value, f.gep(target, part * self.lanes, self.cell), self.cell.alignment)
+
+        f.loop(0, depth, 1, [], step, at_least_once=True)
+
+
+class RowCopier(DirectEmitter):
+    """Copies the rows that a unit reads, where windows meet padding."""
+
+    def planes(
+        self, target: Value, start: Value, position: tuple[Value, Value], lines: Value
+    ) -> None:
+        """Emit the copy of the rows that so many lines of windows meet, zeros around.
+
+        The image begins at `start`, the first window at `position` (plane, row).
+        """
+        f, given = self.f, self.given
+        z, y = position
+        row_elements = f.mul(given["padded_width"], given["pixel"])
+        # The last unit of lines may need fewer rows than there is room for.
+        unused = f.mul(f.sub(given["unit_lines"], lines), given["stride_1"])
+        rows = f.sub(given["plane_rows"], unused)
+
+        def plane(tap: Value, _: list[Value]) -> None:
+            at_z = f.add(z, f.mul(tap, given["dilation_0"]))
+            is_plane = f.icmp("ult", at_z, given["size_0"])
+
+            def row(number: Value, _: list[Value]) -> None:
+                at_y = f.add(y, number)
+                inside = f.and_(is_plane, f.icmp("ult", at_y, given["size_1"]))
+                line = f.add(f.mul(tap, given["plane_rows"]), number)
+                to = self.at(target, (line, row_elements))
+                pixel = f.mul(f.add(f.mul(at_z, given["size_1"]), at_y), given["size_2"])
+                source = self.at(start, (pixel, given["channels"]))
+
+                def clear() -> None:
+                    f.memset(to, 0, self.bytes(row_elements))
+
+                f.if_(inside, lambda: self._row(source, to), clear, likely=True)
+
+            f.loop(0, rows, 1, [], row, at_least_once=True)
+
+        f.loop(0, given["planes"], 1, [], plane, at_least_once=True)
+
+    def _row(self, source: Value, target: Value) -> None:
+        """Emit the copy of a row of the image, whose first pixel goes `low_2` behind the start."""
+        f, given = self.f, self.given
+        low, width, pixel = given["low_2"], given["padded_width"], given["pixel"]
+        first = f.as_value(f.imin(f.imax(low, 0), width))
+        behind = f.add(given["size_2"], low)
+        last = f.as_value(f.imax(f.imin(behind, width), first))
+        count = f.sub(last, first)
+        f.memset(target, 0, self.bytes(f.mul(first, pixel)))
+        f.memset(self.at(target, (last, pixel)), 0, self.bytes(f.mul(f.sub(width, last), pixel)))
+        source = self.at(source, (f.sub(first, low), given["channels"]))
+        target = self.at(target, (first, pixel))
+        copied = given["copied"]
+        whole = f.as_value(f.imul(f.idiv(copied, self.lanes), self.lanes))
+        wide, mask = vector(self.cell, self.lanes), lane_mask(f, f.sub(copied, whole), self.lanes)
+        assert mask is not None, "vectors have lanes"
+
+        def pixels(number: Value, _: list[Value]) -> None:
+            origin = self.at(source, (number, given["channels"]))
+            to = self.at(target, (number, pixel))
+
+            def part(at: Value, _: list[Value]) -> None:
+                value = f.load(wide, f.gep(origin, at, self.cell), self.cell.alignment)
+                f.store(value, f.gep(to, at, self.cell), self.cell.alignment)
+
+            f.loop(0, whole, self.lanes, [], part)
+            rest = f.masked_load(wide, f.gep(origin, whole, self.cell), mask)
+            f.masked_store(rest, f.gep(to, whole, self.cell), mask)
+
+        def one_by_one() -> None:
+            f.loop(0, count, 1, [], pixels)
+
+        def together() -> None:
+            f.memcpy(target, source, self.bytes(f.mul(count, copied)))
+
+        is_dense = f.and_(
+            f.icmp("eq", pixel, given["channels"]), f.icmp("eq", given["copied"], pixel)
+        )
+        f.if_(is_dense, together, one_by_one, likely=True)

@@ -1,0 +1,280 @@
+"""The driver of filters' gradients: `void units(ptr env, i64 chunk)`, a unit for each chunk.
+
+What a contraction kernel has as constants are numbers in env here
+(`kernel.convolution.filter_gradient.PARAMETERS`), so one function serves every size. Sums are added
+up in the result, or in a tile of the scratch that an epilogue reads in the end.
+
+Invariant: a unit writes its own elements of the result and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
+from ingot.cpu.emit.kernel_abi import Phase
+from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.register_block import VECTORS
+from ingot.kernel.convolution.filter_gradient import MAX_LINES, PARAMETERS, FilterGradient
+from ingot.kernel.ir import PlainConvolution
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import Value
+
+LOW, TALL, LOW_REST, TALL_REST = range(4)
+MICRO_KERNELS = 4
+"""Micro-kernels in env; `rest`: columns behind the whole panels."""
+
+
+def micro_kernel(element: DType, lanes: int, rows: int, *, masked: bool) -> MicroKernel:
+    """Return the micro-kernel of a block of channels."""
+    return shared(
+        cell_type(element),
+        lanes,
+        rows,
+        VECTORS,
+        masked=masked,
+        a_step=None,
+        a_row=1,
+        is_segmented=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FilterGradientCode:
+    """The function `{name}_units` for an element type."""
+
+    element: DType
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        return f"filter_gradient_{self.element.name}x{self.lanes}"
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define the function in a module of the library."""
+        f, env = open_driver(module, f"{self.name}_units", PARAMETERS, MICRO_KERNELS)
+        _Unit(f, self.element, (VECTORS, self.lanes), env).emit()
+        f.ret()
+
+
+def filter_gradient_call(
+    given: PlainConvolution, result: int | None, plan: FilterGradient
+) -> DriverCall:
+    """Return how a filter's gradient is summed; `result`: see `DriverCall`."""
+    code = FilterGradientCode(plan.element, plan.lanes)
+    micro = tuple(
+        micro_kernel(plan.element, plan.lanes, rows, masked=masked)
+        for masked in (False, plan.has_rest)
+        for rows in plan.heights
+    )
+    return DriverCall(
+        code,
+        (Phase(f"{code.name}_units", plan.chunks),),
+        (given.image, given.taps),
+        result,
+        (DriverPart(plan.parameters, micro),),
+        plan.scratch_bytes,
+        VECTORS * plan.lanes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group of the gradient: its first image, plane and line, its lines and images.
+
+    Attributes:
+        is_first: whether no sums are there before it.
+    """
+
+    image: Value
+    plane: Value
+    line: Value
+    lines: Value
+    images: Value
+    is_first: Value
+
+
+class _Unit(DirectEmitter):
+    """Emits the unit of a chunk."""
+
+    def __init__(
+        self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
+    ) -> None:
+        super().__init__(f, element, panel, env)
+        given = env.given
+        number, channel_unit = self.divide(env.chunk, given["channel_units"])
+        self.first = f.mul(channel_unit, given["unit_blocks"])
+        after = f.imin(f.iadd(self.first, given["unit_blocks"]), given["row_blocks"])
+        self.after = f.as_value(after)
+        self.channel = self._channel(self.first)
+        self.count = f.sub(self._channel(self.after), self.channel)
+        self.feature = f.as_value(f.imul(number, self.columns))
+        self.left = f.sub(given["features"], self.feature)
+        own = replace(env, given={**given, "copied": self.count})
+        self.packer = PanelPacker(f, element, panel, own)
+        self.copier = RowCopier(f, element, panel, own)
+        self.signature = [
+            type_ for _, type_ in micro_kernel(element, panel[1], 1, masked=False).params
+        ]
+        self.tile = self.at(env.scratch, (env.chunk, given["chunk_elements"]))
+        self.copy = f.gep(self.tile, given["tile_elements"], self.cell)
+        self.rows = f.gep(self.copy, given["copy_elements"], self.cell)
+        self.table = f.alloca(lt.I64, MAX_LINES, 64)
+
+    def _channel(self, block: Value) -> Value:
+        """Return the first channel of a block."""
+        f, given = self.f, self.given
+        above = f.as_value(f.imin(block, given["tall_blocks"]))
+        return f.add(f.mul(block, given["low_rows"]), above)
+
+    def emit(self) -> None:
+        """Emit the unit: group by group, then the epilogue."""
+        f, given = self.f, self.given
+
+        def plane(image: Value, number: Value) -> None:
+            f.loop(
+                0,
+                given["gradient_1"],
+                given["unit_lines"],
+                [],
+                lambda line, _: self._group(self._at(image, number, line)),
+                at_least_once=True,
+            )
+
+        def images(image: Value, _: list[Value]) -> None:
+            f.loop(
+                0,
+                given["gradient_0"],
+                1,
+                [],
+                lambda number, _: plane(image, number),
+                at_least_once=True,
+            )
+
+        f.loop(0, given["images"], given["unit_images"], [], images, at_least_once=True)
+        self._finish()
+
+    def _at(self, image: Value, plane: Value, line: Value) -> _Group:
+        f, given = self.f, self.given
+        lines = f.imin(f.sub(given["gradient_1"], line), given["unit_lines"])
+        count = f.imin(f.sub(given["images"], image), given["unit_images"])
+        place = f.or_(f.or_(image, plane), line)
+        is_first = f.icmp("eq", place, f.const(lt.I64, 0))
+        return _Group(image, plane, line, f.as_value(lines), f.as_value(count), is_first)
+
+    # ---- operands
+
+    def _group(self, group: _Group) -> None:
+        """Emit a group: its operands made ready, then the products of all taps."""
+        f, given = self.f, self.given
+        f.loop(
+            0,
+            group.images,
+            1,
+            [],
+            lambda number, _: self._copy_image(group, number),
+            at_least_once=True,
+        )
+        line = f.mul(f.add(f.mul(group.image, given["gradient_0"]), group.plane), self._lines)
+        line = f.add(line, group.line)
+        place = f.mul(line, given["gradient_2"])
+        start = f.gep(self.at(self.env.rhs, (place, given["features"])), self.feature, self.cell)
+        depth = f.mul(f.mul(group.images, group.lines), given["gradient_2"])
+        self.packer.pack(start, self.rows, depth, self.left)
+        taps = f.mul(given["planes"], f.mul(given["result_1"], given["result_2"]))
+        f.loop(0, taps, 1, [], lambda tap, _: self._tap(group, tap), at_least_once=True)
+
+    @property
+    def _lines(self) -> Value:
+        return self.given["gradient_1"]
+
+    def _copy_image(self, group: _Group, number: Value) -> None:
+        """Emit the copy of an image's rows, and where its lines begin."""
+        f, given = self.f, self.given
+        image = f.add(group.image, number)
+        plane = f.mul(given["size_1"], f.mul(given["size_2"], given["channels"]))
+        start = self.at(self.env.lhs, (image, f.mul(given["size_0"], plane)))
+        start = f.gep(start, self.channel, self.cell)
+        z = f.sub(f.mul(group.plane, given["plane_step"]), given["low_0"])
+        y = f.sub(f.mul(group.line, given["stride_1"]), given["low_1"])
+        to = f.mul(number, given["image_step"])
+        self.copier.planes(f.gep(self.copy, to, self.cell), start, (z, y), group.lines)
+        entries = f.gep(self.table, f.mul(number, group.lines), lt.I64)
+
+        def entry(line: Value, _: list[Value]) -> None:
+            offset = f.add(to, f.mul(line, given["line_step"]))
+            f.store(offset, f.gep(entries, line, lt.I64), 8)
+
+        f.loop(0, group.lines, 1, [], entry, at_least_once=True)
+
+    # ---- products
+
+    def _tap(self, group: _Group, tap: Value) -> None:
+        """Emit the products of a tap, block by block of channels."""
+        f, given, env = self.f, self.given, self.env
+        rest, tap_2 = self.divide(tap, given["result_2"])
+        tap_0, tap_1 = self.divide(rest, given["result_1"])
+        start = self.at(
+            self.copy, (tap_0, given["tap_0"]), (tap_1, given["tap_1"]), (tap_2, given["tap_2"])
+        )
+        sums, step = self._sums(tap)
+        is_whole = f.icmp("sge", self.left, f.const(lt.I64, self.columns))
+        low, tall = (
+            f.select(is_whole, env.micro_kernels[whole], env.micro_kernels[rest])
+            for whole, rest in ((LOW, LOW_REST), (TALL, TALL_REST))
+        )
+        accumulate = f.not_(group.is_first)
+        segments = f.mul(group.images, group.lines)
+
+        def block(number: Value, _: list[Value]) -> None:
+            channel = f.sub(self._channel(number), self.channel)
+            args = [
+                f.gep(start, channel, self.cell),
+                self.rows,
+                self.at(sums, (channel, step)),
+                given["gradient_2"],
+                accumulate,
+                self.left,
+                given["row_step"],
+                f.const(lt.I64, self.columns),
+                step,
+                self.table,
+                segments,
+            ]
+            run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
+            f.call_indirect(run, lt.VOID, self.signature, args)
+
+        f.loop(self.first, self.after, 1, [], block, at_least_once=True)
+
+    def _sums(self, tap: Value) -> tuple[Value, Value]:
+        """Return where a tap's sums begin, and their step from channel to channel."""
+        f, given, env = self.f, self.given, self.env
+        is_plain = env.is_plain(f)
+        row = self._row(tap)
+        direct = f.gep(self.at(env.result, (row, given["features"])), self.feature, self.cell)
+        columns = f.const(lt.I64, self.columns)
+        tile = self.at(self.tile, (f.mul(tap, self.count), columns))
+        return f.select(is_plain, direct, tile), f.select(is_plain, given["features"], columns)
+
+    def _row(self, tap: Value) -> Value:
+        """Return the first row of a tap's results."""
+        return self.f.add(self.f.mul(tap, self.given["channels"]), self.channel)
+
+    def _finish(self) -> None:
+        """Emit the epilogue, tap by tap."""
+        f, given = self.f, self.given
+        taps = f.mul(given["planes"], f.mul(given["result_1"], given["result_2"]))
+        zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
+        columns = f.as_value(f.imin(self.left, self.columns))
+
+        def tap(number: Value, _: list[Value]) -> None:
+            sums = self.at(self.tile, (f.mul(number, self.count), self.columns))
+            place = [zero, self._row(number), self.count, one, self.feature, columns]
+            self.env.finish(f, sums, place)
+
+        f.loop(0, taps, 1, [], tap, at_least_once=True)

@@ -1,0 +1,375 @@
+"""Winograd convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
+
+The first transforms the taps into 16 planes of panels, each as wide as a register block. A unit
+then transforms its tiles of the image, runs a product for each plane and adds the planes up: into
+the result, or into rows that an epilogue reads. What a kernel has as constants are numbers in env
+here (`kernel.convolution.winograd.PARAMETERS`), so one pair of functions serves every size.
+
+Invariant: a unit writes its own elements of the result and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
+from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.convolution.winograd_transforms import (
+    RESULTS,
+    SIDE,
+    TAPS,
+    Row,
+    both_ways,
+    of_image,
+    of_sums,
+    of_taps,
+)
+from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
+from ingot.cpu.emit.kernel_abi import Phase
+from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.register_block import VECTORS
+from ingot.kernel.convolution.winograd import PARAMETERS, PLANES, Winograd
+from ingot.kernel.ir import PlainConvolution
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+
+def micro_kernel(element: DType, lanes: int, rows: int) -> MicroKernel:
+    """Return the micro-kernel of the planes' products."""
+    return shared(cell_type(element), lanes, rows, VECTORS, masked=False, a_step=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradCode:
+    """The functions `{name}_taps` and `{name}_units` for an element type."""
+
+    element: DType
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        return f"winograd_{self.element.name}x{self.lanes}"
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define the functions in a module of the library."""
+        taps = self._open(module, "taps")
+        taps.transform_taps()
+        taps.f.ret()
+        units = self._open(module, "units")
+        f, given = units.f, units.given
+        first = f.mul(units.env.chunk, given["grain"])
+        last = f.imin(f.iadd(first, given["grain"]), given["units"])
+        f.loop(first, last, 1, [], lambda number, _: units.unit(number))
+        f.ret()
+
+    def _open(self, module: ModuleBuilder, phase: str) -> _Driver:
+        f, env = open_driver(module, f"{self.name}_{phase}", PARAMETERS, 1)
+        return _Driver(f, self.element, self.lanes, env)
+
+
+def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -> DriverCall:
+    """Return how a convolution runs by Winograd's algorithm; `result`: see `DriverCall`."""
+    code = WinogradCode(plan.element, plan.lanes)
+    micro = (micro_kernel(plan.element, plan.lanes, plan.value("rows")),)
+    return DriverCall(
+        code,
+        (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),
+        (given.image, given.taps),
+        result,
+        (DriverPart(plan.parameters, micro),),
+        plan.scratch_bytes,
+        plan.value("n_block"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A range of rows of tiles, and of panels of features."""
+
+    rows: tuple[Value, Value]
+    panels: tuple[Value, Value]
+
+
+class _Places:
+    """Where the parts of the scratch lie; see `kernel.convolution.winograd.PARAMETERS`."""
+
+    def __init__(self, f: FunctionBuilder, cell: Type, env: DriverEnv) -> None:
+        planes = f.const(lt.I64, PLANES)
+        given = env.given
+        self.taps = env.scratch
+        behind = f.gep(env.scratch, f.mul(planes, given["taps_plane"]), cell)
+        self.image = f.gep(behind, f.mul(env.chunk, given["chunk_elements"]), cell)
+        self.sums = f.gep(self.image, f.mul(planes, given["image_plane"]), cell)
+        self.patch = f.gep(self.sums, f.mul(planes, given["sums_plane"]), cell)
+        self.nowhere = f.gep(self.patch, f.mul(planes, given["channels"]), cell)
+        self.rows = f.gep(self.nowhere, given["n_block"], cell)
+
+
+class _Driver:
+    """Emits one of the functions."""
+
+    def __init__(self, f: FunctionBuilder, element: DType, lanes: int, env: DriverEnv) -> None:
+        self.f = f
+        self.element = element
+        self.cell = cell_type(element)
+        self.lanes = lanes
+        self.env = env
+        self.given = env.given
+        self.places = _Places(f, self.cell, env)
+
+    @property
+    def _columns(self) -> Value:
+        return self.f.const(lt.I64, VECTORS * self.lanes)
+
+    def _at(self, base: Value, *terms: tuple[Value, Value | int]) -> Value:
+        """Return the address of element sum(a * b) of `base`."""
+        f = self.f
+        offset: Value | int = 0
+        for a, b in terms:
+            offset = f.iadd(offset, f.imul(a, b))
+        return f.gep(base, offset, self.cell)
+
+    def _load(self, address: Value) -> Value:
+        return self.f.load(vector(self.cell, self.lanes), address, self.cell.alignment)
+
+    def _store(self, value: Value, address: Value) -> None:
+        self.f.store(value, address, self.cell.alignment)
+
+    def _square(self, base: Value, side: int, row: Value, column: Value) -> list[list[Value]]:
+        """Return the vectors at the places of a square."""
+        return [
+            [self._load(self._at(base, (row, i), (column, j))) for j in range(side)]
+            for i in range(side)
+        ]
+
+    # ---- taps
+
+    def transform_taps(self) -> None:
+        """Emit a chunk of panels: element (plane, panel, channel, column) of the scratch."""
+        f, given = self.f, self.given
+        chunk = self.env.chunk
+        first = f.mul(chunk, given["panel_grain"])
+        last = f.imin(f.iadd(first, given["panel_grain"]), given["panels"])
+        columns, channels, features = self._columns, given["channels"], given["features"]
+        down, across = given["tap_row"], given["tap_column"]
+
+        def panel(number: Value, _: list[Value]) -> None:
+            start = f.gep(self._at(self.env.rhs, (number, columns)), given["tap_first"], self.cell)
+            planes = self._at(self.places.taps, (f.mul(number, channels), columns))
+
+            def channel(c: Value, _: list[Value]) -> None:
+                for part in range(0, VECTORS * self.lanes, self.lanes):
+                    source = f.gep(self._at(start, (c, features)), part, self.cell)
+                    target = f.gep(self._at(planes, (c, columns)), part, self.cell)
+                    taps = both_ways(f, self._square(source, TAPS, down, across), of_taps)
+                    self._scatter(taps, target, given["taps_plane"])
+
+            f.loop(0, channels, 1, [], channel)
+
+        f.loop(first, last, 1, [], panel)
+
+    def _scatter(self, square: Sequence[Row], target: Value, plane: Value) -> None:
+        """Store a transformed square, each place into its plane."""
+        for number, value in enumerate(value for row in square for value in row):
+            self._store(value, self._at(target, (plane, number)))
+
+    # ---- units
+
+    def unit(self, number: Value) -> None:
+        """Emit a unit: rows of tiles fastest, then blocks of features."""
+        f, given = self.f, self.given
+        units = given["row_units"]
+        row, block = f.as_value(f.irem(number, units)), f.as_value(f.idiv(number, units))
+
+        def start(of: Value) -> Value:
+            return f.as_value(f.idiv(f.mul(of, given["tile_rows"]), units))
+
+        width = f.as_value(f.idiv(given["n_block"], self._columns))
+        panel = f.mul(block, width)
+        one = f.const(lt.I64, 1)
+        unit = _Unit((start(row), start(f.add(row, one))), (panel, f.add(panel, width)))
+        self._tiles(unit, self._image_tile)
+        self._products(unit)
+        self._tiles(unit, self._result_tile, self._finish)
+
+    def _tiles(
+        self,
+        unit: _Unit,
+        tile: Callable[[_Unit, Value, Value, Value], None],
+        after: Callable[[_Unit, Value], None] | None = None,
+    ) -> None:
+        """Call `tile(unit, row, column, number in the unit)` for every tile, `after` each row."""
+        f, across = self.f, self.given["tiles_across"]
+        first, last = unit.rows
+
+        def row(number: Value, _: list[Value]) -> None:
+            before = f.mul(f.sub(number, first), across)
+            f.loop(0, across, 1, [], lambda x, _: tile(unit, number, x, f.add(before, x)))
+            if after is not None:
+                after(unit, number)
+
+        f.loop(first, last, 1, [], row)
+
+    def _image_tile(self, _: _Unit, row: Value, column: Value, number: Value) -> None:
+        f, given = self.f, self.given
+        channels = given["channels"]
+        image = f.as_value(f.idiv(row, given["tiles_down"]))
+        down = f.as_value(f.irem(row, given["tiles_down"]))
+        y = f.sub(f.as_value(f.imul(down, RESULTS)), given["low_0"])
+        x = f.sub(f.as_value(f.imul(column, RESULTS)), given["low_1"])
+        inside = f.and_(self._fits(y, given["height"]), self._fits(x, given["width"]))
+        start = self._at(
+            self.env.lhs, (f.mul(image, given["height"]), f.mul(given["width"], channels))
+        )
+
+        def whole() -> list[Value]:
+            row_step = f.mul(given["width"], channels)
+            return [self._at(start, (y, row_step), (x, channels)), row_step]
+
+        def border() -> list[Value]:
+            self._copy_patch(start, y, x)
+            return [self.places.patch, f.mul(channels, f.const(lt.I64, SIDE))]
+
+        address, row_step = f.if_(inside, whole, border, likely=True)
+        target = self._at(self.places.image, (number, given["image_row"]))
+
+        def vectors(c: Value, _: list[Value]) -> None:
+            tile = self._square(f.gep(address, c, self.cell), SIDE, row_step, channels)
+            planes = both_ways(f, tile, of_image)
+            self._scatter(planes, f.gep(target, c, self.cell), given["image_plane"])
+
+        f.loop(0, channels, self.lanes, [], vectors, at_least_once=True)
+
+    def _fits(self, position: Value, size: Value) -> Value:
+        """Return whether a tile's four elements from a position on lie in the image."""
+        f = self.f
+        before = f.icmp("sge", position, f.const(lt.I64, 0))
+        return f.and_(before, f.icmp("sle", f.as_value(f.iadd(position, SIDE)), size))
+
+    def _copy_patch(self, start: Value, y: Value, x: Value) -> None:
+        """Copy a tile's elements of the image; those outside are zero."""
+        f, given = self.f, self.given
+        channels = given["channels"]
+
+        def place(number: Value, _: list[Value]) -> None:
+            at_y = f.add(y, f.as_value(f.idiv(number, SIDE)))
+            at_x = f.add(x, f.as_value(f.irem(number, SIDE)))
+            target = self._at(self.places.patch, (number, channels))
+            # Unsigned: a negative position is large.
+            inside = f.and_(
+                f.icmp("ult", at_y, given["height"]), f.icmp("ult", at_x, given["width"])
+            )
+            pixel = f.add(f.mul(at_y, given["width"]), at_x)
+
+            def copy() -> None:
+                source = self._at(start, (pixel, channels))
+
+                def vectors(c: Value, _: list[Value]) -> None:
+                    value = self._load(f.gep(source, c, self.cell))
+                    self._store(value, f.gep(target, c, self.cell))
+
+                f.loop(0, channels, self.lanes, [], vectors, at_least_once=True)
+
+            def clear() -> None:
+                zero = f.zero(vector(self.cell, self.lanes))
+                f.loop(
+                    0,
+                    channels,
+                    self.lanes,
+                    [],
+                    lambda c, _: self._store(zero, f.gep(target, c, self.cell)),
+                    at_least_once=True,
+                )
+
+            f.if_(inside, copy, clear)
+
+        f.loop(0, SIDE * SIDE, 1, [], place)
+
+    def _products(self, unit: _Unit) -> None:
+        """Emit the products: plane by plane, panel by panel, the last block of rows moved up."""
+        f, given, places = self.f, self.given, self.places
+        columns, channels = self._columns, given["channels"]
+        tiles = f.mul(f.sub(unit.rows[1], unit.rows[0]), given["tiles_across"])
+        most = f.sub(tiles, given["rows"])
+        signature = [type_ for _, type_ in micro_kernel(self.element, self.lanes, 1).params]
+        none = f.const(lt.I64, 0)
+        strides = (given["image_row"], columns, given["n_block"])
+
+        def plane(number: Value, _: list[Value]) -> None:
+            image = self._at(places.image, (number, given["image_plane"]))
+            taps = self._at(places.taps, (number, given["taps_plane"]))
+            sums = self._at(places.sums, (number, given["sums_plane"]))
+
+            def panel(at: Value, _: list[Value]) -> None:
+                right = self._at(taps, (f.mul(at, channels), columns))
+                out = self._at(sums, (f.sub(at, unit.panels[0]), columns))
+
+                def block(first: Value, _: list[Value]) -> None:
+                    row = f.as_value(f.imin(first, most))
+                    left = self._at(image, (row, given["image_row"]))
+                    to = self._at(out, (row, given["n_block"]))
+                    args = [left, right, to, channels, f.const(lt.I1, False), none, *strides]
+                    f.call_indirect(self.env.micro_kernels[0], lt.VOID, signature, args)
+
+                f.loop(0, tiles, given["rows"], [], block, at_least_once=True)
+
+            f.loop(*unit.panels, 1, [], panel, at_least_once=True)
+
+        f.loop(0, PLANES, 1, [], plane)
+
+    # ---- results
+
+    def _first_result(self, unit: _Unit, row: Value) -> tuple[Value, Value, Value]:
+        """Return a tile row's place: its first row of results, if there is a second, the column."""
+        f, given = self.f, self.given
+        image = f.as_value(f.idiv(row, given["tiles_down"]))
+        y = f.as_value(f.imul(f.irem(row, given["tiles_down"]), RESULTS))
+        following = f.as_value(f.iadd(y, 1))
+        has_second = f.icmp("slt", following, given["result_height"])
+        number = f.add(f.mul(image, given["result_height"]), y)
+        return number, has_second, f.mul(unit.panels[0], self._columns)
+
+    def _result_tile(self, unit: _Unit, row: Value, column: Value, number: Value) -> None:
+        f, given, places = self.f, self.given, self.places
+        line, has_second, first = self._first_result(unit, row)
+        x = f.as_value(f.imul(column, RESULTS))
+        is_inside = f.icmp("slt", f.as_value(f.iadd(x, 1)), given["result_width"])
+        is_direct = self.env.is_plain(f)
+        step = f.select(is_direct, given["features"], given["n_block"])
+        direct = f.gep(
+            self._at(self.env.result, (f.mul(line, given["result_width"]), step)), first, self.cell
+        )
+        start = self._at(f.select(is_direct, direct, places.rows), (x, step))
+        below = self._at(start, (given["result_width"], step))
+        targets = [
+            start,
+            f.select(is_inside, self._at(start, (step, 1)), places.nowhere),
+            f.select(has_second, below, places.nowhere),
+            f.select(f.and_(is_inside, has_second), self._at(below, (step, 1)), places.nowhere),
+        ]
+        source = self._at(places.sums, (number, given["n_block"]))
+        plane = given["sums_plane"]
+
+        def vectors(n: Value, _: list[Value]) -> None:
+            at = f.gep(source, n, self.cell)
+            sums = self._square(at, SIDE, f.mul(plane, f.const(lt.I64, SIDE)), plane)
+            results = both_ways(f, sums, of_sums)
+            values = [value for line in results for value in line]
+            for value, target in zip(values, targets, strict=True):
+                self._store(value, f.gep(target, n, self.cell))
+
+        f.loop(0, given["n_block"], self.lanes, [], vectors, at_least_once=True)
+
+    def _finish(self, unit: _Unit, row: Value) -> None:
+        """Emit the epilogue of a row of tiles."""
+        f, given = self.f, self.given
+        line, has_second, first = self._first_result(unit, row)
+        width = given["result_width"]
+        rows = f.select(has_second, f.as_value(f.imul(width, RESULTS)), width)
+        zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
+        place = [zero, f.mul(line, width), rows, one, first, given["n_block"]]
+        self.env.finish(f, self.places.rows, place)

@@ -1,0 +1,5 @@
+"""Loop kernels as LLVM functions.
+
+`kernel` makes the function, `units` its units of work, `body` their passes. The others are forms
+of these: tiles, pieces, folds, rows together or turned around, splits, scans, updates in order.
+"""

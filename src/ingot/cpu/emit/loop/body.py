@@ -1,0 +1,327 @@
+"""The body of a loop kernel: passes, vectors, reductions, in the units of `units`.
+
+A pass in lanes runs whole blocks, then one masked block for what is left; a large body is written
+once, masked in every block. A reduction that may be folded in lanes starts from the combiner's
+identity and takes its initial value last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+
+from ingot.cpu.emit.loop.copies import copy_runs, is_copied
+from ingot.cpu.emit.loop.folds import Folding
+from ingot.cpu.emit.loop.places import Block, PlacesAhead
+from ingot.cpu.emit.loop.scan import scan_lanes
+from ingot.cpu.emit.loop.units import UnitEmitter
+from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.cpu.emit.values.squares import SquareTranspose
+from ingot.cpu.emit.values.values import ValueEmitter, angles_of
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import make, walk
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
+from ingot.kernel.schedule.gathers import Gather, gathers
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+LARGE_BODY = 100
+"""Expressions of a kernel above which LLVM's time for a second, masked body is worth more than the
+few cycles that masks cost in each block."""
+
+
+class LoopEmitter(UnitEmitter):
+    """Emits units and passes of one kernel into one function."""
+
+    def __init__(
+        self,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        kernel: LoopKernel,
+        schedule: LoopSchedule,
+    ) -> None:
+        """Emit `kernel` as `schedule` says."""
+        super().__init__(f, emitter, kernel, schedule)
+        self.bounds: tuple[IndexValue, IndexValue] | None = None
+        self.part_length: int | Dim = 0
+        self.shared: tuple[SquareTranspose, ...] = ()
+        exprs = tuple(walk(kernel.exprs))
+        emitter.angles = angles_of(exprs)
+        self.is_large = len(exprs) > LARGE_BODY
+
+    def passes(self) -> None:
+        """Emit all passes of the current grid point (or block of points)."""
+        for number, item in enumerate(self.kernel.passes):
+            self.one_pass(item, self.schedule.lanes[number])
+
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
+        """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
+        lanes = self.schedule.lanes[0]
+        low, high = self._block_bounds(axis)
+        if isinstance(axis.extent, int) and is_copied(self.kernel.passes, axis.name, axis.extent):
+            copy_runs(self.emitter, self.kernel.passes, axis.name, (low, high))
+            return
+        changing = frozenset((axis.name,))
+        self._prepare(self.kernel.passes, changing | self._pass_axes())
+        whole = divides(lanes, axis.extent, self.schedule.block)
+
+        def vectors(_: list[Value]) -> list[Value]:
+            body()
+            return []
+
+        aligned = lanes if divides(lanes, self.schedule.block) else 1
+        ahead = self._gathers(self.kernel.passes, (*self.kernel.grid, axis))
+        if whole and self.schedule.block == lanes and not ahead:
+            self._at(axis.name, low, Lanes(axis.name, lanes, None, aligned), [], vectors)
+            return
+        self.vectorize(axis.name, low, high, lanes, [], vectors, whole, aligned, ahead)
+
+    def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
+        """Return the gathers along the last of `axes` whose places are computed ahead."""
+        if not self.schedule.places:
+            return ()
+        return gathers(tuple(e for item in passes for e in item.exprs), axes)
+
+    def _pass_axes(self) -> frozenset[str]:
+        return frozenset(a.name for item in self.kernel.passes for a in item.axes)
+
+    def _prepare(self, passes: tuple[Pass, ...], changing: frozenset[str]) -> None:
+        self.emitter.prepare([e for item in passes for e in item.exprs], changing)
+
+    def vectorize(
+        self,
+        name: str,
+        low: IndexValue,
+        high: IndexValue,
+        lanes: int,
+        carried: list[Value],
+        body: Block,
+        only_whole: bool = False,
+        aligned: int = 1,
+        ahead: tuple[Gather, ...] = (),
+    ) -> list[Value]:
+        """Run `body(carried)` for blocks of lanes from low to high; return what it carries.
+
+        `only_whole`: the caller knows that nothing is left over, so no masked block is emitted.
+        `aligned`: divides `low`, as the caller knows.
+        `ahead`: gathers of the body whose places are computed ahead.
+        """
+        f = self.f
+        aligned = gcd(lanes, low if isinstance(low, int) else aligned)
+
+        def masked(position: Value, values: list[Value]) -> list[Value]:
+            mask = self._first_lanes(f.imin(f.isub(high, position), lanes), lanes)
+            return self._at(name, position, Lanes(name, lanes, mask, aligned), values, body)
+
+        if self.is_large and lanes.bit_count() == 1 < lanes and not (only_whole or carried):
+            return f.loop(low, high, lanes, carried, masked)
+        whole = high if only_whole else self._rounded(low, high, lanes)
+
+        def at(position: Value, values: list[Value], block: Block) -> list[Value]:
+            return self._at(name, position, Lanes(name, lanes, None, aligned), values, block)
+
+        if ahead:
+            places = PlacesAhead(self.emitter, ahead, self.schedule.places, lanes, at)
+            values = places.loop(low, whole, carried, body)
+        else:
+            values = f.loop(low, whole, lanes, carried, lambda here, old: at(here, old, body))
+        if lanes == 1 or only_whole or f.ieq(whole, high) is True:
+            return values
+        if lanes.bit_count() > 1 or (ahead and not carried):
+            # Masks are for whole registers, and under them lanes are gathered, which is much code;
+            # of such lanes there are no folds.
+            return f.loop(
+                whole, high, 1, values, lambda at, held: self._at(name, at, None, held, body)
+            )
+
+        def tail() -> list[Value]:
+            mask = self._first_lanes(f.isub(high, whole), lanes)
+            return self._at(name, whole, Lanes(name, lanes, mask, aligned), values, body)
+
+        return f.if_(f.ilt(whole, high), tail, otherwise=values)
+
+    def _first_lanes(self, count: IndexValue, lanes: int) -> Value:
+        """Return the mask of the first `count` lanes."""
+        f = self.f
+        if isinstance(count, int):
+            return f.const(vector(lt.I1, lanes), [lane < count for lane in range(lanes)])
+        narrow = f.splat(f.trunc(count, lt.I32), lanes)
+        return f.icmp("ult", f.const(vector(lt.I32, lanes), list(range(lanes))), narrow)
+
+    def _rounded(self, low: IndexValue, high: IndexValue, lanes: int) -> IndexValue:
+        """Return `high` less what is no whole block of lanes from `low` on."""
+        f = self.f
+        return f.iadd(low, f.imul(f.idiv(f.isub(high, low), lanes), lanes))
+
+    def _at(
+        self,
+        name: str,
+        position: IndexValue,
+        lanes: Lanes | None,
+        values: list[Value],
+        body: Block,
+    ) -> list[Value]:
+        emitter = self.emitter
+        saved = emitter.lanes
+        emitter.names[name] = position
+        emitter.lanes = lanes
+        emitter.open_scope()
+        results = body(values)
+        emitter.close_scope()
+        emitter.lanes = saved
+        return results
+
+    # ---- passes
+
+    def one_pass(self, item: Pass, lanes: int) -> None:
+        """Emit one pass and bind its reductions.
+
+        A pass without axes is one point (reductions over dimensions of extent 1 are such).
+        """
+        here = self.emitter.lanes
+        if self.schedule.vector_axis is not None and here is not None:
+            lanes = here.count  # a short piece of the axis has fewer than the schedule says
+        if not item.axes:
+            width = lanes if self.schedule.vector_axis is not None else 1
+            self.finish(item, self._point(item, self._initial(item, width)), 1)
+            return
+        changing = frozenset(axis.name for axis in item.axes)
+        self._prepare((item,), changing)
+        own_lanes = lanes if self.schedule.vector_axis is None else 1
+        start = self._initial(item, lanes)
+        values = self._axes_loop(item, item.axes, own_lanes, start)
+        self.finish(item, values, own_lanes)
+
+    def _initial(self, item: Pass, lanes: int) -> list[Value]:
+        """Return the accumulators of a pass before its first element."""
+        foldings = [Folding(self.emitter, item, reduction) for reduction in item.reductions]
+        return [value for folding in foldings for value in folding.start(lanes)]
+
+    def _axes_loop(
+        self, item: Pass, axes: tuple[Axis, ...], lanes: int, values: list[Value]
+    ) -> list[Value]:
+        axis, *inner = axes
+        low: IndexValue = 0
+        high = self.emitter.index(axis.extent)
+        if self.bounds is not None and axis is item.axes[0]:
+            low, high = self.bounds
+        if inner:
+
+            def body(position: IndexValue, carried: list[Value]) -> list[Value]:
+                self.emitter.names[axis.name] = position
+                self.emitter.open_scope()
+                self._prepare((item,), frozenset(a.name for a in inner))
+                results = self._axes_loop(item, tuple(inner), lanes, carried)
+                self.emitter.close_scope()
+                return results
+
+            return self._for_each(low, high, values, body)
+        if lanes > 1:
+            part = self.part_length if axis is item.axes[0] else 0
+            whole = divides(lanes, axis.extent, part)
+            return self.vectorize(
+                axis.name,
+                low,
+                high,
+                lanes,
+                values,
+                lambda carried: self._point(item, carried),
+                whole,
+                lanes if divides(lanes, part) else 1,
+                self._gathers((item,), (*self.kernel.grid, *item.axes)),
+            )
+
+        def scalar(position: IndexValue, carried: list[Value]) -> list[Value]:
+            self.emitter.names[axis.name] = position
+            self.emitter.open_scope()
+            results = self._point(item, carried)
+            self.emitter.close_scope()
+            return results
+
+        return self._for_each(low, high, values, scalar)
+
+    def _for_each(
+        self,
+        low: IndexValue,
+        high: IndexValue,
+        values: list[Value],
+        body: Callable[[IndexValue, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Run `body` at each position: in a loop, or in a copy each where the schedule says so."""
+        if not self.schedule.written_out:
+            return self.f.loop(low, high, 1, values, body)
+        assert isinstance(low, int), "what is written out has a known length"
+        assert isinstance(high, int), "what is written out has a known length"
+        for position in range(low, high):
+            values = body(position, values)
+        return values
+
+    def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
+        """Emit one point (or vector) of a pass; return the new accumulators."""
+        emitter = self.emitter
+        results: list[Value] = []
+        own = {axis.name for axis in item.axes}
+        offset = 0
+        for reduction in item.reductions:
+            count = len(reduction.inputs)
+            old = carried[offset : offset + count]
+            offset += count
+            inputs = [
+                emitter.vector_value(value, accumulator.type.lanes)
+                for value, accumulator in zip(reduction.inputs, old, strict=True)
+            ]
+            if item.is_running and emitter.lanes is not None and emitter.lanes.axis in own:
+                found, new = scan_lanes(emitter, reduction, old[0], inputs[0])
+                self._bind_running(reduction, [found], item)
+                results.append(new)
+                continue
+            folding = Folding(emitter, item, reduction)
+            new = self._masked(folding.step(tuple(old), tuple(inputs)), old)
+            results.extend(new)
+            if item.is_running:
+                self._bind_running(reduction, new, item)
+        emitter.store_all(item.stores)
+        return results
+
+    def _bind_running(self, reduction: Reduction, values: list[Value], item: Pass) -> None:
+        """Make what a scan has folded so far known to the stores of this point."""
+        names = frozenset(axis.name for axis in (*self.kernel.grid, *item.axes))
+        for number, (value, found) in enumerate(zip(reduction.inputs, values, strict=True)):
+            expr = make("reduced", value.dtype, (), (reduction.number, number, names))
+            self.emitter.bind(expr, found)
+        self.emitter.bind(("reduction", reduction.number), values[0])
+
+    def _masked(self, new: tuple[Value, ...], old: list[Value]) -> list[Value]:
+        lanes = self.emitter.lanes
+        if lanes is None or lanes.mask is None or self.schedule.vector_axis is not None:
+            return list(new)
+        return [self.f.select(lanes.mask, a, b) for a, b in zip(new, old, strict=True)]
+
+    def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
+        """Fold lanes, apply initial values, bind the reductions' results."""
+        offset = 0
+        for reduction in () if item.is_running else item.reductions:
+            count = len(reduction.inputs)
+            parts = tuple(values[offset : offset + count])
+            offset += count
+            folding = Folding(self.emitter, item, reduction)
+            parts = folding.joined(parts) if lanes > 1 else parts
+            self.bind(reduction, folding.finished(parts))
+
+    def bind(self, reduction: Reduction, parts: tuple[Value, ...]) -> None:
+        """Make the finished values of a reduction known to the emitter."""
+        emitter = self.emitter
+        names = frozenset(axis.name for axis in self.kernel.grid)
+        for number, (value, part) in enumerate(zip(reduction.inputs, parts, strict=True)):
+            expr = make("reduced", value.dtype, (), (reduction.number, number, names))
+            emitter.bind(expr, part)
+        emitter.bind(("reduction", reduction.number), parts[0])
+
+
+def divides(lanes: int, *sizes: int | Dim) -> bool:
+    """Whether every one of `sizes` is known to be a multiple of `lanes`."""
+    return all(dim.known_multiple_of(size, lanes) for size in sizes)

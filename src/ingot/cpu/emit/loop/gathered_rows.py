@@ -1,0 +1,110 @@
+"""Gathers along short rows (`kernel.schedule.gathers`): the places of many rows are computed ahead.
+
+What `places` does for a block of a long axis is done here for a block of rows. Places that all rows
+share are computed once for a block.
+
+Invariant: lanes outside of a row have no places; nothing is read for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.cpu.emit.loop.body import LoopEmitter
+from ingot.cpu.emit.loop.places import load_places, store_places
+from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.kernel.ir import Axis
+from ingot.kernel.schedule.gathers import Gather, gathers
+from ingot.llvm import types as lt
+from ingot.llvm.types import Type
+from ingot.llvm.values import Value
+
+Rooms = dict[Gather, Value]
+"""Where the places of each gather's rows lie."""
+
+
+class GatheredRowsEmitter(LoopEmitter):
+    """Emits a kernel whose schedule gathers short rows."""
+
+    def _cut_axes(self) -> list[Axis]:
+        return [self.kernel.grid[-2], self.kernel.grid[-1]]
+
+    def _unit_axes(self) -> list[Axis]:
+        return super()._unit_axes()[:-1]
+
+    @property
+    def _place(self) -> Type:
+        return lt.I32 if self.schedule.places == lt.I32.bits else lt.I64
+
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
+        f, rows, block = self.f, self.kernel.grid[-2], self.schedule.block
+        assert isinstance(block, int), "blocks of short rows have known sizes"
+        self._prepare(self.kernel.passes, frozenset((axis.name, rows.name)))
+        exprs = tuple(e for item in self.kernel.passes for e in item.exprs)
+        found = gathers(exprs, self.kernel.grid)
+        blocks = self._blocks(axis)
+        length = blocks[-1][0] + self.schedule.lanes[0]
+        free = [item for item in found if item.is_free(rows.name)]
+        shared = {item: f.alloca(self._place, length, 64) for item in free}
+        own = {i: f.alloca(self._place, length * block, 64) for i in found if i not in shared}
+        low, high = self._block_bounds(rows)
+
+        def at_row(row: IndexValue, do: Callable[[Rooms], None]) -> list[Value]:
+            self.emitter.names[rows.name] = row
+            first = f.imul(f.isub(row, low), length)
+            self.emitter.open_scope()
+            do({item: f.gep(room, first, self._place) for item, room in own.items()})
+            self.emitter.close_scope()
+            return []
+
+        def run(rooms: Rooms) -> None:
+            self._prepare(self.kernel.passes, frozenset((axis.name,)))
+            for start, lanes in blocks:
+                self._load({**shared, **rooms}, start, lanes, axis, body)
+
+        self._fill(shared, blocks)
+        if own:
+            f.loop(low, high, 1, [], lambda row, _: at_row(row, lambda r: self._fill(r, blocks)))
+        f.loop(low, high, 1, [], lambda row, _: at_row(row, run))
+
+    def _fill(self, rooms: Rooms, blocks: list[tuple[int, Lanes]]) -> None:
+        """Store the places of a row."""
+        for item, room in rooms.items():
+            for start, lanes in blocks:
+                here = self.f.gep(room, start, self._place)
+
+                def store(_: list[Value], item: Gather = item, here: Value = here) -> list[Value]:
+                    store_places(self.emitter, item, here, self._place, self.schedule.lanes[0])
+                    return []
+
+                self._at(lanes.axis, start, lanes, [], store)
+
+    def _load(
+        self, rooms: Rooms, start: int, lanes: Lanes, axis: Axis, body: Callable[[], None]
+    ) -> None:
+        """Run `body` for a block of lanes of a row, whose gathers are loaded one by one."""
+        assert isinstance(axis.extent, int), "short rows have known lengths"
+        inside = min(lanes.count, axis.extent - start)
+
+        def load(_: list[Value]) -> list[Value]:
+            for item, room in rooms.items():
+                here = self.f.gep(room, start, self._place)
+                load_places(self.emitter, item, here, self._place, lanes.count, inside)
+            body()
+            return []
+
+        self._at(axis.name, start, lanes, [], load)
+
+    def _blocks(self, axis: Axis) -> list[tuple[int, Lanes]]:
+        """Return where the blocks of lanes of a row begin, the last one masked."""
+        count = self.schedule.lanes[0]
+        assert isinstance(axis.extent, int), "short rows have known lengths"
+        starts = range(0, axis.extent, count)
+        masks = [
+            None if start + count <= axis.extent else self._first_lanes(axis.extent - start, count)
+            for start in starts
+        ]
+        return [
+            (start, Lanes(axis.name, count, mask, count))
+            for start, mask in zip(starts, masks, strict=True)
+        ]

@@ -1,0 +1,97 @@
+"""Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
+
+The body is `body`'s, in square tiles `tile`'s, in pieces `pieces`', of rows folded
+together `rows`', of updates in order `staged`'s; reductions in parts are `split`'s. How kernels are
+called is in `kernel_abi`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.loop.body import LoopEmitter
+from ingot.cpu.emit.loop.copies import only_copies
+from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter
+from ingot.cpu.emit.loop.pieces import PieceEmitter
+from ingot.cpu.emit.loop.rows import RowsEmitter
+from ingot.cpu.emit.loop.split import emit_split_kernel
+from ingot.cpu.emit.loop.staged import StagedEmitter
+from ingot.cpu.emit.loop.tile import TiledLoopEmitter
+from ingot.cpu.emit.loop.turned import TurnedEmitter
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.types import memory_type
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import Value
+
+
+def emit_loop_kernel(
+    module: ModuleBuilder, symbol: str, kernel: LoopKernel, schedule: LoopSchedule, fma: bool
+) -> EmittedKernel:
+    """Emit the functions of a loop kernel into `module`."""
+    count = len(kernel.buffers)
+    if schedule.split is not None:
+        return emit_split_kernel(module, symbol, kernel, schedule, schedule.split, fma)
+    is_quick = schedule.waits or only_copies(kernel, schedule)
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
+    body = _emit_body(f, emitter, chunk, kernel, schedule)
+    f.ret()
+    phases = (Phase(symbol, schedule.chunks),)
+    return EmittedKernel(
+        phases,
+        count,
+        kernel.symbols,
+        micro_kernels=body.shared,
+        is_quick=is_quick or schedule.chain,
+    )
+
+
+def emit_in_place(
+    f: FunctionBuilder,
+    addresses: Sequence[Value],
+    sizes: Mapping[str, IndexValue],
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    fma: bool,
+) -> None:
+    """Emit a loop kernel of one chunk where `f` stands, with its buffers at `addresses`."""
+    assert schedule.chunks == 1, "small kernels are one chunk"
+    assert schedule.split is None, "small kernels have no parts"
+    emitter = ValueEmitter(f, dict(enumerate(addresses)), dict(sizes), fma)
+    _emit_body(f, emitter, f.const(lt.I64, 0), kernel, schedule)
+
+
+def _emit_body(
+    f: FunctionBuilder,
+    emitter: ValueEmitter,
+    chunk: Value,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+) -> LoopEmitter:
+    """Emit the units of a chunk."""
+    for number, buffer in enumerate(kernel.kept, len(kernel.buffers)):
+        assert isinstance(buffer.size, int), "kept rows have static lengths"
+        emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
+    emitter.far = schedule.far
+    emitter.keeps_order = schedule.chain
+    chosen = LoopEmitter if schedule.tile is None else TiledLoopEmitter
+    chosen = PieceEmitter if schedule.cuts else chosen
+    chosen = StagedEmitter if schedule.staged else chosen
+    chosen = RowsEmitter if schedule.rows is not None else chosen
+    chosen = GatheredRowsEmitter if schedule.gathers_rows else chosen
+    chosen = TurnedEmitter if schedule.turning is not None else chosen
+    body = chosen(f, emitter, kernel, schedule)
+    units = emitter.index(schedule.units)
+    if units == 1:
+        # Its axes' bounds are numbers then, and loops of one round are none.
+        body.unit(0, body.passes)
+    else:
+        grain = emitter.index(schedule.grain)
+        first = 0 if schedule.chunks == 1 else f.imul(chunk, grain)
+        last = units if schedule.chunks == 1 else f.imin(f.iadd(first, grain), units)
+        body.units(first, last, body.passes)
+    return body

@@ -1,0 +1,203 @@
+"""Moves of boxes as library code: `void move_boxes(ptr env, i64 chunk)` for any table of boxes.
+
+`kernel.forms.moves` says what the table holds and what rounds are. A chunk goes through its rounds,
+a round through its part of every box, a run at a time: filled, copied in vectors, or by the C
+library if it is long. Env is the first buffer, scratch, the table's address, boxes, rounds, rounds
+of a chunk, then all buffers.
+
+Invariant: nothing is read or written outside of runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase
+from ingot.kernel.forms.moves import MIN_BITS, OUTER, Box, Moves
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+from ingot.support.records import record
+
+SYMBOL, TABLE = "move_boxes", "boxes"
+BYTES = MIN_BITS // 8
+VECTOR = vector(lt.I8, BYTES)
+
+CALLED_BYTES = 1024
+"""Runs from here on are worth a call of the C library."""
+
+FIRST_SYMBOL = 2
+"""Slot behind the first buffer and the scratch."""
+
+SYMBOLS = 4
+
+Move = Callable[[Value, Value], None]
+"""Emits the code that moves one run, from address to address."""
+
+Read = Callable[[Value, Value | None], Value]
+"""Emits the code that gives a vector of a run: at an address, under a mask if there is one."""
+
+
+def call_of(moves: Moves, buffers: int) -> EmittedKernel:
+    """Return how the host program calls the code for a kernel of so many buffers."""
+    table = np.array([box.parameters for box in moves.boxes], np.int64)
+    name = f"{TABLE}_{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
+    return EmittedKernel(
+        (Phase(SYMBOL, moves.chunks),),
+        1,
+        (CodeSlot(name), len(moves.boxes), moves.rounds, moves.grain),
+        order=(0,),
+        behind=tuple(range(buffers)),
+        tables={name: table},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MovesCode:
+    """The function that moves boxes."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return SYMBOL
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define it in a module of the library."""
+        params = [("env", lt.PTR), ("chunk", lt.I64)]
+        f = module.function(SYMBOL, lt.VOID, params, linkage=linkage, attrs="nounwind")
+        env, chunk = f.params
+        table, boxes, rounds, grain = (
+            _slot(f, env, FIRST_SYMBOL + number, type_)
+            for number, type_ in enumerate((lt.PTR, lt.I64, lt.I64, lt.I64))
+        )
+        buffers = f.gep(env, (FIRST_SYMBOL + SYMBOLS) * SLOT_BYTES)
+
+        def box(number: Value, part: Value) -> None:
+            row = f.gep(table, f.mul(number, f.const(lt.I64, len(Box.NAMES) * SLOT_BYTES)))
+            given = {name: _slot(f, row, at, lt.I64) for at, name in enumerate(Box.NAMES)}
+            count = given["count_0"]
+            low = f.udiv(f.mul(count, part), rounds)
+            high = f.udiv(f.mul(count, f.add(part, f.const(lt.I64, 1))), rounds)
+            f.if_(f.icmp("slt", low, high), _Box(f, given, buffers, (low, high)).emit)
+
+        def round_(part: Value, _: list[Value]) -> None:
+            f.loop(0, boxes, 1, [], lambda number, _: box(number, part))
+
+        first = f.mul(chunk, grain)
+        f.loop(first, f.add(first, grain), 1, [], round_)
+        f.ret()
+
+
+def _slot(f: FunctionBuilder, base: Value, number: int, type_: Type) -> Value:
+    return f.load(type_, f.gep(base, number * SLOT_BYTES), SLOT_BYTES)
+
+
+@record
+class _Box:
+    """Emits one box, with the places on its first axis that a round takes."""
+
+    f: FunctionBuilder
+    given: dict[str, Value]
+    buffers: Value
+    part: tuple[Value, Value]
+
+    def emit(self) -> None:
+        """Choose how its runs are moved."""
+        f, given = self.f, self.given
+        target = f.gep(self._buffer("result"), given["to"])
+
+        def fill() -> None:
+            pattern = f.splat(given["pattern"], BYTES // SLOT_BYTES)
+            value = f.bitcast(pattern, VECTOR)
+
+            def fixed(at: Value, mask: Value | None) -> Value:
+                return value
+
+            self._in_vectors(target, target, fixed)
+
+        def copy() -> None:
+            source = f.gep(self._buffer("source"), given["from"])
+            is_long = f.icmp("sge", given["run"], f.const(lt.I64, CALLED_BYTES))
+            f.if_(
+                is_long,
+                lambda: self._runs(source, target, self._called),
+                lambda: self._in_vectors(source, target, self._read),
+            )
+
+        f.if_(f.icmp("slt", given["source"], f.const(lt.I64, 0)), fill, copy)
+
+    def _read(self, source: Value, mask: Value | None) -> Value:
+        """Read a vector, or the bytes of it where a mask holds."""
+        if mask is None:
+            return self.f.load(VECTOR, source, 1)
+        return self.f.masked_load(VECTOR, source, mask, align=1)
+
+    def _called(self, source: Value, to: Value) -> None:
+        """Have the C library copy a run."""
+        move = self.f.module.declare("memmove", lt.PTR, [lt.PTR, lt.PTR, lt.I64])
+        self.f.call(move, [to, source, self.given["run"]])
+
+    def _in_vectors(self, source: Value, target: Value, read: Read) -> None:
+        """Move runs in vectors: the last one ends with the run; short runs are masked."""
+        f, run = self.f, self.given["run"]
+        last = f.sub(run, f.const(lt.I64, BYTES))
+
+        def whole(source: Value, to: Value) -> None:
+            end = read(f.gep(source, last), None)
+
+            def vector_at(at: Value, _: list[Value]) -> None:
+                f.store(read(f.gep(source, at), None), f.gep(to, at), 1)
+
+            f.loop(0, last, BYTES, [], vector_at)
+            f.store(end, f.gep(to, last), 1)
+
+        def short() -> None:
+            length = f.splat(f.trunc(run, lt.I8), BYTES)
+            mask = f.icmp("slt", f.const(VECTOR, range(BYTES)), length)
+
+            def part(source: Value, to: Value) -> None:
+                f.masked_store(read(source, mask), to, mask, 1)
+
+            self._runs(source, target, part)
+
+        is_short = f.icmp("slt", last, f.const(lt.I64, 0))
+        f.if_(is_short, short, lambda: self._runs(source, target, whole))
+
+    def _buffer(self, name: str) -> Value:
+        """Return the address of the buffer whose number is given."""
+        return self.f.load(lt.PTR, self.f.gep(self.buffers, self.given[name], lt.PTR), SLOT_BYTES)
+
+    def _runs(self, source: Value, target: Value, move: Move) -> None:
+        """Emit the loops over the runs of the round."""
+        f, given, (low, high) = self.f, self.given, self.part
+        one, count = f.const(lt.I64, 1), f.sub(high, low)
+        steps = [[given[f"from_{axis}"], given[f"to_{axis}"]] for axis in range(OUTER)]
+        # A single axis is the innermost loop: the others would cost more than a short run.
+        is_line = f.icmp("eq", f.mul(given["count_1"], given["count_2"]), one)
+        counts = (
+            f.select(is_line, one, count),
+            given["count_1"],
+            f.select(is_line, count, given["count_2"]),
+        )
+        steps[-1] = [f.select(is_line, *pair) for pair in zip(steps[0], steps[-1], strict=True)]
+
+        def loops(axis: int, at: list[Value]) -> None:
+            if axis == OUTER:
+                move(*at)
+                return
+
+            def place(_: Value, here: list[Value]) -> list[Value]:
+                loops(axis + 1, here)
+                return [f.gep(address, by) for address, by in zip(here, steps[axis], strict=True)]
+
+            f.loop(0, counts[axis], 1, at, place)
+
+        loops(
+            0,
+            [f.gep(at, f.mul(low, by)) for at, by in zip((source, target), steps[0], strict=True)],
+        )

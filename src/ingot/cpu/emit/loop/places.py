@@ -1,0 +1,139 @@
+"""Places of gathers computed ahead, a block of an axis at a time (`kernel.schedule.gathers`).
+
+Loops in lanes come here (`body`). A block's places go to the stack, in a loop for each gather;
+then the loop itself runs along the block, and its gathers load their lanes one by one.
+
+Invariant: only whole blocks of lanes come here, so every place is one that is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ingot.cpu.emit.values.conversions import convert
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.types import memory_type, widen
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S32
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.schedule.gathers import PLACES_AHEAD, Gather
+from ingot.llvm import types as lt
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+Block = Callable[[list[Value]], list[Value]]
+"""Emits one block of lanes: what it carries in, what it carries out."""
+
+At = Callable[[Value, list[Value], Block], list[Value]]
+"""Emits a block of lanes at a position."""
+
+
+class PlacesAhead:
+    """Emits a loop in lanes with the places of its gathers ahead."""
+
+    def __init__(
+        self, emitter: ValueEmitter, found: Sequence[Gather], bits: int, lanes: int, at: At
+    ) -> None:
+        """Make room for places of so many bits; `at` opens a block of lanes."""
+        self.emitter = emitter
+        self.type = lt.I32 if bits == lt.I32.bits else lt.I64
+        self.lanes = lanes
+        self.at = at
+        f = emitter.f
+        self.rooms = {item: f.alloca(self.type, PLACES_AHEAD, 64) for item in found}
+
+    def loop(
+        self, low: IndexValue, high: IndexValue, carried: list[Value], body: Block
+    ) -> list[Value]:
+        """Run `body` for whole blocks of lanes from low to high; return what it carries."""
+        f, lanes = self.emitter.f, self.lanes
+
+        def block(start: Value, values: list[Value]) -> list[Value]:
+            end = f.imin(f.iadd(start, PLACES_AHEAD), high)
+            for item in self.rooms:
+                f.loop(start, end, lanes, [], lambda at, _, item=item: self._fill(item, start, at))
+
+            def full(position: Value, values: list[Value]) -> list[Value]:
+                def bound(values: list[Value]) -> list[Value]:
+                    for item in self.rooms:
+                        self._bind(item, start, position)
+                    return body(values)
+
+                return self.at(position, values, bound)
+
+            return f.loop(start, end, lanes, values, full, at_least_once=True)
+
+        return f.loop(low, high, PLACES_AHEAD, carried, block)
+
+    def _fill(self, item: Gather, start: Value, position: Value) -> list[Value]:
+        """Store the places of a block of lanes, which may need what other gathers load."""
+        emitter = self.emitter
+
+        def store(_: list[Value]) -> list[Value]:
+            needed = set(walk(item.values))
+            for other in self.rooms:
+                if other.load in needed:
+                    self._bind(other, start, position)
+            room = self._room(item, start, position)
+            store_places(emitter, item, room, self.type, self.lanes)
+            return []
+
+        return self.at(position, [], store)
+
+    def _room(self, item: Gather, start: Value, position: Value) -> Value:
+        f = self.emitter.f
+        return f.gep(self.rooms[item], f.isub(position, start), self.type)
+
+    def _bind(self, item: Gather, start: Value, position: Value) -> None:
+        """Load a gather's lanes one by one."""
+        room = self._room(item, start, position)
+        load_places(self.emitter, item, room, self.type, self.lanes, self.lanes)
+
+
+def store_places(
+    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int
+) -> None:
+    """Store the places of a block of lanes as integers of `type`."""
+    places = places_of(emitter, item.near, item.values, type, lanes)
+    emitter.f.store(places, room)
+
+
+def places_of(
+    emitter: ValueEmitter,
+    where: int | Dim,
+    values: tuple[Expr, ...],
+    type: lt.Type,
+    lanes: int,
+) -> Value:
+    """Return the lanes of an index as integers of `type`, in which it may be computed."""
+    if type is lt.I32:
+        narrow = tuple(_narrow(emitter, value) for value in values)
+        return emitter.spread_index(emitter.narrow_index(where, narrow), lanes, lt.I32)
+    wide = tuple(emitter.value(value) for value in values)
+    return emitter.spread_index(emitter.index(where, wide), lanes)
+
+
+def _narrow(emitter: ValueEmitter, value: Expr) -> Value:
+    """Return the low 32 bits of a value, without the way over 64 where it came from fewer."""
+    source = value.args[0] if value.op == "convert" and value.args[0].dtype.is_integer else value
+    return convert(emitter.f, emitter.value(source), source.dtype, S32, emitter.has_f16c)
+
+
+def load_places(
+    emitter: ValueEmitter, item: Gather, room: Value, type: lt.Type, lanes: int, inside: int
+) -> None:
+    """Make a load known whose places lie in `room`, of the first `inside` lanes one by one."""
+    f, load = emitter.f, item.load
+    memory = memory_type(load.dtype)
+    base = f.gep(
+        emitter.buffers[item.access.buffer], emitter.index(item.base), memory, inbounds=False
+    )
+    wide = f.undef(vector(memory, lanes)) if inside == lanes else f.zero(vector(memory, lanes))
+    for lane in range(inside):
+        place = f.load(type, f.gep(room, lane, type))
+        if type is not lt.I64:
+            place = f.sext(place, lt.I64)
+        address = f.gep(base, place, memory, inbounds=False)
+        wide = f.insert(wide, f.load(memory, address), lane)
+    emitter.bind(load, widen(f, wide, load.dtype, emitter.has_f16c))

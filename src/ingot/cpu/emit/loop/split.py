@@ -1,0 +1,254 @@
+"""Split reductions: a large reduction of few units runs in parts, then the parts are combined.
+
+`<symbol>_part` computes one part of every unit into scratch; `<symbol>` combines the parts in order
+and runs the rest of the kernel. The cut depends on sizes alone (`kernel.schedule.decide`), so
+results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
+from ingot.cpu.emit.loop.body import LoopEmitter
+from ingot.cpu.emit.loop.folds import Folding, held_types
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Access, make
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, Split
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+
+def emit_split_kernel(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    split: Split,
+    fma: bool,
+) -> EmittedKernel:
+    """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
+    count = len(kernel.buffers)
+    layout = PartialLayout.of(schedule, kernel.passes[0], module.vector_bits)
+    fold = plain_fold(kernel, schedule, fma)
+    has_little_left = fold is not None or not any(item.axes for item in kernel.passes[1:])
+    is_quick = has_little_left and schedule.waits
+    _emit_parts(module, f"{symbol}_part", kernel, schedule, split, layout, fma, is_quick=is_quick)
+    scratch_bytes = split.count * schedule.units * layout.bytes
+    parts = Phase(f"{symbol}_part", split.count)
+    if fold is not None:
+        phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
+        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick)
+    _emit_rest(module, symbol, kernel, schedule, split, fma, is_quick=is_quick)
+    phases = (parts, Phase(symbol, 1))
+    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The rest of a split reduction to one number that is stored as it is, as library code.
+
+    It depends on the fold, on lanes, and on where env has result, scratch and number of parts,
+    which its name says: not on what is folded.
+    """
+
+    name: str
+    kernel: LoopKernel
+    schedule: LoopSchedule
+    split: Split
+    fma: bool
+
+    def define(self, module: ModuleBuilder, linkage: str = "") -> None:
+        """Define the function; it is called by the host program, so it is always visible."""
+        del linkage
+        _emit_rest(
+            module, self.name, self.kernel, self.schedule, self.split, self.fma, is_quick=False
+        )
+
+
+def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Fold | None:
+    """Return the rest of a split reduction, if the library has it."""
+    if kernel.grid or kernel.symbols or len(kernel.passes) != 2 or schedule.vector_axis is not None:
+        return None
+    first, last = kernel.passes
+    if len(first.reductions) != 1 or last.axes or last.reductions or len(last.stores) != 1:
+        return None
+    (fold,), (store,) = first.reductions, last.stores
+    is_stored = store.value.op == "reduced" and store.is_simple
+    at_end = store.index == 0 and store.buffer == len(kernel.buffers) - 1
+    if not (is_stored and at_end) or fold.combiner.opcode is None:
+        return None
+    if len(fold.inputs) != 1 or fold.inits[0].op != "constant":
+        return None
+    parts, axis = Dim.symbol("parts"), first.axes[0].name
+    (value,) = fold.inputs
+    anything = make("load", value.dtype, (), Access(0, Dim.symbol(axis)))
+    result = kernel.buffers[-1]
+    general = LoopKernel(
+        (),
+        (Pass((Axis(axis, parts),), (replace(fold, inputs=(anything,)),)), last),
+        (*[Buffer(value.dtype, parts, False)] * store.buffer, result),
+        parameters=("parts",),
+    )
+    name = f"fold_{fingerprint(general)}_{schedule.lanes[0]}_{len(general.buffers)}"
+    plain = replace(schedule, split=None, waits=False)
+    return Fold(name, general, plain, Split(parts, parts), fma)
+
+
+def _emit_rest(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    split: Split,
+    fma: bool,
+    *,
+    is_quick: bool,
+) -> None:
+    """Emit the function that combines the parts and runs what comes after the reduction."""
+    count, first = len(kernel.buffers), kernel.passes[0]
+    layout = PartialLayout.of(schedule, first, module.vector_bits)
+    f, emitter, _ = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
+    scratch = scratch_of(f, count)
+    body = LoopEmitter(f, emitter, kernel, schedule)
+    parts = emitter.index(split.count)
+    units = emitter.index(schedule.units)
+
+    def unit(number: Value, _: list[Value]) -> list[Value]:
+        def rest() -> None:
+            start = layout.load(f, layout.address(f, emitter, scratch, 0, number))
+
+            def add(part: Value, values: list[Value]) -> list[Value]:
+                more = layout.load(f, layout.address(f, emitter, scratch, part, number))
+                return _combine_all(emitter, first, values, more)
+
+            values = f.loop(1, parts, 1, start, add)
+            # Lanes are folded once, behind the last part: folding them is much code.
+            body.finish(first, values, layout.lanes if schedule.vector_axis is None else 1)
+            for place, item in enumerate(kernel.passes[1:], 1):
+                body.one_pass(item, schedule.lanes[place])
+
+        return body.unit(number, rest)
+
+    f.loop(0, units, 1, [], unit)
+    f.ret()
+
+
+def _combine_all(
+    emitter: ValueEmitter, item: Pass, old: list[Value], more: list[Value]
+) -> list[Value]:
+    results: list[Value] = []
+    for reduction in item.reductions:
+        start, count = len(results), len(reduction.inputs)
+        parts = (tuple(values[start : start + count]) for values in (old, more))
+        results.extend(Folding(emitter, item, reduction).merged(*parts))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class PartialLayout:
+    """Where partial results lie: part major, then unit, then accumulator (64-byte rows)."""
+
+    types: tuple[lt.Type, ...]
+    offsets: tuple[int, ...]
+    bytes: int
+    lanes: int
+    units: int | Dim
+
+    @staticmethod
+    def of(schedule: LoopSchedule, item: Pass, vector_bits: int) -> PartialLayout:
+        """Return the layout of the partial results of a pass."""
+        lanes = schedule.lanes[0]
+        types: list[lt.Type] = []
+        offsets: list[int] = []
+        total = 0
+        for reduction in item.reductions:
+            for element in held_types(item, reduction, vector_bits):
+                types.append(element)
+                offsets.append(total)
+                total += -(-lanes * _stored(element).bytes // 64) * 64
+        return PartialLayout(tuple(types), tuple(offsets), total, lanes, schedule.units)
+
+    def address(
+        self,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        scratch: Value,
+        part: IndexValue,
+        unit: IndexValue,
+    ) -> Value:
+        """Return where the partial results of a part and unit start."""
+        number = f.iadd(f.imul(part, emitter.index(self.units)), unit)
+        return f.gep(scratch, f.imul(number, self.bytes))
+
+    def load(self, f: FunctionBuilder, address: Value) -> list[Value]:
+        """Return the accumulators stored at `address`."""
+        found: list[Value] = []
+        for element, offset in zip(self.types, self.offsets, strict=True):
+            value = f.load(vector(_stored(element), self.lanes), f.gep(address, offset))
+            is_bool = element is lt.I1
+            found.append(f.icmp("ne", value, f.zero(value.type)) if is_bool else value)
+        return found
+
+    def store(self, f: FunctionBuilder, address: Value, values: list[Value]) -> None:
+        """Store accumulators at `address`."""
+        for value, element, offset in zip(values, self.types, self.offsets, strict=True):
+            stored = vector(_stored(element), value.type.lanes)
+            kept = f.zext(value, stored) if element is lt.I1 else value
+            f.store(kept, f.gep(address, offset))
+
+
+def _stored(element: lt.Type) -> lt.Type:
+    """Return how an accumulator lies in scratch memory: a truth value takes a byte."""
+    return lt.I8 if element is lt.I1 else element
+
+
+def _emit_parts(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: LoopKernel,
+    schedule: LoopSchedule,
+    split: Split,
+    layout: PartialLayout,
+    fma: bool,
+    *,
+    is_quick: bool,
+) -> None:
+    """Emit the function that computes part number `chunk` of every unit."""
+    count = len(kernel.buffers)
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
+    scratch = scratch_of(f, count)
+    parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
+    length = emitter.index(split.length)
+    low = f.imul(chunk, length)
+    extent = emitter.index(kernel.passes[0].axes[0].extent)
+    parts.bounds = (low, f.imin(f.iadd(low, length), extent))
+    parts.part_length = split.length
+
+    def unit(number: Value, _: list[Value]) -> list[Value]:
+        def body() -> None:
+            parts.collected = []
+            parts.one_pass(kernel.passes[0], schedule.lanes[0])
+            layout.store(f, layout.address(f, emitter, scratch, chunk, number), parts.collected)
+
+        return parts.unit(number, body)
+
+    f.loop(0, emitter.index(schedule.units), 1, [], unit)
+    f.ret()
+
+
+class PartEmitter(LoopEmitter):
+    """Emits a pass whose reductions stay partial: no initial value, lanes not folded, collected."""
+
+    collected: list[Value]
+
+    def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
+        """Collect the partial results instead of finishing them."""
+        del item, lanes
+        self.collected.extend(values)

@@ -1,0 +1,290 @@
+"""Updates one after the other whose places are computed in lanes: sums by segment.
+
+Updates of one element must not meet, so a scatter that combines goes update by update: single
+elements, or rows of one vector each. Where a block of them goes and whether they count comes from
+vectors. Then the updates run in order, without branches if all count; what takes much computing is
+staged on the stack.
+
+Where most updates go where the one before went (sorted segments), the way through memory is long:
+such a block holds its element or row in registers until the place changes.
+
+Invariant: updates happen in the order of the axis, rounded each as memory rounds them; between
+blocks everything is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingot.cpu.emit.loop.body import LoopEmitter, divides
+from ingot.cpu.emit.loop.places import places_of
+from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.cpu.emit.values.types import memory_type, narrow, widen
+from ingot.cpu.emit.values.values import combine
+from ingot.kernel.ir import Axis, Store
+from ingot.llvm import types as lt
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+UNROLL = 8
+"""Updates of single elements per round of a loop without branches."""
+
+UNROLL_ROWS = 4
+"""Updates of rows."""
+
+UNROLL_HELD = 4
+"""Updates of what is held: they branch, and wait for each other."""
+
+MOSTLY = 3, 4
+"""Which part of a block repeats the place before, for places to be held: a branch that is guessed
+wrong costs as much as some ways through memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """How a block's updates are made.
+
+    Attributes:
+        make: makes one, by its lane and what is held; returns what is held then.
+        unroll: how many a round of a loop makes.
+    """
+
+    make: Callable[[IndexValue, list[Value]], list[Value]]
+    unroll: int
+
+
+class StagedEmitter(LoopEmitter):
+    """Emits a kernel whose schedule stages its updates.
+
+    Held are two values: where the last element or row begins (-1: nowhere), and what lies there.
+    """
+
+    tail: Value | None = None
+    """Which lanes of a row there are, None if all."""
+
+    @property
+    def place(self) -> Type:
+        """The type of places that are computed together."""
+        return lt.I32 if self.schedule.places == lt.I32.bits else lt.I64
+
+    def _unit_axes(self) -> list[Axis]:
+        return [axis for axis in super()._unit_axes() if axis != self.schedule.row]
+
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
+        f, row = self.f, self.schedule.row
+        low, high = self._block_bounds(axis)
+        varying = {axis.name} if row is None else {axis.name, row.name}
+        self._prepare(self.kernel.passes, frozenset(varying))
+        ((store,),) = (item.stores for item in self.kernel.passes)
+        memory = memory_type(store.value.dtype)
+        held = memory if row is None else vector(memory, self.schedule.lanes[0])
+        self.nothing = [f.const(lt.I64, -1), f.zero(held)]
+        chosen = self._computed_again if self.schedule.computes_again else self._from_stack
+        lanes = self.schedule.staged
+        whole = divides(lanes, axis.extent, self.schedule.block)
+        self.vectorize(
+            axis.name, low, high, lanes, self.nothing, lambda at: chosen(store, at), whole
+        )
+
+    def _from_stack(self, store: Store, held: list[Value]) -> list[Value]:
+        """Make a block of updates of single elements, whose places and values are staged."""
+        f, emitter, lanes = self.f, self.emitter, self.schedule.staged
+        where, bits = self._places(store)
+        element, memory = store.value.dtype, memory_type(store.value.dtype)
+        value = narrow(f, emitter.value(store.value), element, emitter.has_f16c)
+        places, values = f.alloca(self.place, lanes, 64), f.alloca(memory, lanes, 64)
+        f.store(where, places)
+        if value.type.is_vector:
+            f.store(value, values)
+
+        def update(lane: IndexValue, held: list[Value]) -> list[Value]:
+            place = self._wide(f.load(self.place, f.gep(places, lane, self.place)))
+            staged = f.load(memory, f.gep(values, lane, memory)) if value.type.is_vector else value
+            return self._update(store, place, widen(f, staged, element, emitter.has_f16c), held)
+
+        return self._updates(store, where, bits, Updates(update, UNROLL), held)
+
+    def _computed_again(self, store: Store, held: list[Value]) -> list[Value]:
+        """Make a block of updates, each of which computes its place and value again.
+
+        Where that is little work, they are there sooner than by way of the stack.
+        """
+        f, emitter = self.f, self.emitter
+        (axis,) = self._cut_axes()
+        first = emitter.names[axis.name]
+        row, lanes = self.schedule.row, self._row_lanes()
+        if row is not None:
+            emitter.names[row.name] = 0
+        emitter.open_scope()
+        where, bits = self._places(store)
+        emitter.close_scope()
+
+        def make(held: list[Value]) -> list[Value]:
+            numbers = tuple(emitter.value(value) for value in store.values)
+            place = f.as_value(emitter.base_index(store.index, numbers))
+            width = 1 if lanes is None else lanes.count
+            return self._update(store, place, emitter.vector_value(store.value, width), held)
+
+        def update(lane: IndexValue, held: list[Value]) -> list[Value]:
+            position = f.as_value(f.iadd(first, lane))
+            if row is None:
+                return self._at(axis.name, position, None, held, make)
+            emitter.names[axis.name] = position
+            return self._at(row.name, 0, lanes, held, make)
+
+        unroll = UNROLL if row is None else UNROLL_ROWS
+        return self._updates(store, where, bits, Updates(update, unroll), held)
+
+    def _row_lanes(self) -> Lanes | None:
+        """Return the lanes of each update, None for one element."""
+        f, row, count = self.f, self.schedule.row, self.schedule.lanes[0]
+        if row is None:
+            return None
+        assert isinstance(row.extent, int), "the schedule stages rows of known lengths"
+        inside = [lane < row.extent for lane in range(count)]
+        self.tail = None if all(inside) else f.const(vector(lt.I1, count), inside)
+        return Lanes(row.name, count, self.tail, count)
+
+    @property
+    def _is_part(self) -> bool:
+        """Whether the current block is the last one, where lanes are missing."""
+        lanes = self.emitter.lanes
+        return lanes is not None and lanes.mask is not None
+
+    def _places(self, store: Store) -> tuple[Value, Value | None]:
+        """Return where a block's updates go, and the bits of those that count (None: all)."""
+        f, emitter, lanes = self.f, self.emitter, self.schedule.staged
+        where = places_of(emitter, store.index, store.values, self.place, lanes)
+        mask = emitter.lanes.mask if emitter.lanes is not None else None
+        if store.mask is not None:
+            own = emitter.vector_value(store.mask, lanes)
+            mask = own if mask is None else f.and_(own, mask)
+        return where, None if mask is None else f.bitcast(mask, _bits(lanes))
+
+    def _updates(
+        self,
+        store: Store,
+        where: Value,
+        bits: Value | None,
+        updates: Updates,
+        held: list[Value],
+    ) -> list[Value]:
+        """Make the updates of a block, those whose bits are set; return what is held then."""
+        f, lanes = self.f, where.type.lanes
+
+        def round_of(count: int) -> Callable[[Value, list[Value]], list[Value]]:
+            def some(first: Value, held: list[Value]) -> list[Value]:
+                for number in range(count):
+                    held = updates.make(f.iadd(first, number), held)
+                return held
+
+            return some
+
+        def held_along() -> list[Value]:
+            start, some = self._first_held(store, where, held), round_of(UNROLL_HELD)
+            last = f.loop(0, lanes, UNROLL_HELD, start, some)
+            self._store(last[1], self._address(store, last[0]))
+            return last
+
+        def one_by_one() -> list[Value]:
+            f.loop(0, lanes, updates.unroll, [], round_of(updates.unroll))
+            return self.nothing
+
+        def every() -> list[Value]:
+            return f.if_(self._mostly_repeats(where), held_along, one_by_one)
+
+        def masked() -> list[Value]:
+            assert bits is not None, "some do not count"
+            self._set_bits(bits, lambda lane: updates.make(lane, []))
+            return self.nothing
+
+        if bits is None:
+            return every()
+        if self._is_part:
+            return masked()
+        return f.if_(f.icmp("eq", bits, f.const(bits.type, -1)), every, masked)
+
+    def _wide(self, place: Value) -> Value:
+        return place if self.place is lt.I64 else self.f.sext(place, lt.I64)
+
+    def _mostly_repeats(self, where: Value) -> Value:
+        """Return whether most places are the place before."""
+        f, lanes = self.f, where.type.lanes
+        # Half of each place will do: what is held is compared whole.
+        places = where if self.place is lt.I32 else f.trunc(where, vector(lt.I32, lanes))
+        before = f.shuffle(places, places, [lanes - 1, *range(lanes - 1)])
+        equal = f.bitcast(f.icmp("eq", places, before), _bits(lanes))
+        part, whole = MOSTLY
+        count = f.intrinsic("llvm.ctpop", equal.type, [equal])
+        return f.icmp("uge", count, f.const(equal.type, lanes * part // whole))
+
+    def _first_held(self, store: Store, where: Value, held: list[Value]) -> list[Value]:
+        """Return what a block holds at first: what its first update combines with."""
+        f = self.f
+        place = self._wide(f.extract(where, 0))
+
+        def fetch() -> list[Value]:
+            return [self._load(held[1].type, self._address(store, place))]
+
+        is_same = f.icmp("eq", place, held[0])
+        return [place, *f.if_(is_same, lambda: [held[1]], fetch)]
+
+    def _set_bits(self, bits: Value, update: Callable[[IndexValue], object]) -> None:
+        """Make the updates whose bits are set, in order."""
+        f = self.f
+        zero, one = f.const(bits.type, 0), f.const(bits.type, 1)
+
+        def step(left: list[Value]) -> list[Value]:
+            lane = f.intrinsic("llvm.cttz", bits.type, [left[0], f.const(lt.I1, True)])
+            update(lane if bits.type is lt.I64 else f.zext(lane, lt.I64))
+            return [f.and_(left[0], f.sub(left[0], one))]
+
+        f.while_([bits], lambda left: f.icmp("ne", left[0], zero), step)
+
+    def _update(self, store: Store, place: Value, value: Value, held: list[Value]) -> list[Value]:
+        """Combine one value into a place, in memory or held; return what is held then."""
+        f, emitter = self.f, self.emitter
+        assert store.combiner is not None, "only updates that combine are staged"
+        element, has_f16c = store.value.dtype, emitter.has_f16c
+        address = self._address(store, place)
+        wide = vector(memory_type(element), value.type.lanes)
+
+        def change() -> list[Value]:
+            self._store(held[1], self._address(store, held[0]))
+            return [self._load(wide, address)]
+
+        if held:
+            is_same = f.icmp("eq", place, held[0])
+            (old,) = f.if_(is_same, lambda: [held[1]], change)
+        else:
+            old = self._load(wide, address)
+        args = (widen(f, old, element, has_f16c), value)
+        (result,) = combine(emitter, store.combiner, args)
+        new = narrow(f, result, element, has_f16c)
+        if held:
+            return [place, new]
+        self._store(new, address)
+        return []
+
+    def _address(self, store: Store, place: Value) -> Value:
+        memory = memory_type(store.value.dtype)
+        return self.f.gep(self.emitter.buffers[store.buffer], place, memory)
+
+    def _load(self, wide: Type, address: Value) -> Value:
+        f, align = self.f, wide.element.alignment
+        if self.tail is None:
+            return f.load(wide, address, align)
+        return f.masked_load(wide, address, self.tail, align=align)
+
+    def _store(self, value: Value, address: Value) -> None:
+        f, align = self.f, value.type.element.alignment
+        if self.tail is None:
+            f.store(value, address, align)
+        else:
+            f.masked_store(value, address, self.tail, align=align)
+
+
+def _bits(lanes: int) -> Type:
+    """Return the integer type of a mask's bits."""
+    return {8: lt.I8, 16: lt.I16, 32: lt.I32, 64: lt.I64}[lanes]

@@ -1,0 +1,163 @@
+"""Square tiles of transposed loads: read along rows, turned around by library code, on the stack.
+
+`kernel.schedule.tiles` says which loads. A unit is a block of both axes: whole tiles first, then
+the points that are left over, which read across as any other kernel would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.cpu.emit.loop.body import LoopEmitter, divides
+from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.cpu.emit.values.squares import SquareTranspose
+from ingot.cpu.emit.values.types import memory_type, widen
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis
+from ingot.kernel.schedule.tiles import transposed_loads
+from ingot.llvm.types import Type, vector
+from ingot.llvm.values import Value
+
+
+class Tiles:
+    """The tiles of one kernel's transposed loads."""
+
+    def __init__(self, emitter: ValueEmitter, loads: list[Expr], axis: str, side: int) -> None:
+        """Make room for tiles of `side` x `side` elements; lanes run along `axis`."""
+        self.emitter = emitter
+        self.axis = axis
+        self.side = side
+        f = emitter.f
+        self.rooms = {load: f.alloca(memory_type(load.dtype), side * side, 64) for load in loads}
+
+    def fill(self) -> None:
+        """Read the tile whose first element the emitter's names say, and turn it around."""
+        f, emitter = self.emitter.f, self.emitter
+        for load, room in self.rooms.items():
+            memory = memory_type(load.dtype)
+            access = load.payload
+            step = coefficient(access.index, self.axis)
+            assert step is not None, "the schedule chose linear loads"
+            first, stride = emitter.index(access.index), emitter.index(step)
+            source = f.gep(emitter.buffers[access.buffer], first, memory)
+            bytes_apart = f.as_value(f.imul(stride, memory.bytes))
+            self._turn(memory).call(f, source, bytes_apart, room)
+
+    def _turn(self, memory: Type) -> SquareTranspose:
+        return SquareTranspose(memory, self.side)
+
+    @property
+    def shared(self) -> tuple[SquareTranspose, ...]:
+        """The library code that fills them."""
+        return tuple(dict.fromkeys(self._turn(memory_type(load.dtype)) for load in self.rooms))
+
+    def bind(self, row: IndexValue) -> None:
+        """Make row number `row` the value of each load."""
+        f = self.emitter.f
+        for load, room in self.rooms.items():
+            wide = vector(memory_type(load.dtype), self.side)
+            value = f.load(wide, f.gep(room, f.imul(row, wide.bytes)))
+            self.emitter.bind(load, widen(f, value, load.dtype, self.emitter.has_f16c))
+
+
+class TiledLoopEmitter(LoopEmitter):
+    """Emits a kernel whose schedule has a tile axis."""
+
+    def _cut_axes(self) -> list[Axis]:
+        tile = self.schedule.tile
+        return ([tile] if tile is not None else []) + super()._cut_axes()
+
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
+        """Run `body` for one block of both axes: square tiles, then what is left over."""
+        f, side, tile = self.f, self.schedule.lanes[0], self.schedule.tile
+        assert tile is not None, "a tiled schedule has a tile axis"
+        low, high = self._block_bounds(axis)
+        first, last = self._block_bounds(tile)
+        self._prepare(self.kernel.passes, frozenset((axis.name, tile.name)))
+        loads = transposed_loads(self.kernel.exprs, axis.name, tile.name)
+        tiles = Tiles(self.emitter, loads, axis.name, side)
+        self.shared = tiles.shared
+        if self.schedule.overlaps:
+            self._overlapping(tiles, (axis, tile), (low, high), (first, last), body)
+            return
+        only_whole = divides(side, axis.extent, self.schedule.block)
+        only_whole_rows = divides(side, tile.extent, self.schedule.block)
+        whole = high if only_whole else self._rounded(low, high, side)
+        whole_rows = last if only_whole_rows else self._rounded(first, last, side)
+
+        def strip(corner: Value, _: list[Value]) -> list[Value]:
+            return f.loop(
+                low,
+                whole,
+                side,
+                [],
+                lambda start, _: self._square(tiles, tile, start, corner, body),
+            )
+
+        def across(start: IndexValue) -> Callable[[Value, list[Value]], list[Value]]:
+            def run(_: list[Value]) -> list[Value]:
+                body()
+                return []
+
+            def one(number: Value, _: list[Value]) -> list[Value]:
+                self.emitter.names[tile.name] = number
+                return self.vectorize(axis.name, start, high, side, [], run)
+
+            return one
+
+        f.loop(first, whole_rows, side, [], strip)
+        if not only_whole:
+            f.loop(first, whole_rows, 1, [], across(whole))
+        if not only_whole_rows:
+            f.loop(whole_rows, last, 1, [], across(low))
+
+    def _overlapping(
+        self,
+        tiles: Tiles,
+        axes: tuple[Axis, Axis],
+        along: tuple[IndexValue, IndexValue],
+        across: tuple[IndexValue, IndexValue],
+        body: Callable[[], None],
+    ) -> None:
+        """Run `body` for a block in whole tiles, the last of which begin sooner."""
+        f, side = self.f, tiles.side
+        last, last_row = (f.isub(self.emitter.index(axis.extent), side) for axis in axes)
+
+        def strip(corner: Value, _: list[Value]) -> list[Value]:
+            row = f.imin(corner, last_row)
+            return f.loop(
+                *along,
+                side,
+                [],
+                lambda start, _: self._square(tiles, axes[1], f.imin(start, last), row, body),
+            )
+
+        f.loop(*across, side, [], strip)
+
+    def _square(
+        self,
+        tiles: Tiles,
+        tile: Axis,
+        start: IndexValue,
+        corner: IndexValue,
+        body: Callable[[], None],
+    ) -> list[Value]:
+        """Fill the tiles at (`start`, `corner`), then run `body` for each of their rows."""
+        f, emitter = self.f, self.emitter
+        emitter.names[tiles.axis], emitter.names[tile.name] = start, corner
+        emitter.open_scope()
+        tiles.fill()
+        emitter.close_scope()
+
+        def row(number: Value, _: list[Value]) -> list[Value]:
+            def point(_: list[Value]) -> list[Value]:
+                tiles.bind(number)
+                body()
+                return []
+
+            emitter.names[tile.name] = f.iadd(corner, number)
+            return self._at(tiles.axis, start, Lanes(tiles.axis, tiles.side), [], point)
+
+        return f.loop(0, tiles.side, 1, [], row)

@@ -1,0 +1,107 @@
+"""Short rows turned around in registers (`schedule.turned_rows`): columns folded row by lane.
+
+A block's columns go to the stack; the fold reads one after the other. The last rows, behind which
+too little of the array lies to be read in whole vectors, are folded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.cpu.emit.loop.body import LoopEmitter
+from ingot.cpu.emit.values.indices import IndexValue, Lanes
+from ingot.cpu.emit.values.squares import transpose
+from ingot.cpu.emit.values.types import memory_type, widen
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import Axis, Pass
+from ingot.kernel.schedule.turned_rows import Turning
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+
+
+class TurnedEmitter(LoopEmitter):
+    """Emits a kernel whose schedule turns rows around."""
+
+    columns: dict[Expr, Value]
+    """The room of each load's columns."""
+
+    @property
+    def _turning(self) -> Turning:
+        turning = self.schedule.turning
+        assert turning is not None, "the schedule says how"
+        return turning
+
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
+        f, turning = self.f, self._turning
+        low, high = self._block_bounds(axis)
+        first = self.kernel.passes[0]
+        self._prepare(self.kernel.passes, frozenset((axis.name, first.axes[0].name)))
+        loads = [item for item in walk(first.exprs) if item.op == "load"]
+        count = turning.lanes * turning.width
+        rooms = {load: f.alloca(memory_type(load.dtype), count, 64) for load in loads}
+        # So many rows at the end are shorter than what is read of each.
+        length = self.emitter.index(first.axes[0].extent)
+        short = f.idiv(turning.width - 1, length)
+        safe = f.imax(f.imin(high, f.isub(self.emitter.index(axis.extent), short)), low)
+        whole = self._rounded(low, safe, turning.lanes)
+
+        def block(position: IndexValue, lanes: Lanes | None) -> list[Value]:
+            def run(_: list[Value]) -> list[Value]:
+                self.columns = {}
+                if lanes is not None:
+                    self._turn(rooms, first.axes[0].name)
+                    self.columns = rooms
+                body()
+                return []
+
+            return self._at(axis.name, position, lanes, [], run)
+
+        lanes = Lanes(axis.name, turning.lanes)
+        f.loop(low, whole, turning.lanes, [], lambda at, _: block(at, lanes))
+        f.loop(whole, high, 1, [], lambda at, _: block(at, None))
+
+    def passes(self) -> None:
+        """Emit all passes of a block of rows, or of one."""
+        lanes = self._turning.lanes if self.columns else 1
+        for item in self.kernel.passes:
+            self.one_pass(item, lanes)
+
+    def _turn(self, rooms: dict[Expr, Value], along: str) -> None:
+        """Read whole rows and store their columns."""
+        f, emitter, turning = self.f, self.emitter, self._turning
+        emitter.names[along] = 0
+        emitter.open_scope()
+        for load, room in rooms.items():
+            memory, access = memory_type(load.dtype), load.payload
+            source = f.gep(
+                emitter.buffers[access.buffer], emitter.base_index(access.index, ()), memory
+            )
+            step = emitter.index(self.kernel.passes[0].axes[0].extent)
+            side = min(turning.lanes, turning.width)
+            for start in range(0, turning.width, side):
+                rows = [
+                    f.concat_lanes(
+                        [
+                            f.load(
+                                vector(memory, side),
+                                f.gep(source, f.iadd(f.imul(step, row), start), memory),
+                            )
+                            for row in range(number, turning.lanes, side)
+                        ]
+                    )
+                    for number in range(side)
+                ]
+                for number, column in enumerate(transpose(f, rows), start):
+                    f.store(column, f.gep(room, number * turning.lanes, memory))
+        emitter.close_scope()
+
+    def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
+        """Emit one column of a block of rows."""
+        if item.axes:
+            f, lanes = self.f, self._turning.lanes
+            column = self.emitter.names[item.axes[0].name]
+            for load, room in self.columns.items():
+                memory = memory_type(load.dtype)
+                value = f.load(vector(memory, lanes), f.gep(room, f.imul(column, lanes), memory))
+                self.emitter.bind(load, widen(f, value, load.dtype, self.emitter.has_f16c))
+        return super()._point(item, carried)

@@ -1,0 +1,114 @@
+"""Units of a loop kernel: one grid point each, or one block of a vector grid axis.
+
+Above `body`, which says what is done there. Invariant: units run in the order of the grid, the
+last axis fastest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.hlo import dim
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.values import Value
+
+
+class UnitEmitter(ABC):
+    """Emits the loop over units of one kernel into one function."""
+
+    def __init__(
+        self,
+        f: FunctionBuilder,
+        emitter: ValueEmitter,
+        kernel: LoopKernel,
+        schedule: LoopSchedule,
+    ) -> None:
+        """Emit `kernel` as `schedule` says."""
+        self.f = f
+        self.emitter = emitter
+        self.kernel = kernel
+        self.schedule = schedule
+
+    @abstractmethod
+    def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
+        """Run `body` for each vector of one block of a vector grid axis."""
+
+    def units(self, first: IndexValue, last: IndexValue, body: Callable[[], None]) -> None:
+        """Run `body` in units first..last - 1.
+
+        Divisions by numbers are cheap, those by sizes are not: the next position follows then.
+        """
+        f = self.f
+        inner = [axis.extent for axis in self._unit_axes()[1:]]
+        if all(isinstance(extent, int) for extent in inner):
+            f.loop(first, last, 1, [], lambda unit, _: self.unit(unit, body))
+            return
+        # Before the loop, so that where there are no units nothing is divided by an extent of 0.
+        extents = [f.as_value(f.imax(self.emitter.index(extent), 1)) for extent in inner]
+
+        def here(_: Value, positions: list[Value]) -> list[Value]:
+            self._at_positions(positions, body)
+            return self._next_positions(positions, extents)
+
+        start = list(map(f.as_value, self._positions(first, extents)))
+        f.loop(first, last, 1, start, here)
+
+    def unit(self, unit: IndexValue, body: Callable[[], None]) -> list[Value]:
+        """Bind the grid axes of unit number `unit` and run `body` there."""
+        extents = [self.emitter.index(axis.extent) for axis in self._unit_axes()[1:]]
+        self._at_positions(self._positions(unit, extents), body)
+        return []
+
+    def _positions(self, unit: IndexValue, extents: Sequence[IndexValue]) -> list[IndexValue]:
+        """Return where a unit is on each axis that units count: the first has no end."""
+        found: list[IndexValue] = []
+        for extent in reversed(extents):
+            found.append(self.f.irem(unit, extent))
+            unit = self.f.idiv(unit, extent)
+        return [unit, *reversed(found)]
+
+    def _next_positions(self, positions: list[Value], extents: list[Value]) -> list[Value]:
+        """Return the positions of the next unit."""
+        f = self.f
+        carry = f.const(lt.I64, 1)
+        found: list[Value] = []
+        for position, extent in zip(reversed(positions[1:]), reversed(extents), strict=True):
+            following = f.add(position, carry)
+            is_over = f.icmp("eq", following, extent)
+            found.append(f.select(is_over, f.const(lt.I64, 0), following))
+            carry = f.zext(is_over, lt.I64)
+        return [f.add(positions[0], carry), *reversed(found)]
+
+    def _at_positions(self, positions: Sequence[IndexValue], body: Callable[[], None]) -> None:
+        vector_axis = self.schedule.vector_axis
+        for axis, position in zip(self._unit_axes(), positions, strict=False):
+            self.emitter.names[axis.name] = position
+        self.emitter.open_scope()
+        if vector_axis is None:
+            body()
+        else:
+            self._vector_block(vector_axis, body)
+        self.emitter.close_scope()
+
+    def _unit_axes(self) -> list[Axis]:
+        """Return the axes that units count, the axes that are cut into blocks last."""
+        cut, block = self._cut_axes(), self.schedule.block
+        axes = [axis for axis in self.kernel.grid if axis not in cut]
+        return axes + [Axis(a.name, dim.floordiv(a.extent + block - 1, block)) for a in cut]
+
+    def _cut_axes(self) -> list[Axis]:
+        vector_axis = self.schedule.vector_axis
+        return [vector_axis] if vector_axis is not None else []
+
+    def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
+        """Return the first point of the current block of a cut axis, and the one after its last."""
+        f = self.f
+        block = self.emitter.index(self.schedule.block)
+        low = f.imul(self.emitter.names[axis.name], block)
+        return low, f.imin(f.iadd(low, block), self.emitter.index(axis.extent))

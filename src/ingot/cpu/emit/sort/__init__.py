@@ -1,0 +1,1 @@
+"""Sorts and selections as LLVM functions."""

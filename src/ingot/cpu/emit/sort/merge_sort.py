@@ -1,0 +1,313 @@
+"""Stable merge sort of sequences in scratch: what sort kernels and selection share.
+
+Runs of `RUN` elements are sorted by insertion and merged pairwise to and fro between two areas. The
+merge has no branch on the comparison, so its time does not depend on the data.
+
+Where the comparison is known to be an order, runs are sorted by counting what comes before each
+element, and two runs are merged from both ends at once, each end giving as many as the shorter run
+has: neither run can be used up, and the two chains of comparisons do not wait for one another.
+
+Invariant: an element moves before another only if the comparison says so, so equal ones keep
+their order. What is no order (a float comparison with NaN) still gives a permutation.
+Source: the merge from both ends is that of I. van den Hoven's quadsort ("parity merge").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.values import Value
+
+RUN = 8
+"""Elements of the runs that are merged."""
+
+Comes = Callable[[list[Value], list[Value]], Value]
+"""Emits whether the left element must come before the right one; an element is a list of parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSorter:
+    """Emits the sorting of one sequence, whose elements lie in one area of scratch per part.
+
+    Attributes:
+        f: the function.
+        types: memory types of an element's parts.
+        length: elements of a sequence.
+        comes_before: the comparison.
+        is_order: whether it is a strict weak order of all elements.
+        span: a length, no less than this one's, that says how often runs are merged; sequences of
+            one span end in the same areas.
+    """
+
+    f: FunctionBuilder
+    types: list[lt.Type]
+    length: IndexValue
+    comes_before: Comes
+    is_order: bool = False
+    span: IndexValue | None = None
+
+    def sort(self, here: list[Value], there: list[Value]) -> list[Value]:
+        """Sort what lies in `here`; return the areas that it lies in then: these or `there`."""
+        self._sort_runs(here)
+        return self._merge_runs(here, there)
+
+    def _load(self, areas: list[Value], position: IndexValue) -> list[Value]:
+        """Return the elements of all operands at a position, as they lie in memory."""
+        f = self.f
+        pairs = zip(areas, self.types, strict=True)
+        return [f.load(type_, f.gep(area, position, type_)) for area, type_ in pairs]
+
+    def _store(self, values: list[Value], areas: list[Value], position: IndexValue) -> None:
+        f = self.f
+        for value, area, type_ in zip(values, areas, self.types, strict=True):
+            f.store(value, f.gep(area, position, type_))
+
+    # ---- short runs
+
+    def _sort_runs(self, areas: list[Value]) -> None:
+        whole = 0
+        if self.is_order:
+            whole = self.f.imul(self.f.idiv(self.length, RUN), RUN)
+            self.f.loop(0, whole, RUN, [], lambda start, _: self._count_run(areas, start))
+        self._insert_runs(areas, whole)
+
+    def _count_run(self, areas: list[Value], start: Value) -> None:
+        """Sort a whole run: an element's place is the number of those that come before it."""
+        f = self.f
+        places = [f.iadd(start, number) for number in range(RUN)]
+        held = [self._load(areas, place) for place in places]
+        targets: list[IndexValue] = list(places)
+        for left in range(RUN):
+            for right in range(left + 1, RUN):
+                swaps = f.zext(self.comes_before(held[right], held[left]), lt.I64)
+                targets[left] = f.iadd(targets[left], swaps)
+                targets[right] = f.isub(targets[right], swaps)
+        for values, target in zip(held, targets, strict=True):
+            self._store(values, areas, target)
+
+    def _insert_runs(self, areas: list[Value], first: IndexValue) -> None:
+        f = self.f
+
+        def run(start: Value, _: list[Value]) -> None:
+            end = f.imin(f.iadd(start, RUN), self.length)
+
+            def insert(number: Value, _: list[Value]) -> None:
+                held = self._load(areas, number)
+
+                def before(values: list[Value]) -> list[Value]:
+                    return self._load(areas, f.imax(f.isub(values[0], 1), start))
+
+                def moves(values: list[Value]) -> Value:
+                    is_inside = f.icmp("sgt", values[0], start)
+                    return f.and_(is_inside, self.comes_before(held, before(values)))
+
+                def move(values: list[Value]) -> list[Value]:
+                    self._store(before(values), areas, values[0])
+                    return [f.as_value(f.isub(values[0], 1))]
+
+                (place,) = f.while_([number], moves, move)
+                self._store(held, areas, place)
+
+            f.loop(f.iadd(start, 1), end, 1, [], insert)
+
+        f.loop(first, self.length, RUN, [], run)
+
+    # ---- merging
+
+    def _merge_runs(self, here: list[Value], there: list[Value]) -> list[Value]:
+        """Merge runs until there is one; return the areas that it lies in."""
+        f, count = self.f, len(here)
+        if isinstance(self.length, int) and self.length <= RUN:
+            return here
+
+        def goes_on(values: list[Value]) -> Value:
+            span = self.length if self.span is None else self.span
+            return f.icmp("slt", values[0], f.as_value(span))
+
+        def level(values: list[Value]) -> list[Value]:
+            width, source, target = values[0], values[1 : count + 1], values[count + 1 :]
+            double = f.as_value(f.imul(width, 2))
+            whole: IndexValue = 0
+            if self.is_order:
+                whole = f.imul(f.idiv(self.length, double), double)
+                both_ends = self._merge_whole
+                f.loop(0, whole, double, [], lambda low, _: both_ends(source, target, low, width))
+            f.loop(
+                whole,
+                self.length,
+                double,
+                [],
+                lambda low, _: self._merge(source, target, low, width),
+            )
+            return [double, *target, *source]
+
+        start = [f.const(lt.I64, RUN), *here, *there]
+        return f.while_(start, goes_on, level)[1 : count + 1]
+
+    def _merge_whole(
+        self, source: list[Value], target: list[Value], low: Value, width: Value
+    ) -> None:
+        """Merge two runs of `width` elements, from both ends."""
+        f = self.f
+        middle = f.as_value(f.iadd(low, width))
+        last = f.as_value(f.isub(f.iadd(middle, width), 1))
+
+        def step(number: Value, places: list[Value]) -> list[Value]:
+            ends = f.iadd(low, number), f.isub(last, number)
+            return self._both_ends(source, target, places, ends)
+
+        begin = [low, middle, f.as_value(f.isub(middle, 1)), last]
+        f.loop(0, width, 1, begin, step, at_least_once=True)
+
+    def _both_ends(
+        self,
+        source: list[Value],
+        target: list[Value],
+        places: list[Value],
+        ends: tuple[IndexValue, IndexValue],
+    ) -> list[Value]:
+        """Store the first and the last element of two runs at `ends`; return where they go on.
+
+        `places`: the first element of both runs, then the last of both.
+        """
+        f = self.f
+        i, j, p, q = places
+        left, right = self._load(source, i), self._load(source, j)
+        takes_right = self.comes_before(right, left)
+        taken = [f.select(takes_right, b, a) for a, b in zip(left, right, strict=True)]
+        self._store(taken, target, ends[0])
+        moved = f.zext(takes_right, lt.I64)
+        left, right = self._load(source, p), self._load(source, q)
+        takes_left = self.comes_before(right, left)
+        taken = [f.select(takes_left, a, b) for a, b in zip(left, right, strict=True)]
+        self._store(taken, target, ends[1])
+        back = f.zext(takes_left, lt.I64)
+        first = (f.iadd(i, f.isub(1, moved)), f.iadd(j, moved))
+        last = (f.isub(p, back), f.isub(q, f.isub(1, back)))
+        return [f.as_value(place) for place in (*first, *last)]
+
+    def _merge(self, source: list[Value], target: list[Value], low: Value, width: Value) -> None:
+        """Merge the runs [low, middle) and [middle, high) of `source` into `target`."""
+        f = self.f
+        middle = f.as_value(f.imin(f.iadd(low, width), self.length))
+        high = f.as_value(f.imin(f.iadd(middle, width), self.length))
+        self._merge_rest(source, target, [low, middle, middle, high], low)
+
+    def merge(
+        self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
+    ) -> None:
+        """Merge two runs into `target`, from position `low` on.
+
+        `bounds`: the first element of both runs, then what comes behind the last of both. Both
+        runs are parts of one stretch of `source`, of whose elements there is at least one.
+        """
+        if self.is_order:
+            *bounds, low = self._from_both_ends(source, target, bounds, low)
+        self._merge_rest(source, target, bounds, low)
+
+    def _from_both_ends(
+        self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
+    ) -> list[Value]:
+        """Merge until one run is used up; return what is left: bounds and the next position."""
+        f = self.f
+
+        def least(values: list[Value]) -> Value:
+            i, j, p, q = values[:4]
+            return f.as_value(f.imin(f.isub(p, i), f.isub(q, j)))
+
+        def shorter_run(values: list[Value]) -> list[Value]:
+            *places, front, back = values
+            count = least(values)
+            for number in (2, 3):
+                places[number] = f.as_value(f.isub(places[number], 1))
+
+            def step(number: Value, places: list[Value]) -> list[Value]:
+                ends = f.iadd(front, number), f.isub(back, number)
+                return self._both_ends(source, target, places, ends)
+
+            i, j, p, q = f.loop(0, count, 1, places, step, at_least_once=True)
+            behind = [f.as_value(f.iadd(place, 1)) for place in (p, q)]
+            moved = [f.as_value(f.iadd(front, count)), f.as_value(f.isub(back, count))]
+            return [i, j, *behind, *moved]
+
+        i, j, p, q = bounds
+        total = f.iadd(f.isub(p, i), f.isub(q, j))
+        last = f.as_value(f.isub(f.iadd(low, total), 1))
+        start = [i, j, p, q, low, last]
+        none = f.const(lt.I64, 0)
+        return f.while_(start, lambda v: f.icmp("sgt", least(v), none), shorter_run)[:5]
+
+    def _merge_rest(
+        self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
+    ) -> None:
+        """Merge two runs, either of which may be used up or empty."""
+        f = self.f
+        first_left, first_right, end_left, end_right = bounds
+        # An empty run at the start of a stretch has no element before its end.
+        last_left = f.imax(f.isub(end_left, 1), 0)
+        last_right = f.imax(f.isub(end_right, 1), 0)
+        count = f.iadd(f.isub(end_left, first_left), f.isub(end_right, first_right))
+
+        def step(position: Value, values: list[Value]) -> list[Value]:
+            i, j = values
+            # A run that is used up gives its last element, which is not taken.
+            left = self._load(source, f.imin(i, last_left))
+            right = self._load(source, f.imin(j, last_right))
+            is_over = f.icmp("sge", i, end_left)
+            wins = f.or_(is_over, self.comes_before(right, left))
+            takes_right = f.and_(f.icmp("slt", j, end_right), wins)
+            taken = [f.select(takes_right, b, a) for a, b in zip(left, right, strict=True)]
+            self._store(taken, target, position)
+            moved = f.zext(takes_right, lt.I64)
+            return [f.as_value(f.iadd(i, f.isub(1, moved))), f.as_value(f.iadd(j, moved))]
+
+        f.loop(low, f.iadd(low, count), 1, [first_left, first_right], step)
+
+    # ---- parts of a merge
+
+    def split(
+        self,
+        source: list[Value],
+        runs: tuple[Value, Value, Value],
+        before: tuple[Value, Value],
+        end: Value,
+    ) -> Value:
+        """Return how many of the first `end` elements of two merged runs are of the left one.
+
+        With a comparison that is no order, numbers are still no less than those for an end before
+        this one, and take no more elements than there are between.
+
+        Args:
+            source: where the runs lie.
+            runs: first element of the left run, of the right run, and what comes behind that.
+            before: an end before this one and what was found for it.
+            end: elements of both runs together.
+        """
+        f = self.f
+        low, middle, high = runs
+        least = f.imax(before[1], f.isub(end, f.isub(high, middle)))
+        most = f.imin(f.iadd(before[1], f.isub(end, before[0])), f.isub(middle, low))
+
+        def halve(values: list[Value]) -> list[Value]:
+            least, most = values
+            guess = f.as_value(f.idiv(f.iadd(least, most), 2))
+            left = self._load(source, f.iadd(low, guess))
+            right = self._load(source, f.iadd(middle, f.isub(f.isub(end, guess), 1)))
+            is_behind = self.comes_before(right, left)
+            more = f.as_value(f.iadd(guess, 1))
+            return [f.select(is_behind, least, more), f.select(is_behind, guess, most)]
+
+        start = [f.as_value(least), f.as_value(most)]
+        return f.while_(start, lambda values: f.icmp("slt", *values), halve)[0]
+
+
+def merged_times(f: FunctionBuilder, span: IndexValue) -> Value:
+    """Return how often the runs of sequences of a span, of more than one run, are merged."""
+    runs = f.idiv(f.isub(span, 1), RUN)
+    no_zero = f.const(lt.I1, True)
+    zeros = f.intrinsic("llvm.ctlz", lt.I64, [f.as_value(runs), no_zero])
+    return f.as_value(f.isub(64, zeros))

@@ -1,0 +1,242 @@
+"""The phases of a sort as LLVM functions: rows sorted whole, or in parts that are then merged.
+
+A sort of whole rows is one phase. Few long rows are cut into parts (`kernel.sort.sort`): one phase
+sorts every part, and each of up to `LEVELS` phases merges pairs of runs. A merge is cut into pieces
+as long as a part, each of which finds where it begins in both runs, so all threads have work to the
+end. The last merge writes the results.
+
+How elements come into scratch, how they are compared and how they leave it is a `RowSorter`'s:
+`sort` has those of any comparator, `keyed_sort` those of one key.
+
+Invariant: where a piece begins depends on the elements alone, so results do not depend on threads.
+Source: O. Green, R. McColl, D. Bader, GPU merge path (2012).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ingot.cpu.emit.kernel_abi import Phase, scratch_of
+from ingot.cpu.emit.sort.merge_sort import MergeSorter, merged_times
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.kernel.sort.sort import LEVELS, SortSchedule
+from ingot.llvm import types as lt
+from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import FunctionRef, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The sizes of a sort in a function: see `SortSchedule`; `areas`: bytes of each area."""
+
+    length: IndexValue
+    inner: IndexValue
+    rows: IndexValue
+    grain: IndexValue
+    part: IndexValue
+    parts: IndexValue
+    areas: Sequence[IndexValue]
+
+
+class RowSorter(ABC):
+    """Emits the sorting of rows into one function, by way of two areas of scratch for each word.
+
+    Attributes:
+        f, emitter: the function.
+        numbers: its sizes.
+        types: memory types of what an element is in scratch.
+        is_order: whether the comparison is a strict weak order of all elements.
+    """
+
+    is_order = False
+
+    def __init__(
+        self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, types: list[lt.Type]
+    ) -> None:
+        self.f = f
+        self.emitter = emitter
+        self.numbers = numbers
+        self.types = types
+
+    @abstractmethod
+    def comes_before(self, left: list[Value], right: list[Value]) -> Value:
+        """Emit the comparison."""
+
+    @abstractmethod
+    def read(self, where: IndexValue, place: Value, areas: list[Value]) -> None:
+        """Emit the way of one element into scratch: from `where` in the operands to `place`."""
+
+    @abstractmethod
+    def write(self, start: IndexValue, where: IndexValue, place: Value, areas: list[Value]) -> None:
+        """Emit its way out, to `where` in the results; its row begins at `start`."""
+
+    # ---- rows
+
+    def whole_rows(self, chunk: Value, scratch: Value) -> None:
+        """Emit the sorting of the rows of a chunk."""
+        f, numbers = self.f, self.numbers
+        here, there = self._areas(scratch, chunk)
+        first = f.imul(chunk, numbers.grain)
+        last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
+
+        def row(number: Value, _: list[Value]) -> None:
+            self._read(number, 0, numbers.length, here)
+            self._write(number, 0, numbers.length, self._sorter(numbers.length).sort(here, there))
+
+        f.loop(first, last, 1, [], row)
+
+    def part_of_row(self, chunk: Value, scratch: Value) -> None:
+        """Emit the sorting of one part."""
+        f, numbers = self.f, self.numbers
+        row, low, high = self._piece(chunk)
+        self._read(row, low, high, self._areas(scratch, row)[0])
+        here, there = (self._from(areas, low) for areas in self._areas(scratch, row))
+        self._sorter(f.isub(high, low), numbers.part).sort(here, there)
+
+    def piece_of_merge(self, chunk: Value, scratch: Value, level: Value) -> None:
+        """Emit one piece of the merging of runs of 2^level parts."""
+        f, numbers = self.f, self.numbers
+        row, low, high = self._piece(chunk)
+        turns = f.add(merged_times(f, numbers.part), level)
+        is_odd = f.trunc(turns, lt.I1)
+        here, there = self._areas(scratch, row)
+        source = [f.select(is_odd, b, a) for a, b in zip(here, there, strict=True)]
+        target = [f.select(is_odd, a, b) for a, b in zip(here, there, strict=True)]
+        width = f.shl(f.as_value(numbers.part), level)
+        double = f.as_value(f.imul(width, 2))
+        start = f.as_value(f.imul(f.idiv(low, double), double))
+        middle = f.as_value(f.imin(f.iadd(start, width), numbers.length))
+        end = f.as_value(f.imin(f.iadd(middle, width), numbers.length))
+        sorter = self._sorter(numbers.length)
+
+        def next_piece(_: Value, values: list[Value]) -> list[Value]:
+            _, _, place, taken = values
+            further = f.imin(f.iadd(place, numbers.part), f.isub(end, start))
+            further = f.as_value(further)
+            found = sorter.split(source, (start, middle, end), (place, taken), further)
+            return [place, taken, further, found]
+
+        number = f.idiv(f.isub(low, start), numbers.part)
+        nothing = f.const(lt.I64, 0)
+        begin = [nothing] * 4
+        first, left, last, left_end = f.loop(
+            0, f.iadd(number, 1), 1, begin, next_piece, at_least_once=True
+        )
+        bounds = [
+            f.iadd(start, left),
+            f.iadd(middle, f.isub(first, left)),
+            f.iadd(start, left_end),
+            f.iadd(middle, f.isub(last, left_end)),
+        ]
+        sorter.merge(source, target, [f.as_value(bound) for bound in bounds], low)
+        is_last = f.icmp("sge", double, f.as_value(f.imul(numbers.part, numbers.parts)))
+        f.if_(is_last, lambda: self._write(row, low, high, target))
+
+    def _sorter(self, length: IndexValue, span: IndexValue | None = None) -> MergeSorter:
+        return MergeSorter(self.f, self.types, length, self.comes_before, self.is_order, span)
+
+    # ---- where things lie
+
+    def _areas(self, scratch: Value, number: IndexValue) -> tuple[list[Value], list[Value]]:
+        """Return the addresses of both areas of each word, of row number `number` in scratch."""
+        f, sizes = self.f, self.numbers.areas
+        offset: IndexValue = 0
+        offsets: list[IndexValue] = []
+        for size in (*sizes, *sizes):
+            offsets.append(offset)
+            offset = f.iadd(offset, size)
+        base = f.gep(scratch, f.imul(number, offset))
+        found = [f.gep(base, each) for each in offsets]
+        return found[: len(sizes)], found[len(sizes) :]
+
+    def _from(self, areas: list[Value], place: Value) -> list[Value]:
+        pairs = zip(areas, self.types, strict=True)
+        return [self.f.gep(area, place, type_) for area, type_ in pairs]
+
+    def _piece(self, chunk: Value) -> tuple[Value, Value, Value]:
+        """Return the row of a chunk and the bounds of its part or piece."""
+        f, numbers = self.f, self.numbers
+        row, number = f.idiv(chunk, numbers.parts), f.irem(chunk, numbers.parts)
+        low = f.imul(number, numbers.part)
+        high = f.imin(f.iadd(low, numbers.part), numbers.length)
+        return f.as_value(row), f.as_value(low), f.as_value(high)
+
+    def _start(self, row: Value) -> IndexValue:
+        """Return where a row begins in operands and results."""
+        f, inner = self.f, self.numbers.inner
+        outer = f.imul(f.idiv(row, inner), f.imul(self.numbers.length, inner))
+        return f.iadd(outer, f.irem(row, inner))
+
+    def _read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
+        """Bring the elements low..high of a row to these places in scratch."""
+        f, start = self.f, self._start(row)
+
+        def element(place: Value, _: list[Value]) -> None:
+            self.read(f.iadd(start, f.imul(place, self.numbers.inner)), place, areas)
+
+        f.loop(low, high, 1, [], element)
+
+    def _write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
+        f, start = self.f, self._start(row)
+
+        def element(place: Value, _: list[Value]) -> None:
+            self.write(start, f.iadd(start, f.imul(place, self.numbers.inner)), place, areas)
+
+        f.loop(low, high, 1, [], element)
+
+
+Start = Callable[[FunctionBuilder], RowSorter]
+"""Makes what emits into a function whose first parameter is env."""
+
+
+def phases_of(symbol: str, schedule: SortSchedule) -> tuple[Phase, ...]:
+    """Return the phases of a sort, without those that are known to do nothing."""
+    phases = [Phase(symbol, schedule.whole_chunks), Phase(f"{symbol}_part", schedule.part_chunks)]
+    phases += [Phase(_merge_name(symbol, n), schedule.merge_chunks(n)) for n in range(LEVELS)]
+    return tuple(phase for phase in phases if phase.chunks != 0) or (phases[0],)
+
+
+def emit_whole_rows(module: ModuleBuilder, symbol: str, start: Start, buffers: int) -> None:
+    """Emit the function that sorts whole rows."""
+    f = _function(module, symbol)
+    start(f).whole_rows(f.params[1], scratch_of(f, buffers))
+    f.ret()
+
+
+def emit_parts_of_rows(module: ModuleBuilder, symbol: str, start: Start, buffers: int) -> None:
+    """Emit the functions that sort parts of rows and merge them."""
+    f = _function(module, f"{symbol}_part")
+    start(f).part_of_row(f.params[1], scratch_of(f, buffers))
+    f.ret()
+    merge = _emit_merge(module, f"{symbol}_merge", start, buffers)
+    for level in range(LEVELS):
+        f = _function(module, _merge_name(symbol, level))
+        f.call(merge, [*f.params, f.const(lt.I64, level)])
+        f.ret()
+
+
+def _emit_merge(module: ModuleBuilder, symbol: str, start: Start, buffers: int) -> FunctionRef:
+    f = _function(module, symbol, ("level",), "internal", "noinline ")
+    _, chunk, level = f.params
+    start(f).piece_of_merge(chunk, scratch_of(f, buffers), level)
+    f.ret()
+    return f.reference
+
+
+def _merge_name(symbol: str, level: int) -> str:
+    return f"{symbol}_merge{level}"
+
+
+def _function(
+    module: ModuleBuilder,
+    symbol: str,
+    more: tuple[str, ...] = (),
+    linkage: str = "",
+    attributes: str = "",
+) -> FunctionBuilder:
+    params = [("env", lt.PTR), *((name, lt.I64) for name in ("chunk", *more))]
+    attributes += f"nounwind {ALIGNED_STACK}"
+    return module.function(symbol, lt.VOID, params, linkage=linkage, attrs=attributes)

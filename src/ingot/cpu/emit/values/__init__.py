@@ -1,0 +1,1 @@
+"""Values in registers: loads, indices, expressions, elementwise ops, conversions, element types."""

@@ -1,0 +1,307 @@
+"""Loads and stores of a kernel: one element, vectors, vectors to pick lanes from, gathers.
+
+Where lanes lie is known for most accesses (`kernel.schedule.lane_offsets`): neighbours are one
+vector or a few, elements near each other are picked out of whole vectors, only what is far apart or
+not known is gathered lane by lane.
+
+Invariant: with a mask, no lane outside the mask touches memory; without one, nothing is read before
+the first lane's element or after the last one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from ingot.cpu.emit.values.indices import IndexEmitter, IndexValue
+from ingot.cpu.emit.values.types import memory_type
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType
+from ingot.kernel.expr import axis_names
+from ingot.kernel.schedule.lane_offsets import Cover, cover, runs
+from ingot.kernel.schedule.tiles import LANE_BITS
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value, known_lanes, undef
+
+FAR_BITS = (32, 64)
+"""Elements that are read one by one where they lie far apart; of others LLVM does so anyway."""
+
+MOST_RUNS = 4
+"""Runs of lanes that are read or written piece by piece; more of them are gathered."""
+
+MOST_COVER = 4
+"""Vectors that are read whole to pick lanes from; elements further apart are gathered."""
+
+WIDE_VECTORS, MOST_WIDE_COVER, QUICK_GATHER_BITS = 512, 8, 64
+"""Likewise where one instruction picks lanes from any two vectors, of elements narrower than those
+that are gathered as quickly."""
+
+MOST_SHARED = 4
+"""Lanes that have one element and a mask each; with more of them lanes are gathered."""
+
+
+class AccessEmitter(IndexEmitter):
+    """Emits accesses to buffers into one function; see the module."""
+
+    def __init__(
+        self, f: FunctionBuilder, buffers: Mapping[int, Value], sizes: Mapping[str, IndexValue]
+    ) -> None:
+        """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
+        super().__init__(f, sizes)
+        self.buffers = dict(buffers)
+        self.far: frozenset[int] = frozenset()
+
+    def spread(self, value: Value, lanes: int) -> Value:
+        """Return a value with `lanes` lanes, splat if it is a scalar."""
+        if value.type.lanes == lanes:
+            return value
+        key = ("splat", value.type, value.text, lanes)
+        found = self.find(key)
+        if found is None:
+            found = self.f.splat(value, lanes)
+            self.bind(key, found)
+        return found
+
+    def load_element(
+        self,
+        base: Value,
+        where: int | Dim,
+        element: DType,
+        values: tuple[Value, ...],
+        mask: Value | None,
+    ) -> Value:
+        """Load from element `where` of `base`: one load, a vector load, or a gather."""
+        f = self.f
+        memory = memory_type(element)
+        lanes = self._access_lanes(where, values, mask)
+        if lanes == 1:
+            pointer = self._pointer(base, where, values, memory, mask)
+            return self._scalar_load(memory, pointer, mask)
+        combined = self._lane_mask(mask, lanes)
+        offsets = self._offsets(where, values, mask, lanes)
+        if offsets == (0,) * lanes and combined is None:
+            pointer = f.gep(base, self.base_index(where, values), memory)
+            return f.splat(f.load(memory, pointer), lanes)
+        count = None if offsets is None else runs(offsets, MOST_RUNS)
+        if offsets is None or count is None:
+            near = None if mask is not None else _within(offsets, combined)
+            if near is not None:
+                offsets, combined = near, None
+            whole = None if offsets is None else cover(offsets, self._most_cover(memory))
+            if whole is not None and not (combined and whole.shared > MOST_SHARED):
+                pointer = self._pointer(base, where, values, memory, combined)
+                return self._picked(pointer, memory, whole, combined)
+            return self._gathered(base, where, values, memory, combined, offsets, lanes)
+        pointer = self._pointer(base, where, values, memory, combined)
+        parts: list[Value] = []
+        for start, length in _pieces(lanes, count):
+            part = None if combined is None else f.slice_lanes(combined, start, length)
+            parts.append(self._neighbours(pointer, offsets[start], vector(memory, length), part))
+        return f.concat_lanes(parts)
+
+    def _neighbours(self, pointer: Value, start: int, wide: lt.Type, mask: Value | None) -> Value:
+        """Load the elements from `start` elements behind `pointer` on; masked ones are zero."""
+        f, memory = self.f, wide.element
+        at = f.gep(pointer, start, memory, inbounds=mask is None)
+        if mask is None:
+            return f.load(wide, at)
+        return f.masked_load(wide, at, mask, align=memory.alignment)
+
+    def _offsets(
+        self, where: int | Dim, values: tuple[Value, ...], mask: Value | None, lanes: int
+    ) -> tuple[int, ...] | None:
+        """Return the offsets of `lanes` lanes, None where they are not known."""
+        assert self.lanes is not None, "a scalar has no lanes"
+        return self.lane_offsets(where, values, mask) if lanes == self.lanes.count else None
+
+    def _addresses(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+        offsets: tuple[int, ...] | None,
+        lanes: int,
+    ) -> Value:
+        """Return the address of each lane's element."""
+        f, inbounds = self.f, mask is None
+        if offsets is None:
+            indices = self.spread_index(self.index(where, values), lanes)
+            return f.gep(base, indices, memory, inbounds=inbounds)
+        first = self._pointer(base, where, values, memory, mask)
+        fits = max(map(abs, offsets)) < 1 << 31
+        numbers = f.const(vector(lt.I32 if fits else lt.I64, lanes), list(offsets))
+        return f.gep(first, numbers, memory, inbounds=inbounds)
+
+    def _pointer(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+    ) -> Value:
+        """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
+        index = self.base_index(where, values)
+        return self.f.gep(base, index, memory, inbounds=mask is None)
+
+    def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
+        """Load each lane's element by itself."""
+        f, lanes = self.f, indices.type.lanes
+        room = f.alloca(lt.I64, lanes, 64)
+        f.store(indices, room)
+        wide = f.undef(vector(memory, lanes))
+        for lane in range(lanes):
+            index = f.load(lt.I64, f.gep(room, lane, lt.I64))
+            wide = f.insert(wide, f.load(memory, f.gep(base, index, memory)), lane)
+        return wide
+
+    def _is_far(self, base: Value, memory: lt.Type) -> bool:
+        return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
+
+    def _picked(self, pointer: Value, memory: lt.Type, whole: Cover, mask: Value | None) -> Value:
+        """Read whole vectors and pick the lanes' elements from them; masked ones are zero."""
+        f, wide = self.f, vector(memory, whole.length)
+        on = None if mask is None else known_lanes(mask)
+        # Narrower elements are picked faster where those between them are known to be zero.
+        is_wide = memory.bits >= LANE_BITS
+        reach = None if on is None or not is_wide else whole.reach([text == "true" for text in on])
+        parts: list[Value] = []
+        for number, start in enumerate(whole.starts):
+            held = None if mask is None else self._of_readers(mask, whole.readers(number))
+            if reach is not None:
+                inside = [place in reach for place in range(start, start + whole.length)]
+                held = f.const(vector(lt.I1, whole.length), inside)
+            parts.append(self._neighbours(pointer, start, wide, held))
+        if len(parts) == 1:
+            return f.shuffle(parts[0], undef(wide), [at for _, at in whole.places])
+        first = [at + part * whole.length if part < 2 else -1 for part, at in whole.places]
+        picked = f.shuffle(parts[0], parts[1], first)
+        lanes = len(whole.places)
+        for number, loaded in enumerate(parts[2:], 2):
+            places = enumerate(whole.places)
+            order = [at + lanes if part == number else lane for lane, (part, at) in places]
+            picked = f.shuffle(picked, self._filled_up(loaded, lanes), order)
+        return picked
+
+    def _filled_up(self, value: Value, lanes: int) -> Value:
+        """Return a vector with more lanes, whatever they hold."""
+        own = value.type.lanes
+        if own == lanes:
+            return value
+        return self.f.shuffle(value, undef(value.type), [*range(own), *[-1] * (lanes - own)])
+
+    def _most_cover(self, memory: lt.Type) -> int:
+        is_quick = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < QUICK_GATHER_BITS
+        return MOST_WIDE_COVER if is_quick else MOST_COVER
+
+    def _of_readers(self, mask: Value, rounds: Sequence[Sequence[int]]) -> Value:
+        """Return the mask of a vector's elements: whether one of the lanes that have it is on."""
+        f = self.f
+        held = [f.shuffle(mask, f.zero(mask.type), readers) for readers in rounds]
+        return reduce(f.or_, held)
+
+    def _gathered(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        mask: Value | None,
+        offsets: tuple[int, ...] | None,
+        lanes: int,
+    ) -> Value:
+        if mask is None and offsets is None and self._is_far(base, memory):
+            indices = self.spread_index(self.index(where, values), lanes)
+            return self._one_by_one(base, indices, memory)
+        pointers = self._addresses(base, where, values, memory, mask, offsets, lanes)
+        wide = vector(memory, lanes)
+        if mask is None:
+            return self.f.gather(wide, pointers)
+        return self.f.gather(wide, pointers, mask, self.f.zero(wide))
+
+    def _scalar_load(self, memory: lt.Type, pointer: Value, mask: Value | None) -> Value:
+        f = self.f
+        if mask is None:
+            return f.load(memory, pointer)
+        # A masked-off scalar reads a zero on the stack instead.
+        zero = f.alloca(memory)
+        f.store(f.zero(memory), zero)
+        return f.load(memory, f.select(mask, pointer, zero))
+
+    def _access_lanes(self, where: int | Dim, values: tuple[Value, ...], mask: Value | None) -> int:
+        lanes = max((value.type.lanes for value in values), default=1)
+        if mask is not None:
+            lanes = max(lanes, mask.type.lanes)
+        if self.lanes is not None and self.lanes.axis in axis_names(where):
+            lanes = max(lanes, self.lanes.count)
+        return lanes
+
+    def _lane_mask(self, mask: Value | None, lanes: int) -> Value | None:
+        """Return the mask of an access and the tail together."""
+        tail = self.lanes.mask if self.lanes is not None and lanes == self.lanes.count else None
+        if mask is None:
+            return tail
+        spread = self.spread(mask, lanes)
+        return spread if tail is None else self.f.and_(spread, tail)
+
+    def store_element(
+        self,
+        base: Value,
+        where: int | Dim,
+        value: Value,
+        values: tuple[Value, ...],
+        mask: Value | None,
+    ) -> None:
+        """Store lanes, as they are in memory, at element `where` of `base`."""
+        f, memory, lanes = self.f, value.type.element, value.type.lanes
+        if lanes == 1:
+            f.store(value, self._pointer(base, where, values, memory, mask))
+            return
+        combined = self._lane_mask(mask, lanes)
+        offsets = self._offsets(where, values, mask, lanes)
+        if offsets is not None and runs(offsets[::-1], 1) is not None:
+            # Backwards: turned around, as they lie in memory.
+            offsets = offsets[::-1]
+            value, combined = self._turned(value), combined and self._turned(combined)
+        count = None if offsets is None else runs(offsets, MOST_RUNS)
+        if offsets is None or count is None:
+            pointers = self._addresses(base, where, values, memory, combined, offsets, lanes)
+            f.scatter(value, pointers, combined)
+            return
+        pointer = self._pointer(base, where, values, memory, combined)
+        for start, length in _pieces(lanes, count):
+            at = f.gep(pointer, offsets[start], memory, inbounds=combined is None)
+            part = f.slice_lanes(value, start, length)
+            if combined is None:
+                f.store(part, at)
+            else:
+                held = f.slice_lanes(combined, start, length)
+                f.masked_store(part, at, held, align=memory.alignment)
+
+    def _turned(self, value: Value) -> Value:
+        """Return lanes in the opposite order."""
+        return self.f.shuffle(value, value, range(value.type.lanes - 1, -1, -1))
+
+
+def _within(offsets: tuple[int, ...] | None, tail: Value | None) -> tuple[int, ...] | None:
+    """Return the offsets of lanes of which only the first few, a known number, are on.
+
+    The others have the last one's element, so that all may be read; None where that is not known.
+    """
+    known = None if tail is None else known_lanes(tail)
+    if offsets is None or known is None:
+        return None
+    count = known.count("true")
+    if count == 0 or "false" in known[:count]:
+        return None
+    return offsets[:count] + offsets[count - 1 : count] * (len(offsets) - count)
+
+
+def _pieces(lanes: int, count: int) -> list[tuple[int, int]]:
+    """Return start and length of each of `count` equal runs of lanes."""
+    length = lanes // count
+    return [(start, length) for start in range(0, lanes, length)]

@@ -1,0 +1,133 @@
+"""From a fused computation with a `dot` to a `ContractionKernel`.
+
+The dot has at most one batch, one lhs free, one rhs free and one contracting dimension (the dot
+canonicalizer's form), in any order; a missing one becomes an axis of extent 1. What feeds the dot
+is the prologue, pulled into the operand loads; what follows is the epilogue over `accumulator`.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.frames import ONE, FrameMap
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.contraction import DotAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize
+from ingot.kernel.ir import Axis, ContractionKernel, Store
+from ingot.kernel.loop.build import axis_name, buffers_of, frames_of, place_of, roots_of
+from ingot.kernel.pull.convolution_index import accumulation_type
+from ingot.kernel.pull.place import Place
+from ingot.kernel.pull.pull import puller_of
+from ingot.kernel.pull.puller import Puller
+from ingot.support.diagnostics import InternalError
+
+K_AXIS = "@k"
+
+
+def find_dot(fused: Computation) -> Instruction | None:
+    """Return the dot of a fused computation, or None."""
+    return next((i for i in fused.instructions if i.opcode == "dot"), None)
+
+
+def build_contraction_kernel(fused: Computation) -> ContractionKernel:
+    """Return the contraction kernel of a fused computation.
+
+    Raises:
+        InternalError: the dot is not in canonical form, or the epilogue reads it out of place.
+    """
+    dot = find_dot(fused)
+    assert dot is not None, "build_contraction_kernel is for computations with a dot"
+    frames = frames_of(fused)
+    frame = frames.frames.get(dot)
+    if frame is None:
+        raise InternalError(f"%{dot.name} is not read element by element in its fusion")
+    axes = _result_axes(dot, frame, frames.extents)
+    k_axis = _contracted_axis(dot)
+    extents = {axis.name: axis.extent for axis in (*axes.values(), k_axis)}
+    extents.update({axis_name(n): extent for n, extent in enumerate(frames.extents)})
+    puller = puller_of(fused, extents)
+    lhs, rhs = (_operand(puller, dot, number, axes, k_axis) for number in (0, 1))
+    accumulate = accumulation_type(dot.operands[0].shape.dtype, dot.shape.dtype)
+    names = tuple(sorted(axis.name for axis in axes.values()))
+    puller.accumulators[dot] = contraction_sum(accumulate, dot.shape.dtype, names)
+    stores = epilogue_stores(puller, frames, fused)
+    return ContractionKernel(
+        axes["b"], axes["m"], axes["n"], k_axis, lhs, rhs, accumulate, stores, buffers_of(fused)
+    )
+
+
+def contraction_sum(accumulate: DType, result: DType, names: tuple[str, ...]) -> Expr:
+    """Return the finished sum, which varies with the axes `names`, as the result's type."""
+    total = ex.make("accumulator", accumulate, (), names)
+    if result is accumulate:
+        return total
+    return ex.make("convert", result, (total,), NO_ATTRIBUTES)
+
+
+def epilogue_stores(puller: Puller, frames: FrameMap, fused: Computation) -> tuple[Store, ...]:
+    """Return the stores of a contraction's results, once the sums are known to the puller."""
+    return tuple(
+        _store(puller, root, frames.frames.get(root), len(fused.parameters) + number)
+        for number, root in enumerate(roots_of(fused))
+    )
+
+
+def _places(dot: Instruction) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    given: DotAttributes = dot.attributes
+    lhs_free = given.lhs_free_dims(dot.operands[0].shape.rank)
+    rhs_free = given.rhs_free_dims(dot.operands[1].shape.rank)
+    counts = (len(given.lhs_batch_dims), len(lhs_free), len(rhs_free))
+    if max(*counts, len(given.lhs_contracting_dims)) > 1:
+        raise InternalError(
+            f"%{dot.name} has several dimensions of one kind; dot-canonicalizer did not run"
+        )
+    return lhs_free, rhs_free
+
+
+def _result_axes(
+    dot: Instruction, frame: tuple[int, ...], extents: list[int | Dim]
+) -> dict[str, Axis]:
+    """Return the axes of batch, m and n; a result dimension of extent 1 gets an axis of its own."""
+    lhs_free, rhs_free = _places(dot)
+    given: DotAttributes = dot.attributes
+    kinds = "b" * len(given.lhs_batch_dims) + "m" * len(lhs_free) + "n" * len(rhs_free)
+    axes = {kind: Axis(f"@{kind}", 1) for kind in "bmn"}
+    for kind, number in zip(kinds, frame, strict=True):
+        if number != ONE:
+            axes[kind] = Axis(axis_name(number), extents[number])
+    return axes
+
+
+def _contracted_axis(dot: Instruction) -> Axis:
+    given: DotAttributes = dot.attributes
+    places = given.lhs_contracting_dims
+    extent = dot.operands[0].shape.dims[places[0]] if places else 1
+    return Axis(K_AXIS, extent)
+
+
+def _operand(
+    puller: Puller, dot: Instruction, number: int, axes: dict[str, Axis], k_axis: Axis
+) -> Expr:
+    given: DotAttributes = dot.attributes
+    batch = (given.lhs_batch_dims, given.rhs_batch_dims)[number]
+    contracting = (given.lhs_contracting_dims, given.rhs_contracting_dims)[number]
+    free = axes["mn"[number]]
+    operand = dot.operands[number]
+
+    def position(place: int) -> int | Dim:
+        axis = axes["b"] if place in batch else k_axis if place in contracting else free
+        return 0 if axis.extent == 1 else Dim.symbol(axis.name)
+
+    index = tuple(position(place) for place in range(operand.shape.rank))
+    return puller.value(operand, Place(index))
+
+
+def _store(puller: Puller, root: Instruction, frame: tuple[int, ...] | None, buffer: int) -> Store:
+    if frame is None:
+        raise InternalError(f"root %{root.name} has no single place in its fusion")
+    place = place_of(frame)
+    return Store(buffer, linearize(place.index, root.shape.dims), puller.value(root, place))

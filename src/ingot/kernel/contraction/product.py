@@ -1,0 +1,253 @@
+"""Plain products: contractions that need no code of their own.
+
+A product of two operands that lie in memory with constant steps is the same computation at every
+size. So it runs in a driver that all such products share: extents, steps and blocks are numbers
+that the host program passes (`product_form.PARAMETERS`), and the micro-kernels are addresses.
+Compiling a plain product is then nothing but choosing those numbers; where more follows than
+storing the sums, it is an epilogue of the kernel's own.
+
+Rows are cut into blocks of two heights that differ by one, `tall` and `low`, so that no block is
+left over that would use few registers.
+
+A large product whose lhs has *crowded* rows, which lie a multiple of 4096 bytes apart and so share
+one set of the L1 cache, runs with both operands packed: the whole rhs once, by a phase before the
+products (`Form.ahead`), and the rows of each unit beside each other where they are multiplied.
+Operands that are not of the sums' type, and complex ones, are both packed too, by each unit.
+
+Invariant: each sum adds its products in order of k, as in every other contraction kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.dtype import F32, F64
+from ingot.kernel.contraction.product_blocks import (
+    MIN_ROWS_AHEAD,
+    Blocks,
+    blocks_ahead,
+    round_up,
+    scheduled_blocks,
+)
+from ingot.kernel.contraction.product_form import PARAMETERS, Form, Placement
+from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
+from ingot.kernel.contraction.register_block import VECTORS, EvenBlocks, even_blocks, most_rows
+from ingot.kernel.contraction.schedule import (
+    DOTS,
+    MAX_PACKED_VECTORS,
+    ContractionSchedule,
+    RhsPlacement,
+    cell_bits,
+    column_lanes,
+    schedule_contraction,
+    stores_sums,
+)
+from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.numbers import Numbered
+from ingot.kernel.schedule.decide import Vectors
+
+ELEMENTS = (F32, F64)
+"""Element types of the convolutions that have drivers."""
+
+MIN_VECTOR_BITS = 256
+"""From here on rows end in masked vectors."""
+
+MIN_PAIR_LANES = 4
+"""Lanes of the narrowest vectors of pairs."""
+
+CROWDED_ROW, CROWDED_ROWS_LESS = 4096, 2
+"""Rows of the lhs that lie a multiple of so many bytes apart share one set of the L1 cache, which
+then has no room for a whole register block of them."""
+
+SMALL_PRODUCTS = 8192
+"""Products of the largest matrices that are gone through one after the other."""
+
+WRITTEN_OUT = 8
+"""Depth of small matrices up to which products are written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product(Numbered):
+    """A plain product.
+
+    Attributes:
+        form: what is compiled for it.
+        operands: buffer numbers of lhs and rhs.
+        result: buffer number of the result, None where an epilogue takes the sums.
+        blocks: how it is cut.
+        rest: columns that are left over behind the whole register blocks.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+
+    form: Form
+    operands: tuple[int, int]
+    result: int | None
+    blocks: Blocks
+    rest: int
+
+
+def heights_of(vectors: Vectors) -> range:
+    """Return the heights that blocks of a target's large products have."""
+    most = most_rows(VECTORS, vectors)
+    return range((most - CROWDED_ROWS_LESS) // 2, most + 1)
+
+
+def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | None:
+    """Return how the shared driver runs a contraction, None if that cannot."""
+    has_drivers = vectors.bits >= MIN_VECTOR_BITS or kernel.accumulate.is_complex
+    given = plain_operands(kernel, vectors) if has_drivers else None
+    if given is None:
+        return None
+    is_crowded = given.are_cells and _is_crowded(given)
+    even, schedule = _scheduled(given, vectors, is_crowded=is_crowded)
+    if is_crowded and not _is_ahead(given, schedule):
+        even, schedule = _scheduled(given, vectors, is_crowded=False)
+    form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
+    if form is None or step is None:
+        return None
+    m, n, k = given.sizes
+    depth = schedule.k_block or k
+    blocks = scheduled_blocks(schedule, given, even)
+    sums = _sums(given.kernel)
+    if form.ahead:
+        cell_bytes = cell_bits(given.cell) // 8
+        blocks = blocks_ahead(given.sizes, even, depth, cell_bytes, has_epilogue=sums is None)
+    if sums is None:
+        is_kept = form.ahead or depth < k
+        out = (0, blocks.n_block, blocks.n_block if is_kept else 0)
+        result = None
+    else:
+        out, result = sums, kernel.stores[0].buffer
+    if result is not None and _is_small(given, form, even):
+        has_rest = n % form.columns > 0
+        form = replace(form, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
+    words = -(-depth // 2) if form.pairs else depth
+    # Each row of a complex rhs is packed twice.
+    panel_depth = round_up(words, even.lanes) * (1 + form.is_complex)
+    values = {
+        "lhs_batch": given.lhs.batch,
+        "rhs_batch": given.rhs.batch,
+        "lhs_row": given.lhs.free,
+        "lhs_step": given.lhs.inner,
+        "rhs_step": step,
+        "rhs_column": given.rhs.free,
+        **dict(zip(("out_batch", "out_row", "block_row"), out, strict=True)),
+        "n": n,
+        "k": k,
+        "n_block": blocks.n_block,
+        "k_block": depth,
+        "panel_depth": panel_depth,
+        "low_rows": even.low,
+        "tall_blocks": even.tall,
+        "row_blocks": even.row_blocks,
+        "unit_row_blocks": blocks.unit_row_blocks,
+        "row_units": blocks.row_units,
+        "column_units": blocks.column_units,
+        "units": blocks.units,
+        "grain": blocks.grain,
+        "packed_columns": blocks.packed_columns,
+        "packed_lhs_row": blocks.packed_lhs_row
+        or _packed_lhs_row(form, even, panel_depth, is_crowded=_is_crowded(given)),
+    }
+    return Product(
+        tuple(values[name] for name in PARAMETERS),
+        form,
+        (given.lhs.buffer, given.rhs.buffer),
+        result,
+        blocks,
+        n % form.columns,
+    )
+
+
+def _is_crowded(given: PlainOperands) -> bool:
+    return given.lhs.free * cell_bits(given.cell) // 8 % CROWDED_ROW == 0 and given.sizes[0] > 1
+
+
+def _is_small(given: PlainOperands, form: Form, even: EvenBlocks) -> bool:
+    """Whether this is many products of matrices that one register block holds."""
+    m, n, k = given.sizes
+    return (
+        form.rhs == "direct"
+        and form.operands is None  # others are packed, which these are not
+        and given.kernel.batch.extent != 1
+        and even.row_blocks == 1
+        and n <= form.columns
+        and m * n * k <= SMALL_PRODUCTS
+    )
+
+
+def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
+    """Whether both operands of a product with crowded rows are packed."""
+    return (
+        given.are_cells
+        and _is_crowded(given)
+        and given.sizes[0] >= MIN_ROWS_AHEAD
+        and given.lhs.inner == 1
+        and given.kernel.batch.extent == 1
+        and schedule.rhs in ("packed", "transposed")
+    )
+
+
+def _scheduled(
+    given: PlainOperands, vectors: Vectors, *, is_crowded: bool
+) -> tuple[EvenBlocks, ContractionSchedule]:
+    """Return the register blocks, and the schedule of a contraction kernel that has them."""
+    m, n, _ = given.sizes
+    lanes = column_lanes(given.kernel, vectors)
+    if not given.are_cells and given.are_pairs(vectors):
+        lanes = max(lanes, MIN_PAIR_LANES)
+    less = CROWDED_ROWS_LESS if is_crowded else 0
+    even = even_blocks(m, n, lanes, vectors, fewer_rows=less)
+    schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
+    if schedule.rhs not in ("direct", *DOTS) and even.vectors > MAX_PACKED_VECTORS:
+        even = even_blocks(m, n, lanes, vectors, fewer_rows=less, most=MAX_PACKED_VECTORS)
+        schedule = schedule_contraction(given.kernel, vectors, (even.rows, even.columns))
+    if schedule.rhs == "dots":
+        even = EvenBlocks(1, schedule.columns, 1, m, 0)
+    return even, schedule
+
+
+def _form(
+    given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
+) -> Form | None:
+    is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
+    rhs: Placement | RhsPlacement = schedule.rhs
+    assert rhs != "packed dots", "patches are not plain"
+    if given.are_cells:
+        ahead = rhs != "dots" and _is_ahead(given, schedule)
+        return Form(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
+    if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:
+        return None
+    if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:
+        rhs = "gathered"
+    types = (given.lhs.dtype, given.rhs.dtype)
+    pairs = given.are_pairs(vectors)
+    return Form(given.cell, even.lanes, rhs, is_dense, even.vectors, False, types, pairs)
+
+
+def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:
+    """Return the step of the rhs that is not 1, None where neither is."""
+    rhs, columns = given.rhs, given.sizes[1]
+    if schedule.rhs in ("transposed", "dots") and rhs.inner == 1:
+        return rhs.free
+    return rhs.inner if rhs.free == 1 or columns == 1 or rhs.dtype.is_complex else None
+
+
+def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
+    """Return the steps of the result, None where the sums are not it or lie otherwise."""
+    steps = result_steps(kernel) if stores_sums(kernel) else None
+    return None if steps is None else (*steps, steps[1])
+
+
+def _packed_lhs_row(form: Form, even: EvenBlocks, panel_depth: int, *, is_crowded: bool) -> int:
+    """Return how far rows of an lhs that each unit packs lie apart, or its elements of each k.
+
+    0: they are read where they lie.
+    """
+    if form.operands is None or (form.is_complex and form.is_dense and not is_crowded):
+        return 0
+    # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
+    is_along = form.is_dense or form.is_complex
+    return panel_depth + form.lanes if is_along else round_up(even.rows, form.lanes)

@@ -1,0 +1,115 @@
+"""Blocks of plain products: the units that chunks are made of, and what is packed ahead.
+
+`kernel.contraction.product` asks for them. Mostly they are those of any contraction kernel
+(`schedule`). A product of packed operands has units of as many rows as stay in the L2
+cache; past them the packed rhs streams, panel by panel.
+
+Invariant: blocks change neither which products a sum has nor their order.
+"""
+
+from __future__ import annotations
+
+from ingot.kernel.contraction.product_operands import PlainOperands
+from ingot.kernel.contraction.register_block import EvenBlocks
+from ingot.kernel.contraction.schedule import ContractionSchedule
+from ingot.support.records import record
+
+MIN_ROWS_AHEAD = 512
+"""From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
+
+LHS_BYTES = 384 * 1024
+"""Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
+
+UNIT_TILE_BYTES = 256 * 1024
+"""Bytes of a unit's sums that wait for an epilogue: with the lhs they stay in the L2 cache."""
+
+UNITS_AHEAD = 8
+"""Units that such a product is cut into at least, if its rows or columns suffice."""
+
+PACK_COLUMNS = 128
+"""Columns of the rhs that one chunk packs ahead."""
+
+
+@record
+class Blocks:
+    """How a product is cut into units.
+
+    Attributes:
+        unit_row_blocks, n_block, row_units, column_units, units, grain: see
+            `product_form.PARAMETERS`.
+        packed_columns, packed_lhs_row: see there; 0 where nothing is packed ahead.
+        pack_chunks: number of chunks of the phase that packs the rhs ahead.
+        scratch_bytes: bytes of the rhs that is packed ahead.
+    """
+
+    unit_row_blocks: int
+    n_block: int
+    row_units: int
+    column_units: int
+    units: int
+    grain: int
+    packed_columns: int = 0
+    packed_lhs_row: int = 0
+    pack_chunks: int = 0
+    scratch_bytes: int = 0
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return -(-self.units // self.grain)
+
+
+def scheduled_blocks(
+    schedule: ContractionSchedule, given: PlainOperands, even: EvenBlocks
+) -> Blocks:
+    """Return the blocks of a product as contraction kernels have them."""
+    batch = given.kernel.batch.extent
+    assert isinstance(batch, int), "the extents are known"
+    unit_row_blocks = schedule.m_block // even.rows
+    row_units = -(-even.row_blocks // unit_row_blocks)
+    column_units = -(-given.sizes[1] // schedule.n_block)
+    units = batch * row_units * column_units
+    return Blocks(unit_row_blocks, schedule.n_block, row_units, column_units, units, schedule.grain)
+
+
+def blocks_ahead(
+    sizes: tuple[int, int, int],
+    even: EvenBlocks,
+    depth: int,
+    cell_bytes: int,
+    *,
+    has_epilogue: bool,
+) -> Blocks:
+    """Return the blocks of a product (m, n, k) of packed operands, `depth` of k at a time."""
+    _, n, k = sizes
+    lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
+    # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
+    lhs_row = round_up(depth, lanes) + lanes
+    fitting = max(1, LHS_BYTES // (lhs_row * cell_bytes * even.rows))
+    unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
+    row_units = -(-row_blocks // unit_row_blocks)
+    panels = -(-n // columns)
+    column_units = min(panels, -(-UNITS_AHEAD // row_units))
+    if has_epilogue:
+        row_bytes = columns * cell_bytes * unit_row_blocks * even.rows
+        column_units = max(column_units, -(-panels // max(1, UNIT_TILE_BYTES // row_bytes)))
+    n_block = -(-panels // column_units) * columns
+    column_units = -(-n // n_block)
+    pieces, packed_columns = -(-k // depth), panels * columns
+    return Blocks(
+        unit_row_blocks,
+        n_block,
+        row_units,
+        column_units,
+        row_units * column_units,
+        1,
+        packed_columns,
+        lhs_row,
+        pieces * -(-n // PACK_COLUMNS),
+        pieces * packed_columns * round_up(depth, lanes) * cell_bytes,
+    )
+
+
+def round_up(value: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` from `value` on."""
+    return -(-value // unit) * unit

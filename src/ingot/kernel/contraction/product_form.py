@@ -1,0 +1,95 @@
+"""Forms of plain products: what a driver's code depends on, and the numbers that it takes.
+
+`kernel.contraction.product` chooses both; `cpu.emit.contraction.product` and its siblings spell
+them out.
+
+Invariant: a form's name says all of it, so equal names are equal code.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ingot.hlo.dtype import C64, C128, F32, F64, DType
+from ingot.kernel.contraction.register_block import VECTORS
+from ingot.support.records import record
+
+PARTS = {C64: F32, C128: F64}
+"""Types of the parts of complex numbers."""
+
+PARAMETERS = (
+    *("lhs_batch", "rhs_batch", "out_batch"),
+    *("lhs_row", "lhs_step", "rhs_step", "rhs_column", "out_row", "block_row"),
+    *("n", "k", "n_block", "k_block", "panel_depth"),
+    *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "row_units", "column_units"),
+    *("units", "grain", "packed_columns", "packed_lhs_row"),
+)
+"""Numbers of a product, in the order of its env.
+
+`rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n. `out_row`
+goes from row to row of sums in a row block, `block_row` from row block to row block, for each row
+(0 where an epilogue takes each row block's sums before the next). A unit has `unit_row_blocks` row
+blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
+rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels. Rows of a packed
+lhs are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
+"""
+
+Placement = Literal["direct", "packed", "transposed", "gathered", "dots"]
+"""How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
+
+
+@record
+class Form:
+    """What products must have in common to share a driver.
+
+    Attributes:
+        element: type of the sums, integers signed.
+        lanes: lanes of one vector.
+        rhs: how the rhs is read.
+        is_dense: whether the lhs has step 1 along k.
+        vectors: vectors of a row of register blocks; columns of dot products.
+        ahead: whether the rhs is packed by a phase of its own, and the lhs too.
+        operands: types of lhs and rhs where each unit packs both.
+        pairs: whether what is packed is pairs of 16-bit factors.
+        rows, depth: of matrices that one register block holds; 0 if they may be any.
+        has_rest: whether the columns of those do not fill it.
+    """
+
+    element: DType
+    lanes: int
+    rhs: Placement
+    is_dense: bool
+    vectors: int = VECTORS
+    ahead: bool = False
+    operands: tuple[DType, DType] | None = None
+    pairs: bool = False
+    rows: int = 0
+    depth: int = 0
+    has_rest: bool = False
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
+        words += ["dense" if self.is_dense else "across", self.rhs]
+        words += ["ahead"] * self.ahead
+        words += [] if self.operands is None else [item.name for item in self.operands]
+        words += ["pairs"] * self.pairs
+        if self.rows:
+            words += [f"{self.rows}x{self.depth}" + "masked" * self.has_rest]
+        return "_".join(words)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the numbers are complex; lanes and columns count them."""
+        return self.element.is_complex
+
+    @property
+    def factor(self) -> DType:
+        """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
+        return PARTS.get(self.element, self.element)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole register block."""
+        return self.vectors if self.rhs == "dots" else self.vectors * self.lanes

@@ -1,0 +1,166 @@
+"""What a contraction reads and where: the first question of `kernel.contraction.product`.
+
+An operand of a plain product lies in memory with a constant step along each axis. It is of the type
+of the sums, or of another that packing converts: `convert` of what is loaded counts as that. Pairs
+of 16-bit factors (`PAIRS`) are multiplied and added by one instruction, which is exact for integers
+and for bf16 rounds each sum as a product at a time would.
+
+Invariant: a product of no rows, columns or depth is not plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import (
+    BF16,
+    C64,
+    C128,
+    F32,
+    F64,
+    S8,
+    S16,
+    S32,
+    S64,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+)
+from ingot.kernel.contraction.schedule import oriented, stride
+from ingot.kernel.expr import Access, Expr
+from ingot.kernel.ir import Axis, ContractionKernel
+from ingot.kernel.schedule.decide import Vectors
+from ingot.support.records import record
+
+CELLS: Mapping[DType, DType] = {
+    F32: F32, F64: F64, C64: C64, C128: C128,
+    S8: S8, S16: S16, S32: S32, S64: S64, U8: S8, U16: S16, U32: S32, U64: S64,
+}  # fmt: skip
+"""Types of sums, and what drivers know them as: sums wrap around, so signs do not matter."""
+
+MASKED_BITS = 32
+"""Elements of fewer bits have masks in vectors of 512 bits only."""
+
+PAIRS: Mapping[DType, tuple[DType, ...]] = {S32: (S8, U8, S16), F32: (BF16,)}
+"""Types of operands whose factors are multiplied in pairs, by the type of the sums."""
+
+
+@record
+class Operand:
+    """An operand of a plain product.
+
+    Attributes:
+        buffer: its number.
+        dtype: type of its elements in memory, as drivers know it.
+        batch: step from matrix to matrix.
+        free: step along the axis that the result keeps.
+        inner: step along k.
+    """
+
+    buffer: int
+    dtype: DType
+    batch: int
+    free: int
+    inner: int
+
+
+@record
+class PlainOperands:
+    """The operands of a plain product.
+
+    Attributes:
+        kernel: the kernel, turned so that lanes have columns to run along.
+        lhs, rhs: the operands.
+        cell: type of the sums, as drivers know it.
+        sizes: rows, columns, depth.
+    """
+
+    kernel: ContractionKernel
+    lhs: Operand
+    rhs: Operand
+    cell: DType
+    sizes: tuple[int, int, int]
+
+    @property
+    def are_cells(self) -> bool:
+        """Whether both operands are read as they lie in memory."""
+        return self.lhs.dtype is self.rhs.dtype is self.cell and not self.cell.is_complex
+
+    def are_pairs(self, vectors: Vectors) -> bool:
+        """Whether packed operands are multiplied in pairs."""
+        wanted = PAIRS.get(self.cell, ())
+        has = vectors.has_bf16_pairs or self.cell is not F32
+        return has and self.lhs.dtype in wanted and self.rhs.dtype in wanted
+
+
+def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands | None:
+    """Return what a plain product reads, None if the contraction is none."""
+    cell = CELLS.get(kernel.accumulate)
+    if cell is None or kernel.symbols or kernel.patches is not None:
+        return None
+    if cell.bits < MASKED_BITS and vectors.bits <= MASKED_BITS * 8:
+        return None
+    if kernel.n.extent == 1 and kernel.m.extent != 1:
+        kernel = oriented(kernel)
+    sizes = tuple(
+        axis.extent for axis in (kernel.m, kernel.n, kernel.k) if isinstance(axis.extent, int)
+    )
+    batch = kernel.batch.extent
+    if len(sizes) < len("mnk") or min(sizes) < 1 or not isinstance(batch, int) or batch < 1:
+        return None
+    lhs, rhs = _operand(kernel, kernel.lhs, kernel.m), _operand(kernel, kernel.rhs, kernel.n)
+    if lhs is None or rhs is None:
+        return None
+    return PlainOperands(kernel, lhs, rhs, cell, (sizes[0], sizes[1], sizes[2]))
+
+
+def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | None:
+    if operand.op == "convert" and operand.dtype is kernel.accumulate:
+        (operand,) = operand.args
+    if operand.op != "load" or operand.args or not _is_converted(operand.dtype, kernel.accumulate):
+        return None
+    access: Access = operand.payload
+    axes = (kernel.batch, free, kernel.k)
+    steps = _steps(access.index, axes)
+    if steps is None or access.index != linear(axes, steps):
+        return None
+    element = CELLS.get(operand.dtype, operand.dtype)
+    # What a sum of another type makes of an operand depends on its sign.
+    dtype = element if element is CELLS[kernel.accumulate] else operand.dtype
+    return Operand(access.buffer, dtype, *steps)
+
+
+def _is_converted(dtype: DType, accumulate: DType) -> bool:
+    """Whether signed sums stand for unsigned ones where such an element is converted."""
+    if dtype.is_complex or accumulate.is_complex:
+        return dtype is accumulate
+    return accumulate.is_float or accumulate.is_signed or not dtype.is_float
+
+
+def _steps(where: int | Dim, axes: tuple[Axis, Axis, Axis]) -> tuple[int, int, int] | None:
+    """Return the steps of an index along axes, None where one is not constant."""
+    found = tuple(stride(where, axis.name) for axis in axes)
+    numbers = tuple(step for step in found if isinstance(step, int))
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == len(axes) else None
+
+
+def linear(axes: tuple[Axis, ...], steps: tuple[int, ...]) -> int | Dim:
+    """Return the index that has these steps along axes, and no offset."""
+    total: int | Dim = 0
+    for axis, step in zip(axes, steps, strict=True):
+        if axis.extent != 1 and step:
+            total = total + Dim.symbol(axis.name) * step
+    return total
+
+
+def result_steps(kernel: ContractionKernel) -> tuple[int, int] | None:
+    """Return the steps of a result along batch and rows, None unless its rows are dense."""
+    index = kernel.stores[0].index
+    axes = (kernel.batch, kernel.m, kernel.n)
+    steps = _steps(index, axes)
+    if steps is None or index != linear(axes, steps):
+        return None
+    return steps[:2] if steps[2] == 1 or kernel.n.extent == 1 else None

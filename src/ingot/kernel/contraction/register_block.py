@@ -1,0 +1,145 @@
+"""Register blocks of contractions: how many rows and columns of sums a micro-kernel holds.
+
+Invariant: the sums, one row of the rhs and one element of the lhs fit into the target's registers;
+a block that spills runs at 80 % of the speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ingot.kernel.schedule.decide import Vectors
+
+VECTORS = 2
+"""Vectors per row of the register blocks of most plain products."""
+
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Vectors per row that a register block may have."""
+
+MIN_SPARE = 4
+"""Registers that no row of a register block takes."""
+
+FEW_ROWS = 5
+"""Up to so many rows are few."""
+
+MAX_LOSS = 1.05
+"""The common number of vectors is kept where another would not save more than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvenBlocks:
+    """Register blocks whose heights differ by one at most.
+
+    Attributes:
+        lanes: lanes of one vector.
+        vectors: vectors per row.
+        row_blocks: blocks that the rows are cut into.
+        low: rows of the lower ones.
+        tall: how many have one row more; they come first.
+    """
+
+    lanes: int
+    vectors: int
+    row_blocks: int
+    low: int
+    tall: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole block."""
+        return self.vectors * self.lanes
+
+    @property
+    def rows(self) -> int:
+        """Rows of the highest block."""
+        return self.low + (self.tall > 0)
+
+    def rest_vectors(self, n: int) -> int:
+        """Return the vectors of the columns that are left over behind whole blocks, if any."""
+        return -(-(n % self.columns) // self.lanes)
+
+    def cycles(self, n: int) -> float:
+        """Return the cycles of one k over all blocks."""
+        whole, rest = n // self.columns, self.rest_vectors(n)
+        return sum(
+            count
+            * (whole * block_cycles(rows, self.vectors) + (block_cycles(rows, rest) if rest else 0))
+            for count, rows in ((self.tall, self.low + 1), (self.row_blocks - self.tall, self.low))
+        )
+
+
+def even_blocks(
+    m: int, n: int, lanes: int, vectors: Vectors, *, fewer_rows: int = 0, most: int = COUNTS[-1]
+) -> EvenBlocks:
+    """Return the blocks that take the fewest cycles, of the common width if that is as good.
+
+    Few rows do not stay with it: past them the rhs streams from memory, in long runs at best.
+    `fewer_rows`: rows less than registers would hold; `most`: vectors per row at most.
+    """
+    least = m * -(-n // lanes) / 2
+    best = common = _even(m, lanes, VECTORS if n > lanes else 1, fewer_rows, vectors)
+    lowest = common.cycles(n)
+    stays = MAX_LOSS if m > FEW_ROWS else 0.0
+    if lowest <= stays * least:
+        return common
+    for count in COUNTS:
+        if count > most or (count > 1 and (count - 1) * lanes >= n):
+            break
+        if count + MIN_SPARE <= vectors.registers:
+            found = _even(m, lanes, count, fewer_rows, vectors)
+            cycles = found.cycles(n)
+            if (cycles, -count) < (lowest, -best.vectors):
+                best, lowest = found, cycles
+    return common if common.cycles(n) <= stays * lowest else best
+
+
+def _even(m: int, lanes: int, count: int, fewer_rows: int, vectors: Vectors) -> EvenBlocks:
+    rows = max(1, most_rows(count, vectors) - fewer_rows)
+    row_blocks = -(-m // rows)
+    low, tall = divmod(m, row_blocks)
+    return EvenBlocks(lanes, count, row_blocks, low, tall)
+
+
+def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
+    """Return (rows, columns) of the register block with the fewest cycles for the extents."""
+    shapes = list(_shapes(m, n, lanes, vectors))
+    rows, count = min(
+        shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1])
+    )
+    return rows, lanes * count
+
+
+def most_rows(count: int, vectors: Vectors) -> int:
+    """Return the rows of a register block of `count` vectors a row that registers hold."""
+    # Without FMA a product needs a register of its own.
+    spare = 1 if vectors.bits > 128 else 2
+    return (vectors.registers - 1 - count - spare) // count
+
+
+def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int, int]]:
+    for count in COUNTS:
+        if count > 1 and ((count - 1) * lanes >= n or count + MIN_SPARE > vectors.registers):
+            return
+        for rows in range(1, max(1, min(most_rows(count, vectors), m)) + 1):
+            yield rows, count
+
+
+def _cycles(m: int, n: int, lanes: int, rows: int, count: int) -> float:
+    """Return the cycles of one k over all register blocks."""
+    columns = -(-n // lanes)
+    full_rows, left_rows = divmod(m, rows)
+    full_columns, left_columns = divmod(columns, count)
+    return (
+        full_rows * full_columns * block_cycles(rows, count)
+        + full_rows * block_cycles(rows, left_columns)
+        + full_columns * block_cycles(left_rows, count)
+        + block_cycles(left_rows, left_columns)
+    )
+
+
+def block_cycles(rows: int, count: int) -> float:
+    """Return the cycles of one k of a register block: products, loads, latency."""
+    if not rows or not count:
+        return 0.0
+    return max(rows * count / 2, (rows + count) * 0.55, 4.0) + 0.1

@@ -1,0 +1,399 @@
+"""How a contraction kernel runs: register block, cache blocks, packing, chunks.
+
+A unit is a block of `m_block` rows by `n_block` columns of one batch element; chunks deal out
+units. In a unit the products run in order of k, cut into pieces of `k_block` whose sums go on
+through memory, so that every tiling and every number of threads gives the same bits. All choices
+depend on the kernel, its extents and the target's vectors alone.
+
+Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.contraction.register_block import register_block
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import ContractionKernel
+from ingot.kernel.schedule.decide import Vectors
+from ingot.support.records import record
+
+PACK_BYTES = 256 * 1024
+"""Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
+
+UNPACKED_BYTES = 300_000
+"""An rhs no larger than this is read where it lies."""
+
+CROWDED_STEP = 2048
+"""Rows that lie a multiple of so many bytes apart fall into few cache sets."""
+
+UNPACKED_EXTENT = 512
+"""So is one of a product whose rows and columns are no more than this."""
+
+MAX_DEPTH = 1024
+MAX_PACKED_ROWS = 512
+"""Rows that one packed block serves: enough to make packing cheap."""
+
+MIN_BOTH_ROWS = 64
+"""Rows that one packed block serves at least where rows are packed too."""
+
+MAX_PACKED_VECTORS = 4
+"""Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
+
+FEW_UNITS = 16
+MAX_COLUMNS = 1024
+TILE_BYTES = 96 * 1024
+CHUNK_PRODUCTS = 500_000
+"""Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
+
+MAX_CHUNK_PRODUCTS = 16_000_000
+ASSUMED_EXTENT = 256
+"""What a symbolic extent is taken for when blocks are chosen."""
+
+MAX_DOT_ROWS = 4
+"""Up to so many rows are products with a transposed rhs done as dot products, lanes along k."""
+
+MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
+"""Depths of products of few columns that are dot products too, as vectors along n would be half
+empty: long enough to pay for adding lanes, short enough to pack whole rows."""
+
+MIN_COLUMN_DOT_ROWS = 256
+"""Rows of a unit of those, which pay for packing the columns."""
+
+RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
+DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
+
+
+@record
+class ContractionSchedule:
+    """How a contraction kernel runs.
+
+    Attributes:
+        swapped: whether lhs and rhs, m and n change places (see `oriented`).
+        lanes: lanes of one vector.
+        rows: rows of the register block.
+        columns: columns of the register block.
+        m_block: rows of a unit.
+        n_block: columns of a unit.
+        k_block: products summed before the sums go to memory; None: all of them.
+        pack_lhs: whether `rows` rows of the lhs are evaluated into a buffer first.
+        rhs: read where it lies; or evaluated into a buffer, lanes along n, or along k and
+            transposed; or dot products with lanes along k, read where it lies or from a buffer.
+        store_direct: whether sums go straight to the result, else through a tile to the epilogue.
+        units: number of units: batch, then column blocks, then row blocks (fastest).
+        grain: units per chunk.
+        chunks: number of chunks.
+    """
+
+    swapped: bool
+    lanes: int
+    rows: int
+    columns: int
+    m_block: int
+    n_block: int
+    k_block: int | None
+    pack_lhs: bool
+    rhs: RhsPlacement
+    store_direct: bool
+    units: int | Dim
+    grain: int
+    chunks: int | Dim
+
+
+def oriented(kernel: ContractionKernel) -> ContractionKernel:
+    """Return the kernel with lhs and rhs, m and n exchanged: the same sums, transposed."""
+    return replace(kernel, m=kernel.n, n=kernel.m, lhs=kernel.rhs, rhs=kernel.lhs)
+
+
+def schedule_contraction(
+    kernel: ContractionKernel, vectors: Vectors, block: tuple[int, int] | None = None
+) -> ContractionSchedule:
+    """Return the schedule for a target's vectors; `block`: a register block to keep to."""
+    swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
+    kernel = oriented(kernel) if swapped else kernel
+    bits = cell_bits(kernel.accumulate)
+    m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
+    lanes = column_lanes(kernel, vectors)
+    rows, columns = block or register_block(m, n, lanes, vectors)
+    masks = _has_masks(kernel, vectors, lanes, bits)
+    rhs: RhsPlacement = "packed dots"
+    if not _suits_column_dots(kernel, vectors.lanes(bits, 1)):
+        rhs = _rhs_placement(kernel, bits, rows, masks)
+    depth: int | None = _depth(kernel, k, lanes)
+    if rhs == "dots":
+        lanes, depth = vectors.lanes(bits, 1), None
+        rows, columns = m, _dot_columns(m, vectors)
+    elif rhs == "packed dots":
+        lanes, depth = vectors.lanes(bits, 1), k
+        rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
+    elif rhs != "direct":
+        columns = min(columns, MAX_PACKED_VECTORS * lanes)
+    store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
+    padded = -(-(depth or k) // lanes) * lanes
+    n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
+    m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
+    if not store_direct and not is_split(kernel, depth):
+        n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
+    elif not store_direct:
+        m_block = min(m_block, _multiple(TILE_BYTES * 8 // bits // n_block, rows))
+    row_blocks, column_blocks = _ceil(kernel.m.extent, m_block), _ceil(kernel.n.extent, n_block)
+    units = kernel.batch.extent * column_blocks * row_blocks
+    grain = max(1, CHUNK_PRODUCTS // 2 // max(1, min(m_block, m) * min(n_block, n) * k))
+    return ContractionSchedule(
+        swapped,
+        lanes,
+        rows,
+        columns,
+        m_block,
+        n_block,
+        depth,
+        not has_plain_lhs(kernel),
+        rhs,
+        store_direct,
+        units,
+        grain,
+        _ceil(units, grain),
+    )
+
+
+def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
+    """Whether k may take several blocks, so that sums go on through memory."""
+    extent = kernel.k.extent
+    return k_block is not None and (not isinstance(extent, int) or extent > k_block)
+
+
+def column_lanes(kernel: ContractionKernel, vectors: Vectors) -> int:
+    """Return the lanes along n: no more than twice what there is to fill."""
+    lanes, extent = vectors.lanes(cell_bits(kernel.accumulate), 1), kernel.n.extent
+    while isinstance(extent, int) and lanes > 1 and lanes // 2 >= extent:
+        lanes //= 2
+    return lanes
+
+
+def _dot_columns(rows: int, vectors: Vectors) -> int:
+    """Return how many columns of sums fit into registers beside the rows' vectors."""
+    return max(1, min(8, (vectors.registers - 2 - rows) // (rows + 1)))
+
+
+def assumed(extent: int | Dim) -> int:
+    """Return an extent, or what a symbolic one is taken for."""
+    return extent if isinstance(extent, int) else ASSUMED_EXTENT
+
+
+def _ceil(value: int | Dim, divisor: int) -> int | Dim:
+    return dim.floordiv(value + (divisor - 1), divisor)
+
+
+def _multiple(value: int, unit: int) -> int:
+    """Return the largest multiple of `unit` up to `value`, at least one."""
+    return max(1, value // unit) * unit
+
+
+# ---- how operands are read
+
+
+def cell_bits(accumulate: DType) -> int:
+    """Return the bits of a sum in registers and buffers."""
+    return max(8, accumulate.bits)
+
+
+def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
+    """Whether an operand is a load with strides along the axes `names`, in the sum's own type.
+
+    Of complex numbers sums need parts in another order than operands have them.
+    """
+    if operand.op != "load" or operand.args or operand.dtype is not accumulate:
+        return False
+    if accumulate is PRED or accumulate.is_complex:
+        return False
+    return all(stride(operand.payload.index, name) is not None for name in names)
+
+
+def has_plain_lhs(kernel: ContractionKernel) -> bool:
+    """Whether the lhs is read where it lies."""
+    names = (kernel.m.name, kernel.k.name)
+    return kernel.patches is None and is_plain(kernel.lhs, names, kernel.accumulate)
+
+
+def stride(index: int | Dim, name: str) -> int | Dim | None:
+    """Return the step of an index along an axis when it is the same everywhere, else None."""
+    step = coefficient(index, name)
+    if step is None or any(symbol[0] in "@$" for symbol in symbols_of((step,))):
+        return None
+    return step
+
+
+def stores_sums(kernel: ContractionKernel) -> bool:
+    """Whether the kernel stores its sums as they are, row by row."""
+    if len(kernel.stores) != 1:
+        return False
+    (store,) = kernel.stores
+    if store.value.op != "accumulator" or kernel.accumulate is PRED:
+        return False
+    return store.is_simple and _has_rows(kernel, store.index)
+
+
+def _has_rows(kernel: ContractionKernel, index: int | Dim) -> bool:
+    along = stride(index, kernel.n.name)
+    return (along == 1 or kernel.n.extent == 1) and stride(index, kernel.m.name) is not None
+
+
+def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: int) -> bool:
+    """Whether vectors along n may be loaded and stored in place, the last one under a mask."""
+    extent = kernel.n.extent
+    if isinstance(extent, int) and extent % lanes == 0:
+        return True
+    return lanes > 1 and (vectors.bits >= 512 or (vectors.bits >= 256 and bits >= 32))
+
+
+def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
+    names = (kernel.n.name, kernel.k.name)
+    if is_plain(kernel.rhs, names, kernel.accumulate):
+        if _suits_dots(kernel):
+            return "dots"
+        along = stride(kernel.rhs.payload.index, kernel.n.name)
+        if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
+            return "direct"
+    across = _unit_strides(kernel.rhs, kernel.k.name) > _unit_strides(kernel.rhs, kernel.n.name)
+    return "transposed" if across and kernel.n.extent != 1 else "packed"
+
+
+def _suits_dots(kernel: ContractionKernel) -> bool:
+    """Whether there are few rows, and k has stride one in both operands (the rhs is plain)."""
+    m, n = kernel.m.extent, kernel.n.extent
+    if not isinstance(m, int) or m > MAX_DOT_ROWS or kernel.accumulate is PRED:
+        return False
+    if not has_plain_lhs(kernel):
+        return False
+    both = (kernel.lhs.payload.index, kernel.rhs.payload.index)
+    if any(stride(index, kernel.k.name) != 1 for index in both):
+        return False
+    return n == 1 or stride(kernel.rhs.payload.index, kernel.n.name) != 1
+
+
+def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
+    """Whether columns fill half a vector at most, and the lhs's rows are packed along k."""
+    n, k = kernel.n.extent, kernel.k.extent
+    if kernel.accumulate is PRED or not isinstance(n, int) or not isinstance(k, int):
+        return False
+    if 2 * n > lanes or not MIN_COLUMN_DOT_DEPTH <= k <= MAX_COLUMN_DOT_DEPTH:
+        return False
+    return kernel.patches is not None and kernel.patches.along_k
+
+
+def _unit_strides(operand: Expr, name: str) -> int:
+    return sum(
+        1
+        for item in walk((operand,))
+        if item.op == "load" and coefficient(item.payload.index, name) == 1
+    )
+
+
+def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+    """Whether reading the rhs where it lies is better than packing it."""
+    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
+    if isinstance(m, int) and m <= 2 * rows:
+        return True
+    if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
+        return True
+    if kernel.patches is not None and isinstance(n, int):
+        # Patches are packed again for each block of columns; pieces of k stay in the cache.
+        return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
+    step = stride(kernel.rhs.payload.index, kernel.k.name)
+    if not isinstance(m, int) and isinstance(step, int) and step * bits // 8 % CROWDED_STEP:
+        # Rows may be few; packing for few costs more than many gain by it.
+        return isinstance(k, int)
+    sizes = (m, n)
+    return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in sizes)
+
+
+# ---- cache blocks and chunks
+
+
+def _depth(kernel: ContractionKernel, k: int, lanes: int) -> int:
+    """Return how many products are summed before sums go to memory."""
+    if isinstance(kernel.k.extent, int):
+        parts = max(1, -(-k // MAX_DEPTH))
+        if parts > 1 and kernel.patches is not None and kernel.patches.k:
+            segment = kernel.patches.k[-1].extent
+            if isinstance(segment, int) and segment <= MAX_DEPTH:
+                segments = k // segment
+                fitting = MAX_DEPTH // segment
+                return -(-segments // -(-segments // fitting)) * segment
+        return max(1, k) if parts == 1 else -(-k // (parts * lanes)) * lanes
+    return MAX_DEPTH
+
+
+def _column_block(
+    m: int, n: int, block: tuple[int, int], bits: int, rhs: RhsPlacement, depth: int
+) -> int:
+    rows, columns = block
+    fitting = PACK_BYTES * 8 // bits // depth
+    if rhs in DOTS or (rhs == "direct" and m <= 2 * rows):
+        fitting = MAX_COLUMNS
+    return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
+
+
+def _blocks(
+    kernel: ContractionKernel,
+    extents: tuple[int, int, int],
+    register_block: tuple[int, int],
+    n_block: int,
+    rhs: RhsPlacement,
+) -> tuple[int, int]:
+    """Return the rows and columns of a unit: enough work each, and enough units to share."""
+    m, n, k = extents
+    rows, columns = register_block
+    batch = assumed(kernel.batch.extent)
+    target = min(max(batch * m * n * k // FEW_UNITS, CHUNK_PRODUCTS), MAX_CHUNK_PRODUCTS)
+    if rhs == "packed dots":
+        m_block = max(MIN_COLUMN_DOT_ROWS, target // (n * k))
+    elif rhs in ("direct", "dots"):
+        m_block = max(rows, _multiple(target // max(1, min(n_block, n) * k), rows))
+        if kernel.patches is not None and k > MAX_DEPTH:
+            # Each unit streams the whole rhs through the cache: few units, of many rows.
+            m_block = max(m_block, _multiple(m * batch // (FEW_UNITS // 2), rows))
+        elif min(n_block, n) * k * rows > 2 * target:
+            n_block = min(n_block, _multiple(target // max(1, rows * k), columns))
+    else:
+        packs_both = kernel.patches is None and not has_plain_lhs(kernel)
+        m_block, n_block = _packed_blocks(
+            extents, batch, columns, n_block, MIN_BOTH_ROWS if packs_both else m
+        )
+    return _even(m, m_block, rows), _even(n, n_block, columns)
+
+
+def _packed_blocks(
+    extents: tuple[int, int, int], batch: int, columns: int, n_block: int, least_rows: int
+) -> tuple[int, int]:
+    """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
+
+    From `least_rows` on it costs more to pack rows again for fewer columns: they are cut first.
+    """
+    m, n, k = extents
+    m_block = max(1, min(m, MAX_PACKED_ROWS))
+    while batch * -(-m // m_block) * -(-n // n_block) < FEW_UNITS:
+        if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
+            break
+        if m_block >= max(2 * least_rows, 2 * n_block):
+            m_block //= 2
+        elif n_block > 2 * columns:
+            n_block = _multiple(n_block // 2, columns)
+        elif m_block > MAX_PACKED_ROWS // 4:
+            m_block //= 2
+        elif n_block > columns:
+            n_block = columns
+        else:
+            break
+    return m_block, n_block
+
+
+def _even(extent: int, block: int, unit: int) -> int:
+    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
+    count = max(1, -(-extent // block))
+    return max(unit, -(-extent // (count * unit)) * unit)

@@ -1,0 +1,188 @@
+"""Convolutions as implicit matrix products.
+
+In the `ContractionKernel`, m are the result's places (batch and space), n its features, k the
+kernel's places and input features in the order of the kernel's memory, so that the rhs is read
+with fixed strides. The lhs is a masked load that depends on the places behind m and k (`Patches`);
+it is packed block by block, so patches never reach memory. Groups are the batch axis.
+
+Convolutions with few features per group (depthwise ones) are loops instead (`is_product`).
+
+Needs the convolution canonicalizer's form: output features last in kernel and result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingot.analysis.frames import ONE
+from ingot.analysis.signals import is_slid
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.instruction import Instruction
+from ingot.kernel.contraction.build import contraction_sum, epilogue_stores
+from ingot.kernel.contraction.schedule import MIN_COLUMN_DOT_DEPTH
+from ingot.kernel.convolution.plain import plain_convolution
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, ContractionKernel, Patches, Store
+from ingot.kernel.loop.build import buffers_of, frames_of
+from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.loop.parts import indices_in, merged, positions, runs_of, zeros
+from ingot.kernel.pull.convolution_index import (
+    Form,
+    Places,
+    accumulation_type,
+    joins_last,
+    joins_last_of_result,
+    lhs_value,
+    loop_extents,
+)
+from ingot.kernel.pull.place import Place
+from ingot.kernel.pull.pull import puller_of
+from ingot.kernel.pull.puller import Puller
+from ingot.support.diagnostics import InternalError
+
+MIN_FEATURES = 2
+"""Output features per group below which a matrix product would waste its vectors.
+
+One feature of a long sum is worth it again: it becomes dot products. So is one of a signal.
+"""
+
+BATCH, M, N, K = "@g", "@m", "@n", "@k"
+
+
+def find_convolution(fused: Computation) -> Instruction | None:
+    """Return the convolution of a fused computation, or None."""
+    return next((i for i in fused.instructions if i.opcode == "convolution"), None)
+
+
+def is_product(convolution: Instruction) -> bool:
+    """Whether the convolution runs as a matrix product."""
+    form = Form.of(convolution)
+    features = form.group_features
+    if not isinstance(features, int) or features >= MIN_FEATURES or is_slid(convolution):
+        return True
+    depth = product(loop_extents(convolution))
+    return form.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH
+
+
+def build_convolution_kernel(fused: Computation) -> ContractionKernel:
+    """Return the contraction kernel of a fused computation with a convolution.
+
+    Raises:
+        InternalError: the epilogue reads the convolution out of place.
+    """
+    convolution = find_convolution(fused)
+    assert convolution is not None, "build_convolution_kernel is for computations with one"
+    frames = frames_of(fused)
+    frame = frames.frames.get(convolution)
+    if frame is None:
+        raise InternalError(f"%{convolution.name} is not read element by element in its fusion")
+    form = Form.of(convolution)
+    extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
+    puller = puller_of(fused, extents)
+    accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
+    puller.accumulators[convolution] = contraction_sum(
+        accumulate, convolution.shape.dtype, (BATCH, M, N)
+    )
+    group: int | Dim = 0 if form.groups == 1 else Dim.symbol(BATCH)
+    column: int | Dim = 0 if form.group_features == 1 else Dim.symbol(N)
+    feature = group * form.group_features + column
+    rows, columns = _result_axes(convolution, form), _kernel_axes(convolution, form)
+    lhs = lhs_value(puller, convolution, _places(rows), _places(columns), group)
+    m_axes, k_axes = _proper(rows), _proper(columns)
+    lhs, patches = _with_patches(lhs, m_axes, k_axes)
+    rhs = _rhs(puller, convolution, form, feature)
+    own = tuple(
+        Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
+    )
+    places = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
+    names = {own[form.output.index("f")].name: feature}
+    stores = _on_m(epilogue_stores(puller, frames, fused), _proper(places), names)
+    return ContractionKernel(
+        Axis(BATCH, form.groups),
+        Axis(M, product(axis.extent for axis in m_axes)),
+        Axis(N, form.group_features),
+        Axis(K, product(axis.extent for axis in k_axes)),
+        lhs,
+        rhs,
+        accumulate,
+        stores,
+        buffers_of(fused),
+        patches,
+        plain_convolution(puller, convolution),
+    )
+
+
+def _places(axes: Mapping[str, Axis]) -> Places:
+    """Return the index along each axis, by label."""
+    return {label: 0 if axis.extent == 1 else Dim.symbol(axis.name) for label, axis in axes.items()}
+
+
+def _proper(axes: Mapping[str, Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
+    """Return the axes that are longer than 1."""
+    every = axes.values() if isinstance(axes, Mapping) else axes
+    return tuple(axis for axis in every if axis.extent != 1)
+
+
+def _result_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
+    """Return the axes behind m by label, in the result's order."""
+    sizes = dict(zip(form.output, convolution.shape.dims, strict=True))
+    letters = form.output.replace("f", "")
+    if joins_last_of_result(convolution):
+        last = str(len(form.given.window) - 1)
+        letters = letters.replace(last, "")
+        sizes["b"] = sizes["b"] * sizes[last]
+    return {letter: Axis(f"{M}{letter}", sizes[letter]) for letter in letters}
+
+
+def _kernel_axes(convolution: Instruction, form: Form) -> dict[str, Axis]:
+    """Return the summed axes by label, in the kernel's order."""
+    sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
+    letters = form.rhs.replace("o", "")
+    if joins_last(convolution):
+        last = str(len(form.given.window) - 1)
+        letters = letters.replace(last, "")
+        sizes["i"] = sizes["i"] * sizes[last]
+    return {letter: Axis(f"{K}{letter}", sizes[letter]) for letter in letters}
+
+
+def _rhs(puller: Puller, convolution: Instruction, form: Form, feature: int | Dim) -> Expr:
+    """Return the kernel's element at (k, n): its summed dimensions are one, k counts them."""
+    weights = convolution.operands[1]
+    if form.rhs[-1] != "o":
+        raise InternalError(f"%{convolution.name} is not canonical: {form.rhs}")
+    index: list[int | Dim] = [0] * weights.shape.rank
+    index[-1] = feature
+    if len(index) > 1:
+        index[-2] = Dim.symbol(K)
+    return puller.value(weights, Place(tuple(index)))
+
+
+def _with_patches(
+    lhs: Expr, m_axes: tuple[Axis, ...], k_axes: tuple[Axis, ...]
+) -> tuple[Expr, Patches | None]:
+    """Return the lhs over as few axes as its indices allow; no patches if m and k are enough."""
+    indices = indices_in((lhs,))
+    m_runs, k_runs = runs_of(m_axes, indices), runs_of(k_axes, indices)
+    if len(m_runs) <= 1 and len(k_runs) <= 1:
+        return Renamer({**positions(m_runs, M), **positions(k_runs, K)}, {}).expr(lhs), None
+    lhs = Renamer({**zeros(m_runs), **zeros(k_runs)}, {}).expr(lhs)
+    m, k = (tuple(map(merged, runs)) for runs in (m_runs, k_runs))
+    along_k = bool(k) and (not m or _is_dense(lhs, k[-1]) or not _is_dense(lhs, m[-1]))
+    return lhs, Patches(m, k, along_k)
+
+
+def _is_dense(lhs: Expr, axis: Axis) -> bool:
+    loads = [item for item in walk((lhs,)) if item.op == "load"]
+    return all(coefficient(item.payload.index, axis.name) == 1 for item in loads)
+
+
+def _on_m(
+    stores: tuple[Store, ...], m_axes: tuple[Axis, ...], features: Places
+) -> tuple[Store, ...]:
+    """Return the stores over m instead of the result's own axes."""
+    exprs = [item for store in stores for item in store.exprs]
+    indices = [*(store.index for store in stores), *indices_in(exprs)]
+    rename = Renamer({**positions(runs_of(m_axes, indices), M), **features}, {})
+    return tuple(rename.store(store) for store in stores)

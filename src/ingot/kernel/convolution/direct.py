@@ -1,0 +1,188 @@
+"""Direct convolutions of every size: sums over segments of the image's memory.
+
+A result's sum runs over *segments*: runs of k whose elements of the image lie side by side (a row
+of the window, or its channels, or a part of them). Where a segment begins, counted from the first
+element of the window, is the same for every result, so a table of offsets says it all, and
+neighbouring results along the last dimension are a constant step apart. So register blocks read
+the image where it lies; where windows meet padding, the rows that a unit needs are copied first,
+with zeros around.
+
+A unit is some *lines* (rows of the result along the last dimension) by a block of features. It goes
+through panels of features, and through each in pieces, as many segments as fit into the L1 cache,
+for all its register blocks. The panels of the taps are packed before; where there is one unit for
+each of them, it packs its pieces itself. The convolution of a spread-out input is several dense
+ones, its parts (`direct_parts`).
+
+Invariant: each sum adds its products in order of k, as in every other contraction kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.register_block import most_rows
+from ingot.kernel.contraction.schedule import cell_bits
+from ingot.kernel.convolution.direct_parts import (
+    DIMENSIONS,
+    MAX_ALL_CHUNKS,
+    MAX_CHUNKS,
+    MAX_SEGMENTS,
+    PARAMETERS,
+    Part,
+    Sizes,
+    parts_of,
+    plan_part,
+)
+from ingot.kernel.convolution.plain import stores_plain_sums
+from ingot.kernel.ir import ContractionKernel, LoopKernel
+from ingot.kernel.numbers import Numbered
+from ingot.kernel.schedule.decide import Vectors
+
+__all__ = ["MAX_SEGMENTS", "PARAMETERS", "Direct", "DirectPart", "direct_convolution"]
+
+MIN_FEATURES = 4
+MAX_WASTE = 1.4
+"""Columns of whole panels for each feature at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectPart(Numbered):
+    """A part of a convolution that is summed directly."""
+
+    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """How a convolution is summed directly.
+
+    Attributes:
+        parts: its parts.
+        element: type of operands and sums.
+        panel: vectors of a row of a register block, lanes of one.
+        packing_chunks: chunks of panels that are packed before.
+        chunks: chunks of units.
+        scratch_bytes: bytes of scratch.
+        has_rest: whether columns are left over behind the whole panels.
+        is_depthwise: whether each feature is a sum over its own channel alone.
+    """
+
+    parts: tuple[DirectPart, ...]
+    element: DType
+    panel: tuple[int, int]
+    packing_chunks: int
+    chunks: int
+    scratch_bytes: int
+    has_rest: bool
+    is_depthwise: bool
+
+
+def direct_convolution(kernel: ContractionKernel | LoopKernel, vectors: Vectors) -> Direct | None:
+    """Return how the shared driver sums a convolution, None if it cannot or would be slow."""
+    given = kernel.convolution
+    if given is None or given.is_of_filter or kernel.symbols:
+        return None
+    if not 1 <= len(given.window) <= DIMENSIONS:
+        return None
+    is_loop = isinstance(kernel, LoopKernel)
+    element = kernel.buffers[-1].dtype if is_loop else kernel.accumulate
+    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
+    is_same = all(buffer.dtype is element for buffer in held)
+    if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+        return None
+    sizes = Sizes.of(given)
+    lanes = vectors.lanes(cell_bits(element), 1)
+    panel = _group_panel(sizes, lanes)
+    if panel is not None and not is_loop and stores_plain_sums(kernel):
+        # Groups side by side, a panel each: they share the copied rows.
+        sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
+    else:
+        panel = _panel(sizes, lanes)
+    if is_loop != sizes.is_depthwise or not _fills(sizes, panel[0] * panel[1]):
+        return None
+    return _plan(sizes, element, panel, most_rows(panel[0], vectors))
+
+
+def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
+    """Return the panel that a group fills, if it has as many features as channels."""
+    width = sizes.group_features
+    if sizes.groups == 1 or width != sizes.group_channels:
+        return None
+    if width == VECTORS * lanes:
+        return VECTORS, lanes
+    is_vector = MIN_FEATURES <= width <= lanes and width & (width - 1) == 0
+    return (1, width) if is_vector else None
+
+
+def _panel(sizes: Sizes, lanes: int) -> tuple[int, int]:
+    """Return the vectors of a panel and their lanes: fewer where the features are few."""
+    if sizes.groups > 1 or sizes.is_depthwise or not MIN_FEATURES <= sizes.features <= lanes:
+        return VECTORS, lanes
+    while lanes // 2 >= sizes.features:
+        lanes //= 2
+    return 1, lanes
+
+
+def _fills(sizes: Sizes, columns: int) -> bool:
+    """Whether the features fill panels of so many columns well enough."""
+    if sizes.is_depthwise:
+        return 2 * sizes.features >= columns
+    if sizes.groups == 1 and columns // 2 < sizes.features <= columns:
+        return True
+    whole = -(-sizes.group_features // columns) * columns
+    return whole <= MAX_WASTE * sizes.group_features
+
+
+def _plan(sizes: Sizes, element: DType, panel: tuple[int, int], most: int) -> Direct | None:
+    cell = cell_bits(element) // 8
+    parts = tuple(parts_of(sizes))
+    max_chunks = min(MAX_CHUNKS, -(-MAX_ALL_CHUNKS // max(1, len(parts))))
+    plans = [plan_part(part, panel, most, cell, max_chunks) for part in parts]
+    found = [plan for plan in plans if plan is not None]
+    if len(found) < max(1, len(plans)):
+        return None
+    n_block = min(plan["n_block"] for plan in found)
+    if any(plan["n_block"] != n_block for plan in found):
+        again = [plan_part(part, panel, most, cell, max_chunks, n_block) for part in parts]
+        found = [plan for plan in again if plan is not None]
+    used = _place(found, parts, panel[0] * panel[1])
+    return Direct(
+        tuple(DirectPart(tuple(plan[name] for name in PARAMETERS)) for plan in found),
+        element,
+        panel,
+        used.packing,
+        used.chunks,
+        cell * used.elements,
+        sizes.group_features % (panel[0] * panel[1]) > 0,
+        sizes.is_depthwise,
+    )
+
+
+@dataclass(slots=True)
+class _Used:
+    """What parts take: chunks of packing and of units, elements of scratch."""
+
+    packing: int = 0
+    chunks: int = 0
+    elements: int = 0
+
+
+def _place(plans: Sequence[dict[str, int]], parts: Sequence[Part], columns: int) -> _Used:
+    """Give each part its chunks and its places in the scratch: packed panels, then chunks."""
+    used = _Used()
+    for plan, part in zip(plans, parts, strict=True):
+        plan["first_packing"], plan["panels_at"] = used.packing, used.elements
+        panels = part.sizes.groups * plan["panels"] * plan["is_packed"]
+        if part.depth:
+            used.packing += -(-panels // plan["panel_grain"])
+        used.elements += panels * part.depth * columns
+    for plan in plans:
+        plan["first_chunk"], plan["chunks_at"] = used.chunks, used.elements
+        chunks = -(-plan["units"] // plan["grain"])
+        used.chunks += chunks
+        used.elements += chunks * plan["chunk_elements"]
+    return used

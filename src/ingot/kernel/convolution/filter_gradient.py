@@ -1,0 +1,199 @@
+"""Gradients of filters: for each tap, a sum over images and places of image times gradient.
+
+The operands are an image [batch, *sizes, channels] and a gradient [batch, *places, features], the
+result is [*taps, channels, features]. A unit is some channels by a panel of features, for all taps.
+It goes through the gradient in *groups* of lines (rows along the last dimension, or whole images
+where those are small): it packs the group's panel of the gradient, which stays in the L1 cache,
+copies its channels of the rows that meet the group, with zeros around, and adds the group's
+products to the sums of every tap. Along a line neighbouring places are a constant step apart in
+the copy, and from line to line a table of offsets leads, the same for all taps.
+
+Invariant: each sum adds its products in order of images and places.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.dtype import DType
+from ingot.hlo.window import WindowDimension
+from ingot.kernel.contraction.product import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.register_block import most_rows
+from ingot.kernel.contraction.schedule import cell_bits
+from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.numbers import Numbered
+from ingot.kernel.schedule.decide import Vectors
+
+DIMENSIONS = 3
+MIN_CHANNELS, MIN_TAPS = 8, 4
+"""From so many on the copies pay."""
+
+MAX_WASTE = 1.4
+"""Columns of whole panels for each feature at most."""
+
+GROUP, MAX_LINE = 256, 2048
+"""Places of a group, if lines are shorter; the longest line."""
+
+MAX_LINES = 512
+COPY_BYTES = 512 * 1024
+"""Bytes of the copied rows: they stay in the L2 cache."""
+
+FEW_UNITS = 4
+LINE_BYTES = 64
+
+PARAMETERS = (
+    *("size_0", "size_1", "size_2", "low_0", "low_1", "low_2", "channels", "features"),
+    *("images", "gradient_0", "gradient_1", "gradient_2", "result_1", "result_2"),
+    *("planes", "plane_rows", "padded_width", "pixel", "copied", "dilation_0", "stride_1"),
+    *("plane_step", "tap_0", "tap_1", "tap_2", "image_step", "line_step", "row_step"),
+    *("unit_lines", "unit_images", "low_rows", "tall_blocks", "row_blocks", "unit_blocks"),
+    *("channel_units", "copy_elements", "tile_elements", "chunk_elements"),
+)
+"""Numbers of a filter's gradient, in the order of its env; steps are in elements of the copy.
+
+The copy has `planes` of `plane_rows` rows of `padded_width` pixels for each of `unit_images`
+images; a pixel's `copied` elements are what a unit has at most, `pixel` from the next ones. Planes
+of the image are `dilation_0` apart from tap to tap and `plane_step` from place to place, rows
+`stride_1` from line to line. `tap_d` leads from tap to tap, `line_step` from line to line,
+`row_step` along a line. A group has `unit_lines` lines of `unit_images` images, a unit
+`unit_blocks` blocks of channels; the first `tall_blocks` of all have `low_rows` + 1.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterGradient(Numbered):
+    """How a filter's gradient is summed.
+
+    Attributes:
+        element: type of operands and sums.
+        lanes: lanes of one vector.
+        chunks: chunks, of one unit each.
+        scratch_bytes: bytes of scratch.
+        has_rest: whether columns are left over behind the whole panels.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+
+    element: DType
+    lanes: int
+    chunks: int
+    scratch_bytes: int
+    has_rest: bool
+
+
+def filter_gradient(kernel: ContractionKernel, vectors: Vectors) -> FilterGradient | None:
+    """Return how the shared driver sums a filter's gradient, None if it cannot or would be slow."""
+    given = kernel.convolution
+    if given is None or not given.is_of_filter or kernel.symbols:
+        return None
+    element = kernel.accumulate
+    held = (kernel.buffers[given.image], kernel.buffers[given.taps])
+    is_same = all(buffer.dtype is element for buffer in held)
+    if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+        return None
+    lanes = vectors.lanes(cell_bits(element), 1)
+    columns = VECTORS * lanes
+    if given.channels < MIN_CHANNELS or math.prod(given.results) < MIN_TAPS:
+        return None
+    if not 1 <= len(given.window) <= DIMENSIONS:
+        return None
+    if any(one.base_dilation != 1 or one.reversal for one in given.window):
+        return None
+    if -(-given.features // columns) * columns > MAX_WASTE * given.features:
+        return None
+    return _plan(given, element, lanes, most_rows(VECTORS, vectors))
+
+
+def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> FilterGradient | None:
+    cell = cell_bits(element) // 8
+    columns = VECTORS * lanes
+    ones = (1,) * (DIMENSIONS - len(given.window))
+    sizes, results = ones + given.sizes, ones + given.results
+    window = tuple(WindowDimension(1) for _ in ones) + given.window
+    gradient = tuple(one.size for one in window)
+    row_blocks = -(-given.channels // most)
+    panels = -(-given.features // columns)
+    unit_blocks = row_blocks
+    while unit_blocks > 1 and -(-row_blocks // unit_blocks) * panels < FEW_UNITS:
+        unit_blocks = -(-unit_blocks // 2)
+    low, tall = divmod(given.channels, row_blocks)
+    width = (results[2] - 1) * window[2].stride + (gradient[2] - 1) * window[2].window_dilation + 1
+    lines, images = _group(given, gradient)
+
+    def room(blocks: int) -> tuple[int, int, int, int]:
+        """Return the channels of so many blocks, the steps of a pixel and row, the copy's rows."""
+        channels = blocks * low + min(blocks, tall)
+        line = LINE_BYTES // cell
+        pixel = (-(-channels // line) | 1) * line
+        rows = (results[1] - 1) * window[1].stride + (lines - 1) * window[1].window_dilation + 1
+        return channels, pixel, width * pixel, rows
+
+    while unit_blocks > 1:
+        _, _, row, rows = room(unit_blocks)
+        if images * results[0] * rows * row * cell <= COPY_BYTES:
+            break
+        unit_blocks = -(-unit_blocks // 2)
+    channels, pixel, row, rows = room(unit_blocks)
+    if gradient[2] > MAX_LINE or lines * images > MAX_LINES:
+        return None
+    plane = rows * row
+    copy = images * results[0] * plane + columns
+    tile = results[0] * results[1] * results[2] * channels * columns
+    chunk = tile + copy + images * lines * gradient[2] * columns
+    chunk = -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell
+    channel_units = -(-row_blocks // unit_blocks)
+    values = {
+        **{f"size_{number}": size for number, size in enumerate(sizes)},
+        **{f"low_{number}": one.low for number, one in enumerate(window)},
+        **{f"gradient_{number}": size for number, size in enumerate(gradient)},
+        "channels": given.channels,
+        "features": given.features,
+        "images": given.batch,
+        "result_1": results[1],
+        "result_2": results[2],
+        "planes": results[0],
+        "plane_rows": rows,
+        "padded_width": width,
+        "pixel": pixel,
+        "copied": channels,
+        "dilation_0": window[0].stride,
+        "stride_1": window[1].window_dilation,
+        "plane_step": window[0].window_dilation,
+        "tap_0": plane,
+        "tap_1": window[1].stride * row,
+        "tap_2": window[2].stride * pixel,
+        "image_step": results[0] * plane,
+        "line_step": window[1].window_dilation * row,
+        "row_step": window[2].window_dilation * pixel,
+        "unit_lines": lines,
+        "unit_images": images,
+        "low_rows": low,
+        "tall_blocks": tall,
+        "row_blocks": row_blocks,
+        "unit_blocks": unit_blocks,
+        "channel_units": channel_units,
+        "copy_elements": copy,
+        "tile_elements": tile,
+        "chunk_elements": chunk,
+    }
+    units = channel_units * panels
+    return FilterGradient(
+        tuple(values[name] for name in PARAMETERS),
+        element,
+        lanes,
+        units,
+        units * chunk * cell,
+        given.features % columns > 0,
+    )
+
+
+def _group(given: PlainConvolution, gradient: tuple[int, ...]) -> tuple[int, int]:
+    """Return the lines and images of a group."""
+    lines = max(1, min(gradient[1], GROUP // gradient[2]))
+    lines = -(-gradient[1] // -(-gradient[1] // lines))
+    if lines < gradient[1] or gradient[0] > 1:
+        return lines, 1
+    images = max(1, min(given.batch, GROUP // (lines * gradient[2])))
+    return lines, -(-given.batch // -(-given.batch // images))

@@ -1,0 +1,88 @@
+"""Plain convolutions: both operands lie in memory as they are, in canonical order.
+
+Such a convolution is the same computation at every size, so code that all programs share can run it
+(`kernel.convolution.winograd`): sizes, strides and padding become numbers. What follows it in its
+fusion stays code of its own.
+
+Invariant: every extent is a number.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.kernel.contraction.schedule import stores_sums
+from ingot.kernel.ir import ContractionKernel, PlainConvolution
+from ingot.kernel.pull.convolution_index import Form
+from ingot.kernel.pull.place import Place
+from ingot.kernel.pull.pull import puller_of
+from ingot.kernel.pull.puller import Puller
+
+
+def plain_convolution(puller: Puller, convolution: Instruction) -> PlainConvolution | None:
+    """Return what shared code must know of a convolution, None if it is not plain."""
+    form = Form.of(convolution)
+    lhs, rhs = convolution.operands
+    digits = "".join(map(str, range(len(form.given.window))))
+    labels = (form.lhs, form.rhs, form.output)
+    is_of_filter = labels == (f"f{digits}b", f"i{digits}o", f"{digits}bf") and form.groups == 1
+    is_canonical = is_of_filter or labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
+    given, result = _ints(lhs.shape.dims), _ints(convolution.shape.dims)
+    is_static = given is not None and result is not None and _ints(rhs.shape.dims) is not None
+    if not is_canonical or not is_static or form.given.batch_group_count > 1:
+        return None
+    image, taps = _buffer(puller, lhs), _buffer(puller, rhs)
+    if image is None or taps is None:
+        return None
+    assert given is not None
+    assert result is not None
+    return PlainConvolution(
+        image,
+        taps,
+        given[0],
+        given[1:-1],
+        result[:-2] if is_of_filter else result[1:-1],
+        given[-1],
+        result[-1],
+        form.groups,
+        form.given.window,
+        is_of_filter,
+    )
+
+
+def plain_root(fused: Computation) -> PlainConvolution | None:
+    """Return the convolution whose result is all that a fused computation gives, if it is plain."""
+    if fused.root.opcode != "convolution":
+        return None
+    return plain_convolution(puller_of(fused, {}), fused.root)
+
+
+def _ints(dims: tuple[int | Dim, ...]) -> tuple[int, ...] | None:
+    known = tuple(size for size in dims if isinstance(size, int) and size > 0)
+    return known if len(known) == len(dims) else None
+
+
+def _buffer(puller: Puller, operand: Instruction) -> int | None:
+    """Return the buffer that holds an operand densely, None if it is computed or lies otherwise."""
+    names = [f"@{operand.name} {number}" for number in range(operand.shape.rank)]
+    place = tuple(
+        Dim.symbol(name) if size != 1 else 0
+        for name, size in zip(names, operand.shape.dims, strict=True)
+    )
+    found = puller.value(operand, Place(place))
+    if found.op != "load" or found.args or found.dtype is not operand.shape.dtype:
+        return None
+    dense: int | Dim = 0
+    for position, size in zip(place, operand.shape.dims, strict=True):
+        dense = dense * size + position
+    return found.payload.buffer if found.payload.index == dense else None
+
+
+def stores_plain_sums(kernel: ContractionKernel) -> bool:
+    """Whether a convolution's sums are its result, in its place in memory."""
+    if kernel.convolution is None or not stores_sums(kernel):
+        return False
+    group = Dim.symbol(kernel.batch.name) * kernel.n.extent if kernel.convolution.groups > 1 else 0
+    row = Dim.symbol(kernel.m.name) * kernel.convolution.features
+    return kernel.stores[0].index == group + row + Dim.symbol(kernel.n.name)

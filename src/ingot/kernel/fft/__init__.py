@@ -1,0 +1,1 @@
+"""Fourier transforms: `FftKernel` and its stages (`build`), and the steps of each (`steps`)."""

@@ -1,0 +1,265 @@
+"""From a fused `fft` to an `FftKernel`, and the stages in which it runs.
+
+A stage transforms many sequences of one length, some of them (`lanes`) side by side in vectors. A
+transform of several dimensions is one stage per dimension. A long sequence of which there are few
+becomes two stages (Bailey's four-step algorithm): n = n1 * n2, columns of n1 with a multiplication
+by twiddle factors, then rows of n2; so that vectors are full and the parts stay in the cache.
+A real transform of even length is a complex one of half the length and a step that takes it apart.
+
+Source: J. W. Cooley, J. W. Tukey 1965; D. H. Bailey, "FFTs in external or hierarchical memory".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import C64, C128, F32, F64
+from ingot.hlo.opset.transforms import FftAttributes
+from ingot.kernel.ir import FftKernel
+from ingot.kernel.loop.build import buffers_of
+from ingot.support.records import record
+
+_COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
+
+LONGEST = 4096
+"""Longest sequence whose lanes are worked on together; beyond it they leave the cache."""
+
+SHORTEST_SPLIT = 64
+"""Sequences shorter than this are not worth two stages."""
+
+FEWEST_LANES = 8
+"""Both parts of a split have at least so many sequences side by side."""
+
+FOLD_BLOCK = 4096
+"""Elements of a chunk of a fold stage."""
+
+FINE = 1024
+"""Roots of a fold stage are products of one of so many, and of one of a table of coarse ones."""
+
+PAGE_PART, LINE = 2048, 64
+"""Rows whose size in bytes is a multiple of the first are kept a cache line further apart."""
+
+Area = Literal["operand", "result", "first", "second"]
+"""Memory that a stage reads or writes; the last two are scratch."""
+
+Load = Literal["complex", "real", "packed", "half"]
+Store = Literal["complex", "real", "unpacked", "half"]
+
+
+@record
+class Place:
+    """Where sequences lie: strides between sequences of different `outer` or lane, and elements.
+
+    In elements of the area: real ones for the loads and stores called "real", else complex ones.
+    """
+
+    area: Area
+    outer: int
+    element: int
+    lane: int
+
+
+@record
+class Stage:
+    """`outer * lanes` complex transforms of one length.
+
+    Attributes:
+        length: elements of a sequence.
+        outer, lanes: how many sequences; those of different lanes go into one vector.
+        source, target: where they lie.
+        load: what the source holds: all elements; real ones; half a spectrum and one element more,
+            to be packed for a transform of half the length ("packed"); half a spectrum ("half").
+        store: what the target gets: all elements; the real parts; half a spectrum and one element
+            more, taken apart from a transform of half the length ("unpacked"); half a spectrum.
+        twiddle: if not 0, element k of lane j is multiplied by w^(k*j), w of order `twiddle`.
+        scale: factor of every result.
+    """
+
+    length: int
+    outer: int | Dim
+    lanes: int | Dim
+    source: Place
+    target: Place
+    load: Load = "complex"
+    store: Store = "complex"
+    twiddle: int = 0
+    scale: float = 1.0
+
+
+@record
+class FoldStage:
+    """Takes a half-length transform apart, or packs for one, between two areas.
+
+    Attributes:
+        length: h, elements of the half-length transform; the spectrum has h + 1.
+        outer: sequences.
+        source, target: areas; sequences lie one after the other.
+        packs: whether it packs (before an inverse transform) and does not take apart.
+    """
+
+    length: int
+    outer: int | Dim
+    source: Area
+    target: Area
+    packs: bool
+
+
+@record
+class FftPlan:
+    """The stages of a kernel, and the scratch areas' sizes in complex elements."""
+
+    stages: tuple[Stage | FoldStage, ...]
+    first: int | Dim
+    second: int | Dim
+
+
+def build_fft_kernel(fused: Computation) -> FftKernel:
+    """Return the kernel of a fused computation that is one `fft`."""
+    root = fused.root
+    given: FftAttributes = root.attributes
+    operand = root.operands[0].shape
+    batch = product(operand.dims[: operand.rank - len(given.fft_length)])
+    buffers = buffers_of(fused)
+    element = _COMPLEX[operand.dtype]
+    return FftKernel(given.fft_type, given.fft_length, batch, element, buffers)
+
+
+def plan_fft(kernel: FftKernel) -> FftPlan:
+    """Return the stages of a kernel; none if it has no elements."""
+    if 0 in kernel.lengths or kernel.batch == 0:
+        return FftPlan((), 0, 0)
+    planner = _Planner(kernel)
+    planner.run()
+    scale = 1 / math.prod(kernel.lengths) if kernel.inverse else 1.0
+    last = max(n for n, stage in enumerate(planner.stages) if isinstance(stage, Stage))
+    scaled = planner.stages[last]
+    assert isinstance(scaled, Stage)
+    # Packing before a half-length transform already divides by two.
+    if scaled.load == "packed" or (kernel.kind == "IRFFT" and scaled.store != "real"):
+        scale *= 2
+    planner.stages[last] = replace(scaled, scale=scale)
+    return FftPlan(tuple(planner.stages), planner.first, planner.second)
+
+
+class _Planner:
+    """Collects the stages of one kernel."""
+
+    def __init__(self, kernel: FftKernel) -> None:
+        self.kernel = kernel
+        self.stages: list[Stage | FoldStage] = []
+        self.first: int | Dim = 0
+        self.second: int | Dim = 0
+        *self.others, self.length = kernel.lengths
+        self.rows = kernel.batch * math.prod(self.others)
+
+    def run(self) -> None:
+        kind = self.kernel.kind
+        if kind in ("FFT", "IFFT"):
+            area, pitch = self._between(self.length)
+            self._line(self.length, "operand", area, pitch)
+            self._columns(self.length, area, "result", pitch)
+        elif kind == "RFFT":
+            self._real_line()
+            self._columns(self.length // 2 + 1, "result", "result", self.length // 2 + 1)
+        else:
+            source: Area = "operand"
+            if self.others:
+                self.first = self.rows * (self.length // 2 + 1)
+                given = self.length // 2 + 1
+                self._columns(given, "operand", "first", given)
+                source = "first"
+            self._inverse_real_line(source)
+
+    def _between(self, inner: int) -> tuple[Area, int]:
+        """Return where rows go before the columns are transformed, and their distance there.
+
+        At a distance of pages, the elements of a column would share a few sets of the cache.
+        """
+        if len(self.others) != 1 or (inner * self.kernel.element.bytes) % PAGE_PART:
+            return "result", inner
+        pitch = inner + LINE // self.kernel.element.bytes
+        self.second = self.rows * pitch
+        return "second", pitch
+
+    def _columns(self, inner: int, source: Area, target: Area, pitch: int) -> None:
+        """Add a stage for every dimension but the last; the source's rows are `pitch` apart."""
+        for place in range(len(self.others) - 1, -1, -1):
+            length = self.others[place]
+            between = inner * math.prod(self.others[place + 1 :])
+            outer = self.kernel.batch * math.prod(self.others[:place])
+            step = pitch if source == "second" else between
+            here = Place(source, length * step, step, 1)
+            there = Place(target, length * between, between, 1)
+            self.stages.append(Stage(length, outer, between, here, there))
+            source = target
+
+    def _line(self, length: int, source: Area, target: Area, pitch: int) -> None:
+        """Add the stages of complex sequences, `pitch` apart in the target."""
+        split = _split(length, self.rows)
+        if split is None:
+            here, there = Place(source, 0, 1, length), Place(target, 0, 1, pitch)
+            self.stages.append(Stage(length, 1, self.rows, here, there))
+            return
+        count, rest = split
+        self._reserve(self.rows * length)
+        columns = Stage(
+            count,
+            self.rows,
+            rest,
+            Place(source, length, rest, 1),
+            Place("first", length, rest, 1),
+            twiddle=length,
+        )
+        into = Place(target, pitch, count, 1)
+        rows = Stage(rest, self.rows, count, Place("first", length, 1, rest), into)
+        self.stages.extend((columns, rows))
+
+    def _reserve(self, size: int | Dim) -> None:
+        # What another stage has reserved holds a whole spectrum of these rows, which is more.
+        if self.first == 0:
+            self.first = size
+
+    def _real_line(self) -> None:
+        """Add the stages of real sequences, from the operand into the result."""
+        length, half = self.length, self.length // 2
+        results = half + 1
+        if length % 2:
+            source, target = Place("operand", 0, 1, length), Place("result", 0, 1, results)
+            self.stages.append(Stage(length, 1, self.rows, source, target, "real", "half"))
+        elif _split(half, self.rows) is None:
+            source, target = Place("operand", 0, 1, half), Place("result", 0, 1, results)
+            self.stages.append(Stage(half, 1, self.rows, source, target, store="unpacked"))
+        else:
+            self.second = self.rows * half
+            self._line(half, "operand", "second", half)
+            self.stages.append(FoldStage(half, self.rows, "second", "result", packs=False))
+
+    def _inverse_real_line(self, source: Area) -> None:
+        """Add the stages from half spectra to real sequences, into the result."""
+        length, half = self.length, self.length // 2
+        given = half + 1
+        if length % 2:
+            here, there = Place(source, 0, 1, given), Place("result", 0, 1, length)
+            self.stages.append(Stage(length, 1, self.rows, here, there, "half", "real"))
+        elif _split(half, self.rows) is None:
+            here, there = Place(source, 0, 1, given), Place("result", 0, 1, half)
+            self.stages.append(Stage(half, 1, self.rows, here, there, load="packed"))
+        else:
+            self.second = self.rows * half
+            self.stages.append(FoldStage(half, self.rows, source, "second", packs=True))
+            self._line(half, "second", "result", half)
+
+
+def _split(length: int, rows: int | Dim) -> tuple[int, int] | None:
+    """Return the two factors of a sequence that is worked on in two stages, or None."""
+    few = isinstance(rows, int) and rows < FEWEST_LANES and length >= SHORTEST_SPLIT
+    if not few and length <= LONGEST:
+        return None
+    for count in range(math.isqrt(length), FEWEST_LANES - 1, -1):
+        if length % count == 0:
+            return count, length // count
+    return None

@@ -1,0 +1,318 @@
+"""The steps that a block of an FFT stage's sequences takes, one after the other.
+
+Between the stages of `kernel.fft.build` and their code: a block is as many sequences as a vector
+has lanes. It is brought in, taken through Stockham passes from tile to tile, and stored. Each pass
+takes one factor off the length. Lengths with a prime factor above `LARGEST_PRIME` are convolved
+(Bluestein). The code of a step is the same at every size: what depends on sizes is a number or a
+table (`Code.arguments`). An inverse transform is a transform with real and imaginary parts swapped
+on the way in and out.
+
+Invariant: a step reads what the one before wrote, and no step reads and writes one tile, but
+"extend".
+Source: T. G. Stockham 1966; L. I. Bluestein 1970; C. Van Loan, Computational Frameworks for the
+FFT, 1992, sections 1.7 and 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.fft.build import Place, Stage
+from ingot.support.records import record
+
+LARGEST_PRIME = 31
+"""A longer prime length is a convolution (Bluestein's algorithm)."""
+
+_KEPT = 64
+"""Lengths whose factors are kept: a program asks several times for those of few lengths."""
+
+RADICES = (8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+"""Factors that passes take off, in the order in which they are tried."""
+
+Kind = Literal[
+    "first",
+    "pass",
+    "last",
+    "only",
+    "move",
+    "real",
+    "extend",
+    "pack",
+    "unpack",
+    "times",
+    "conjugate times",
+]
+"""What a step does: a pass (the first, one with several interleaved sequences, the last, which has
+no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
+signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
+
+Side = Literal["tile", "columns", "rows", "grid"]
+"""Where a step reads or writes: a tile; memory whose lanes lie side by side, or whose elements do;
+columns whose elements are multiplied by twiddle factors."""
+
+NUMBERS: Mapping[Kind, tuple[str, ...]] = {
+    "first": ("count", "table"),
+    "pass": ("count", "stride", "table"),
+    "last": ("stride",),
+    "only": (),
+    "move": ("count",),
+    "real": ("count",),
+    "extend": ("count",),
+    "pack": ("count", "table"),
+    "unpack": ("count", "table"),
+    "times": ("count", "padded", "table"),
+    "conjugate times": ("count", "padded", "table"),
+}
+SOURCE_NUMBERS: Mapping[Side, tuple[str, ...]] = {
+    "tile": ("from",),
+    "columns": ("source_step", "source_swaps"),
+    "rows": ("source_step", "source_swaps"),
+}
+_MEMORY = ("target_step", "target_swaps", "factor")
+TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
+    "tile": ("to",),
+    "columns": _MEMORY,
+    "rows": _MEMORY,
+    "grid": (*_MEMORY, "shift", "low", "high", "low_bytes", "high_bytes"),
+}
+
+
+@record
+class Table:
+    """A table of roots of unity: `name` and `sizes` are a function of `emit.fft.tables`."""
+
+    name: str
+    sizes: tuple[int, ...]
+
+
+Argument = int | float | Dim | Table
+
+
+@record
+class Code:
+    """What steps must have in common to share code; `radix` is of passes."""
+
+    kind: Kind
+    source: Side
+    target: Side
+    radix: int = 0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of a step's numbers, in the order of its slots."""
+        return (
+            *NUMBERS[self.kind],
+            *SOURCE_NUMBERS[self.source],
+            *TARGET_NUMBERS[self.target],
+        )
+
+
+@record
+class Step:
+    """A step: its code and the values of its arguments."""
+
+    code: Code
+    values: Mapping[str, Argument]
+
+
+@lru_cache(_KEPT)
+def factors(length: int) -> tuple[int, ...] | None:
+    """Return the radices of the passes, or None if a prime factor is too large."""
+    found: list[int] = []
+    rest = length
+    for radix in RADICES:
+        # Two fours are better than eight and two.
+        while rest % radix == 0 and (radix != 8 or rest % 32 == 0 or rest % 16):
+            found.append(radix)
+            rest //= radix
+    return tuple(found) if rest == 1 else None
+
+
+def padded_length(length: int) -> int:
+    """Return the length of the convolution that stands for a transform of `length`."""
+    least = 2 * length - 1
+    return min(
+        two * three
+        for three in (1, 3, 9)
+        for two in (1 << k for k in range(1, least.bit_length() + 1))
+        if two * three >= least
+    )
+
+
+def tile_elements(stage: Stage) -> int:
+    """Return the elements that both tiles must have."""
+    length = stage.length if factors(stage.length) is not None else padded_length(stage.length)
+    # Half a spectrum has one element more than the transform that it is packed for.
+    return max(length, stage.length + 1)
+
+
+def stage_steps(stage: Stage, lanes: int, scalar_bytes: int, inverse: bool) -> tuple[Step, ...]:
+    """Return the steps of a block of a stage, in vectors of `lanes` lanes."""
+    planner = _Planner(stage, lanes, scalar_bytes, inverse)
+    planner.run()
+    return tuple(planner.steps)
+
+
+def is_columns(place: Place) -> bool:
+    """Whether the lanes of a place lie side by side."""
+    return place.lane == 1 and place.element != 1
+
+
+class _Planner:
+    """Collects the steps of one stage; `tile` is where the block is."""
+
+    def __init__(self, stage: Stage, lanes: int, scalar_bytes: int, inverse: bool) -> None:
+        self.stage = stage
+        self.lanes = lanes
+        self.pair = 2 * scalar_bytes
+        self.scalar_bytes = scalar_bytes
+        self.swaps = int(inverse)
+        self.steps: list[Step] = []
+        self.tile = 0
+        self.tile_bytes = tile_bytes(stage, lanes, scalar_bytes)
+
+    def run(self) -> None:
+        stage = self.stage
+        if self._is_square():
+            self._add("only", "rows", "rows", stage.length)
+            return
+        source: Side = "columns" if is_columns(stage.source) else "tile"
+        target: Side = "columns" if is_columns(stage.target) else "tile"
+        if target == "columns" and stage.twiddle:
+            target = "grid"
+        if source == "tile":
+            self._bring_in()
+        radices = factors(stage.length)
+        if radices is None:
+            self._convolve(source, target)
+        else:
+            self._passes(radices, stage.length, source, target)
+        if target == "tile":
+            self._take_out()
+
+    def _is_square(self) -> bool:
+        """Whether rows are as long as the blocks that are transposed in registers: no tile."""
+        stage = self.stage
+        is_plain = stage.load == stage.store == "complex" and not stage.twiddle
+        has_columns = is_columns(stage.source) or is_columns(stage.target)
+        is_radix = factors(stage.length) == (stage.length,)
+        return is_plain and not has_columns and is_radix and 2 * stage.length == self.lanes
+
+    # ---- the steps
+
+    def _add(
+        self, kind: Kind, source: Side, target: Side, radix: int = 0, **given: Argument
+    ) -> None:
+        code = Code(kind, source, target, radix)
+        values = {**self._source_values(source), **given}
+        if target == source == "tile" and kind != "extend":
+            self.tile = 1 - self.tile
+        values |= self._target_values(target)
+        self.steps.append(Step(code, {name: values[name] for name in code.arguments}))
+
+    def _source_values(self, side: Side) -> dict[str, Argument]:
+        if side == "tile":
+            return {"from": self.tile * self.tile_bytes}
+        place = self.stage.source
+        each = self.scalar_bytes if self.stage.load == "real" else self.pair
+        step = place.element if side == "columns" else place.lane
+        # Half a spectrum is swapped when it is packed or extended.
+        swaps = 0 if self.stage.load in ("packed", "half") else self.swaps
+        return {"source_step": step * each, "source_swaps": swaps}
+
+    def _target_values(self, side: Side) -> dict[str, Argument]:
+        if side == "tile":
+            return {"to": self.tile * self.tile_bytes}
+        stage = self.stage
+        place, scale = stage.target, stage.scale
+        each = self.scalar_bytes if stage.store == "real" else self.pair
+        step = place.lane if side == "rows" else place.element
+        values: dict[str, Argument] = {
+            "target_step": step * each,
+            "target_swaps": self.swaps,
+            "factor": scale,
+        }
+        return values | self._grid() if side == "grid" else values
+
+    def _grid(self) -> dict[str, Argument]:
+        """Return how w^(k*j) is found: rows k of a low and a high table, whose product it is."""
+        rows, columns = self.stage.length, self.stage.twiddle // self.stage.length
+        shift = (rows.bit_length() - 1) // 2
+        low, high = 1 << shift, -(-rows // (1 << shift))
+        row = self.pair * self.lanes
+        return {
+            "shift": shift,
+            "low": Table("grid", (low, 1, rows, columns, self.lanes)),
+            "high": Table("grid", (high, low, rows, columns, self.lanes)),
+            "low_bytes": low * row,
+            "high_bytes": high * row,
+        }
+
+    def _passes(self, radices: tuple[int, ...], order: int, source: Side, target: Side) -> None:
+        if len(radices) < 2:
+            self._add("only", source, target, *(radices or [1]))
+            return
+        *others, last = radices
+        stride = 1
+        for radix in others:
+            order //= radix
+            table = Table("pass_twiddles", (order * radix, radix))
+            if stride == 1:
+                self._add("first", source, "tile", radix, count=order, table=table)
+            else:
+                self._add("pass", "tile", "tile", radix, count=order, stride=stride, table=table)
+            stride *= radix
+        self._add("last", "tile", target, last, stride=stride)
+
+    def _convolve(self, source: Side, target: Side) -> None:
+        """Bluestein: w^(jk) = c_j c_k / c_(j-k), so that the transform is a convolution."""
+        length = self.stage.length
+        padded = padded_length(length)
+        radices = factors(padded)
+        assert radices is not None, "a padded length has small factors"
+        chirp = Table("chirp", (length,))
+        spectrum = Table("chirp_spectrum", (length, padded))
+        self._add("times", source, "tile", count=length, padded=padded, table=chirp)
+        self._passes(radices, padded, "tile", "tile")
+        self._add("conjugate times", "tile", "tile", count=padded, padded=padded, table=spectrum)
+        self._passes(radices, padded, "tile", "tile")
+        self._add("conjugate times", "tile", target, count=length, padded=length, table=chirp)
+
+    def _bring_in(self) -> None:
+        stage, length = self.stage, self.stage.length
+        if stage.load == "real":
+            self._add("real", "rows", "tile", count=length)
+        elif stage.load == "half":
+            self._add("move", "rows", "tile", count=length // 2 + 1)
+            self._add("extend", "tile", "tile", count=length)
+        elif stage.load == "packed":
+            self._add("move", "rows", "tile", count=length + 1)
+            table = Table("fold_twiddles", (length, 1))
+            self._add("pack", "tile", "tile", count=length, table=table)
+        else:
+            self._add("move", "rows", "tile", count=length)
+
+    def _take_out(self) -> None:
+        stage, length = self.stage, self.stage.length
+        if stage.store == "real":
+            self._add("real", "tile", "rows", count=length)
+        elif stage.store == "half":
+            self._add("move", "tile", "rows", count=length // 2 + 1)
+        elif stage.store == "unpacked":
+            table = Table("fold_twiddles", (length, 0))
+            self._add("unpack", "tile", "tile", count=length, table=table)
+            self._add("move", "tile", "rows", count=length + 1)
+        else:
+            self._add("move", "tile", "rows", count=length)
+
+
+LINE = 64
+
+
+def tile_bytes(stage: Stage, lanes: int, scalar_bytes: int) -> int:
+    """Return the bytes of a tile of a stage: whole cache lines."""
+    size = tile_elements(stage) * 2 * scalar_bytes * lanes
+    return -(-size // LINE) * LINE

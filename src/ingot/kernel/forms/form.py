@@ -1,0 +1,244 @@
+"""Forms of loop kernels: the same kernel with sizes in place of its numbers.
+
+Kernels that differ in extents, steps of indices, float constants and the schedule's numbers alone
+have one form, so one function serves them all: the host program passes the numbers. That is how a
+program's kernels share code (`cpu.forms`), and how plain reductions become library code
+(`kernel.forms.plain_reduction`).
+
+What code depends on stays as it is: steps 0 and 1 and those of rows in registers, extents so short
+that loops over them are special, whole vectors (an extent that lanes divide is lanes times a size),
+everything inside of divisions, positions as values.
+
+Invariant: the schedule is the kernel's own, so the order of additions and the result's bits are
+those of the kernel compiled alone.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import F32, S32
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.index_math import dim_of
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
+from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, Split
+from ingot.support.records import record
+
+SHORT = 8
+"""Extents below stay numbers."""
+
+PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
+"""Magnitudes of constants that stay numbers: they are part of what is computed."""
+
+MOST_LENGTH = 1 << 62
+"""Larger integers are no lengths."""
+
+
+@record
+class Form:
+    """A kernel for every size.
+
+    Attributes:
+        kernel: its numbers are named sizes.
+        schedule: likewise.
+        values: of the sizes, for the kernel at hand.
+        name: says all that the code depends on.
+    """
+
+    kernel: LoopKernel
+    schedule: LoopSchedule
+    values: Mapping[str, int]
+    name: str
+
+
+def form_of(
+    kernel: LoopKernel, schedule: LoopSchedule, *, for_every_size: bool = False
+) -> Form | None:
+    """Return the form of a kernel, None where its code needs its numbers.
+
+    `for_every_size`: forget even which extents are short and which ones lanes divide. Passes that
+    are written out keep their extents; beside them it matters whether blocks are whole.
+    """
+    if kernel.symbols or kernel.kept or schedule.cuts or schedule.gathers_rows:
+        return None
+    if schedule.staged and schedule.units != 1:
+        return None
+    forgets = for_every_size and not schedule.written_out
+    lanes = {} if forgets else _lanes_of_axes(kernel, schedule)
+    row, short = schedule.row, 0 if for_every_size else SHORT
+    sizes = _Sizes(lanes, short, None if row is None else row.extent, _lengths(kernel))
+    grid = tuple(axis if axis == row else sizes.axis(axis) for axis in kernel.grid)
+    passes = tuple(
+        replace(
+            sizes.sweep(item),
+            axes=item.axes if schedule.written_out else tuple(map(sizes.axis, item.axes)),
+        )
+        for item in kernel.passes
+    )
+    general = _general_schedule(
+        sizes, schedule, kernel.passes[0], dict(zip(kernel.grid, grid, strict=True))
+    )
+    buffers = tuple(Buffer(b.dtype, Dim.symbol("elements"), b.is_output) for b in kernel.buffers)
+    made = replace(
+        kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)
+    )
+    return Form(made, general, sizes.values, _name(made, general))
+
+
+def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
+    of_grid = (schedule.vector_axis, schedule.tile, schedule.rows)
+    axes = [item.name[1:] for item in of_grid if item is not None]
+    words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
+    words += ["rows"] * (schedule.rows is not None)
+    words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
+    words += ["written"] * schedule.written_out
+    words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
+    words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
+    words += [f"far{number}" for number in sorted(schedule.far)]
+    if schedule.turning is not None:
+        words.append(f"turned{schedule.turning.width}")
+    words += ["overlaps"] * schedule.overlaps
+    words += [f"places{schedule.places}"] * (schedule.places > 0)
+    return f"{fingerprint(kernel)}_{'_'.join(words)}"
+
+
+def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
+    """Return the integers that a kernel which goes by places has: lengths of where they are in."""
+    stores = [store for item in kernel.passes for store in item.stores]
+    nodes = walk(kernel.exprs)
+    by_places = any(store.values for store in stores) or any(
+        node.op == "load" and node.args for node in nodes
+    )
+    if not by_places or any(item.reductions for item in kernel.passes):
+        return frozenset()
+    return frozenset(
+        node
+        for node in nodes
+        if node.op == "constant"
+        and node.dtype.is_integer
+        and abs(int(node.payload.value)) <= MOST_LENGTH
+    )
+
+
+def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]:
+    """Return the lanes that run along each axis."""
+    if schedule.vector_axis is not None:
+        axes = [item for item in (schedule.vector_axis, schedule.tile) if item is not None]
+        return {axis.name: schedule.lanes[0] for axis in axes}
+    pairs = zip(kernel.passes, schedule.lanes, strict=True)
+    found = {item.axes[-1].name: lanes for item, lanes in pairs if item.axes}
+    if schedule.rows is not None:
+        assert isinstance(schedule.block, int), "rows fill a register"
+        found[schedule.rows.name] = schedule.block
+    return found
+
+
+def _general_schedule(
+    sizes: _Sizes, own: LoopSchedule, first: Pass, axes: Mapping[Axis, Axis]
+) -> LoopSchedule:
+    if own.staged:
+        # Updates in order are one unit, of whatever size.
+        vector_axis = None if own.vector_axis is None else axes[own.vector_axis]
+        return replace(own, vector_axis=vector_axis)
+    lanes, split = own.lanes[0], own.split
+    block: int | Dim = own.block
+    is_whole = own.tile is not None or own.rows is not None
+    if not is_whole and isinstance(block, int) and block > lanes:
+        block = sizes.multiple("block", block, lanes)
+    if split is not None:
+        along = sizes.lanes.get(first.axes[0].name, 1)
+        split = Split(
+            sizes.multiple("part_length", split.length, along),
+            sizes.multiple("parts", split.count, 1),
+        )
+    return replace(
+        own,
+        vector_axis=None if own.vector_axis is None else axes[own.vector_axis],
+        tile=None if own.tile is None else axes[own.tile],
+        rows=None if own.rows is None else axes[own.rows],
+        block=block,
+        units=sizes.multiple("units", own.units, 1),
+        grain=sizes.multiple("grain", own.grain, 1),
+        chunks=sizes.multiple("chunks", own.chunks, 1),
+        split=split,
+    )
+
+
+class _Sizes(Renamer):
+    """Puts sizes in place of the numbers of one kernel: one for each, equal ones for equal steps.
+
+    `values` are those of the sizes made so far, `lanes` how many run along an axis, by its name;
+    extents below `short` stay, and so do steps of a `row`; constants in `lengths` are sizes too.
+    """
+
+    def __init__(
+        self,
+        lanes: Mapping[str, int],
+        short: int,
+        row: int | Dim | None,
+        lengths: frozenset[Expr],
+    ) -> None:
+        super().__init__({}, {})
+        self.lanes = lanes
+        self.short = short
+        self.known = (-1, 0, 1, row)
+        self.lengths = lengths
+        self.values: dict[str, int] = {}
+        self._steps: dict[int, Dim] = {}
+        self._extents = 0
+
+    def multiple(self, name: str, value: int | Dim, factor: int) -> int | Dim:
+        """Return a number as a size, times `factor` where that divides it."""
+        assert isinstance(value, int), "a kernel without sizes has a schedule without sizes"
+        factor = factor if value % factor == 0 else 1
+        self.values[name] = value // factor
+        return Dim.symbol(name) * factor
+
+    def axis(self, axis: Axis) -> Axis:
+        """Return an axis with a size for its extent."""
+        if isinstance(axis.extent, int) and axis.extent < self.short:
+            return axis
+        self._extents += 1
+        name, lanes = f"extent{self._extents}", self.lanes.get(axis.name, 1)
+        return Axis(axis.name, self.multiple(name, axis.extent, lanes))
+
+    def place(self, where: int | Dim) -> int | Dim:
+        """Return the index of an access with sizes for steps and offset."""
+        if isinstance(where, int):
+            return self._step(where)
+        total: int | Dim = 0
+        for key, factor in where.terms:
+            total = total + product([self._step(factor), *map(dim_of, key)])
+        return total
+
+    def _step(self, number: int) -> int | Dim:
+        if number in self.known:
+            return number
+        if number not in self._steps:
+            name = f"step{len(self._steps) + 1}"
+            self.values[name] = number
+            self._steps[number] = Dim.symbol(name)
+        return self._steps[number]
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression on new arguments; lengths and bits of f32 come as sizes."""
+        if item in self.lengths:
+            length = ex.index(self._step(int(item.payload.value)))
+            return ex.make("convert", item.dtype, (length,), NO_ATTRIBUTES)
+        if item.op != "constant" or item.dtype is not F32 or _is_plain(item.payload.value):
+            return super().node(item, args)
+        bits = self._step(int.from_bytes(item.payload.bits, sys.byteorder, signed=True))
+        word = ex.make("convert", S32, (ex.index(bits),), NO_ATTRIBUTES)
+        return ex.make("bitcast-convert", F32, (word,), NO_ATTRIBUTES)
+
+
+def _is_plain(value: float) -> bool:
+    return abs(float(value)) in PLAIN or math.isnan(value)

@@ -1,0 +1,219 @@
+"""Moves: kernels that copy boxes of arrays and fill others with a constant, the same code always.
+
+What concatenate, pad, slice and roll come down to: in each piece of the grid
+(`kernel.schedule.pieces`) runs of elements are copied as they lie, or filled. Such a box is nothing
+but numbers: where it is read and written, how many runs along how many axes, how far apart. So a
+table of boxes says it all, and code that all programs share goes through it.
+
+The boxes are gone through together in *rounds*, each with its part of every box, so that what lies
+side by side in the result is written together. Invariant: rounds depend on sizes alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import ClassVar
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Store
+from ingot.kernel.loop.collapse import CHOICES
+from ingot.kernel.numbers import Numbered
+from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.piece_origin import from_beginning
+from ingot.kernel.schedule.pieces import narrowed
+from ingot.support.records import record
+
+OUTER = 3
+"""Axes of a box at most, besides its runs."""
+
+MIN_RUN = 64
+"""Bytes of a run at least, in the mean: short ones are better moved several at a time."""
+
+FEW_RUNS = 128
+"""So few runs may be short: code of their own would take longer to make than it could ever save."""
+
+MIN_BITS = 512
+"""Vectors of the target at least: the ends of runs are masked, byte by byte."""
+
+LONG_RUN = 1 << 16
+"""Bytes of a run from which on it is cut, to be shared out."""
+
+ROUND_BYTES = 1 << 17
+"""Bytes of a round: what it writes stays in the L2 cache until its lines are whole."""
+
+FEW = 16
+"""An outermost axis with fewer places shares a box out badly."""
+
+FILLED = -1
+"""Source of what is filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box(Numbered):
+    """A box of runs; all but counts are in bytes.
+
+    `source` and `result` are numbers of buffers; `pattern` is what a box without a source is filled
+    with, 8 bytes. A run of `run` bytes goes from `from` to `to`; along each axis there are `count`
+    of them, `from_d` and `to_d` apart; those of one place stand between the first and the last.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = (
+        *("source", "result", "pattern", "run", "from", "to"),
+        *("count_0", "count_1", "count_2"),
+        *("from_0", "from_1", "from_2"),
+        *("to_0", "to_1", "to_2"),
+    )
+
+
+@record
+class Moves:
+    """How a kernel is nothing but moves: its boxes, rounds, and how rounds are shared out."""
+
+    boxes: tuple[Box, ...]
+    rounds: int
+    grain: int
+    chunks: int
+
+
+@record
+class _Runs:
+    """Runs of one box; steps are (count, from, to) of each axis, slowest first."""
+
+    source: int
+    result: int
+    pattern: int
+    run: int
+    origin: int
+    target: int
+    steps: tuple[tuple[int, int, int], ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return math.prod(count for count, _, _ in self.steps)
+
+    def shared_out(self) -> Iterator[_Runs]:
+        """Yield the same runs, long ones in pieces."""
+        if self.run < 2 * LONG_RUN or len(self.steps) == OUTER:
+            yield self
+            return
+        count = self.run // LONG_RUN
+        done = count * LONG_RUN
+        yield replace(self, run=LONG_RUN, steps=(*self.steps, (count, LONG_RUN, LONG_RUN)))
+        rest = replace(
+            self, run=self.run - done, origin=self.origin + done, target=self.target + done
+        )
+        if rest.run:
+            yield rest
+
+    def box(self) -> Box:
+        """Return its numbers; an axis of many places stands first."""
+        steps = list(self.steps)
+        if steps and steps[0][0] < FEW:
+            steps.sort(key=lambda step: -step[0])
+        steps[1:1] = [(1, 0, 0)] * (OUTER - len(steps))
+        head = (self.source, self.result, self.pattern, self.run, self.origin, self.target)
+        return Box((*head, *(item for column in zip(*steps, strict=True) for item in column)))
+
+
+def moves_of(kernel: LoopKernel, vectors: Vectors) -> Moves | None:
+    """Return the moves of a kernel, None if it is more than that or its runs are short."""
+    if vectors.bits < MIN_BITS or not _only_chooses(kernel):
+        return None
+    schedule = schedule_loops(kernel, vectors)
+    axis = schedule.vector_axis
+    if axis is None or schedule.chunks == 0:
+        return None
+    found: list[_Runs] = []
+    for piece in _pieces(kernel, schedule):
+        for store in (store for item in piece.passes for store in item.stores):
+            runs = _runs(piece, store, axis.name)
+            if runs is None:
+                return None
+            found.extend(runs.shared_out())
+    assert isinstance(schedule.chunks, int), "its sizes are known"
+    chunks, written = schedule.chunks, sum(runs.run * runs.count for runs in found)
+    count = sum(runs.count for runs in found)
+    if count > FEW_RUNS and written < MIN_RUN * count:
+        return None
+    grain = max(1, -(-written // (ROUND_BYTES * chunks)))
+    return Moves(tuple(runs.box() for runs in found), grain * chunks, grain, chunks)
+
+
+def _only_chooses(kernel: LoopKernel) -> bool:
+    """Whether a kernel of known sizes stores elements and constants as they are."""
+    if kernel.serial or kernel.kept or kernel.symbols or not kernel.grid:
+        return False
+    if any(item.axes or item.reductions for item in kernel.passes):
+        return False
+    return all(item.op in CHOICES for item in walk(kernel.exprs))
+
+
+def _pieces(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[LoopKernel]:
+    """Yield the kernel as it is in each of its pieces."""
+    if not schedule.cuts:
+        yield kernel
+        return
+    for ranges in product(*(cut.ranges() for cut in schedule.cuts)):
+        known = {cut.axis.name: held for cut, held in zip(schedule.cuts, ranges, strict=True)}
+        yield from_beginning(kernel, tuple(narrowed(p, known) for p in kernel.passes), known)
+
+
+def _runs(piece: LoopKernel, store: Store, along: str) -> _Runs | None:
+    """Return the runs of a store, of one element across; None if it neither copies nor fills."""
+    value = store.value
+    width = value.dtype.bytes
+    target = _linear(store.index, piece.grid)
+    if not store.is_simple or target is None:
+        return None
+    source, pattern, origin = FILLED, _pattern(value), (0, [0] * len(piece.grid))
+    if value.op == "load" and not value.args:
+        source, pattern, origin = value.payload.buffer, 0, _linear(value.payload.index, piece.grid)
+    if pattern is None or origin is None:
+        return None
+    run, steps = 1, list[tuple[int, int, int]]()
+    for axis, first, second in zip(piece.grid, origin[1], target[1], strict=True):
+        assert isinstance(axis.extent, int), "its sizes are known"
+        if axis.name == along and second == 1 and (first == 1 or source == FILLED):
+            run = axis.extent
+        elif axis.extent != 1:
+            steps.append((axis.extent, first * width, second * width))
+    if len(steps) > OUTER:
+        return None
+    return _Runs(
+        source,
+        store.buffer,
+        pattern,
+        run * width,
+        origin[0] * width,
+        target[0] * width,
+        tuple(steps),
+    )
+
+
+def _linear(where: int | Dim, axes: tuple[Axis, ...]) -> tuple[int, list[int]] | None:
+    """Return an index's offset and its step along each axis, None if it is not linear."""
+    steps = [coefficient(where, axis.name) for axis in axes]
+    known = [step for step in steps if isinstance(step, int)]
+    if len(known) < len(steps):
+        return None
+    for axis, step in zip(axes, known, strict=True):
+        where = where - step * Dim.symbol(axis.name)
+    return (where, known) if isinstance(where, int) else None
+
+
+def _pattern(value: Expr) -> int | None:
+    """Return 8 bytes of a constant again and again, None if it is none or they are not enough."""
+    if value.op != "constant":
+        return None
+    data: bytes = value.payload.bits
+    pattern = (data * 8)[:8]
+    return (
+        int.from_bytes(pattern, "little", signed=True) if data * 8 == pattern * len(data) else None
+    )

@@ -1,0 +1,59 @@
+"""Plain gathers and scatters: kernels that do little but go where places in an array say.
+
+A gather of elements, or a scatter that combines elements or short rows (sums by segment), depends
+in its code on element types and on how places are made of what an array holds; how many there are,
+and lengths that places are held against, are numbers. So the form (`kernel.forms.form`) of such a
+kernel is library code, as that of a plain reduction is (`kernel.forms.plain_reduction`).
+
+Invariant: updates happen in the order of the grid, as in a kernel compiled alone.
+"""
+
+from __future__ import annotations
+
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.forms.form import Form, form_of
+from ingot.kernel.forms.plain_reduction import is_element
+from ingot.kernel.ir import LoopKernel, Store
+from ingot.kernel.schedule.decide import Vectors, schedule_loops
+
+OF_PLACES = frozenset({
+    "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
+})  # fmt: skip
+"""Ops that places go through: they are held within lengths, or counted from the end if negative
+(JAX, NumPy). What lies outside may be left out, or be something else."""
+
+MAX_NODES = 24
+"""Longer ways are their programs' own."""
+
+
+def plain_places(kernel: LoopKernel, vectors: Vectors) -> Form | None:
+    """Return the form of a kernel that is a plain gather or scatter, else None."""
+    if kernel.kept or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
+        return None
+    (only,) = kernel.passes
+    if only.axes or len(only.stores) != 1:
+        return None
+    (store,) = only.stores
+    if not (_combines(store) if kernel.serial else store.is_simple and _gathers(store.value)):
+        return None
+    own = schedule_loops(kernel, vectors)
+    return form_of(kernel, own, for_every_size=True) if own.places else None
+
+
+def _is_plain(exprs: tuple[Expr, ...]) -> bool:
+    nodes = walk(exprs)
+    return len(nodes) <= MAX_NODES and all(node.op in OF_PLACES for node in nodes)
+
+
+def _combines(store: Store) -> bool:
+    """Whether a store combines elements of an array, or a constant, by one op."""
+    if store.combiner is None or store.combiner.opcode is None:
+        return False
+    return is_element(store.value) or store.value.op == "constant"
+
+
+def _gathers(value: Expr) -> bool:
+    """Whether a value is an element of one array at a place that others hold, or a constant."""
+    loads = [node for node in walk((value,)) if node.op == "load" and node.args]
+    ends = value.args[1:] if value.op == "select" else (value,)
+    return len(loads) == 1 and all(end is loads[0] or end.op == "constant" for end in ends)

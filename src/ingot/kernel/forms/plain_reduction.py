@@ -1,0 +1,141 @@
+"""Plain reductions: kernels that fold an array as it lies, the same code at every size.
+
+`reduce(x)` over rows, columns, planes or everything needs code that depends on the element type,
+the combining op and the shape of vectors, not on extents. So does a fold of little arithmetic on up
+to three arrays: `x * y`, which is what a product with a vector comes to, or `x + y * z`. So its
+form (`kernel.forms.form`) is library code, and all such reductions share it, as plain products do
+(`kernel.contraction.product`). XLA:CPU gives these to a library too (YNNPACK). Windows whose
+padding nothing sees (pooling) are folds of a few elements for each lane.
+
+Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
+the result's bits are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
+from ingot.kernel.expr import Expr, is_position, walk
+from ingot.kernel.forms.form import Form, form_of
+from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
+from ingot.kernel.schedule.decide import Vectors, schedule_loops
+
+MIN_ELEMENTS = 1 << 16
+"""Smaller reductions are compiled with their program's other kernels: narrow ones have other lanes,
+and there are too many kinds to keep."""
+
+MAX_AXES = 2
+"""Axes that are kept, and that are folded: what alternating dimensions of a box come down to."""
+
+MAX_WINDOW_AXES = 4
+"""Axes that are kept where windows are folded: images, rows, columns, channels."""
+
+MAX_WINDOW = 9
+"""Elements of a window at most: they are written out."""
+
+ARITHMETIC = frozenset({"add", "subtract", "multiply"})
+"""What elements go through on their way to a fold."""
+
+MAX_ELEMENTS = 3
+"""Elements of arrays that one value to fold is made of; there are few ways to make one then."""
+
+MAX_ARITHMETIC = 3
+"""Ops on that way."""
+
+MAX_CHOICE_NODES = 16
+"""Longer ways to choose an element are their programs' own."""
+
+CHOICES = frozenset({"select", "maximum", "minimum"})
+"""What such a way ends with, for the element as for its place."""
+
+
+def plain_reduction(kernel: LoopKernel, vectors: Vectors) -> Form | None:
+    """Return the form of a kernel that is a plain reduction, else None."""
+    if not _is_candidate(kernel):
+        return None
+    axes = [*kernel.grid, *kernel.passes[0].axes]
+    elements = dim.product(axis.extent for axis in axes)
+    if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
+        return None
+    own = schedule_loops(kernel, vectors)
+    if own.tile is not None:
+        return None
+    own = replace(own, waits=False)
+    if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
+        return form_of(kernel, own, for_every_size=True)
+    if own.vector_axis is not None and _is_window(kernel.passes[0]):
+        return form_of(kernel, replace(own, written_out=True), for_every_size=True)
+    return None
+
+
+def _is_whole(kernel: LoopKernel, elements: int) -> bool:
+    """Whether so many elements are all of an array."""
+    return any(elements == buffer.size for buffer in kernel.buffers if not buffer.is_output)
+
+
+def _is_window(item: Pass) -> bool:
+    """Whether a pass folds few elements for each lane."""
+    folded = dim.product(axis.extent for axis in item.axes)
+    return isinstance(folded, int) and folded <= MAX_WINDOW and _is_sum(item.reductions[0])
+
+
+def _is_candidate(kernel: LoopKernel) -> bool:
+    """Whether the kernel is one fold of each element, stored as it is."""
+    if kernel.serial or kernel.kept or len(kernel.passes) != 2:
+        return False
+    if len(kernel.grid) > MAX_WINDOW_AXES:
+        return False
+    first, last = kernel.passes
+    if not 1 <= len(first.axes) <= MAX_AXES or len(first.reductions) != 1 or first.stores:
+        return False
+    (fold,) = first.reductions
+    if first.is_running or any(init.op != "constant" for init in fold.inits):
+        return False
+    if not (_is_sum(fold) or _is_choice(fold)):
+        return False
+    has_more = last.axes or last.reductions or kernel.buffers[-len(last.stores) - 1].is_output
+    return not has_more and all(map(_is_result, last.stores))
+
+
+def _is_result(store: Store) -> bool:
+    """Whether a store is of what was folded; places may be stored in a wider type."""
+    value = store.value.args[0] if store.value.op == "convert" else store.value
+    return store.is_simple and value.op == "reduced"
+
+
+def is_element(load: Expr) -> bool:
+    """Whether this is a load of each element of an array."""
+    is_plain = load.op == "load" and not load.args and load.dtype is not PRED
+    return is_plain and _is_linear(load.payload.index)
+
+
+def _is_sum(fold: Reduction) -> bool:
+    """Whether one op folds elements, or what little arithmetic makes of them."""
+    if fold.combiner.opcode is None or len(fold.inputs) != 1:
+        return False
+    nodes = walk(fold.inputs)
+    elements = sum(map(is_element, nodes))
+    arithmetic = sum(node.op in ARITHMETIC and node.dtype is not PRED for node in nodes)
+    is_little = 1 <= elements <= MAX_ELEMENTS and arithmetic <= MAX_ARITHMETIC
+    return is_little and elements + arithmetic == len(nodes)
+
+
+def _is_choice(fold: Reduction) -> bool:
+    """Whether an element and its place on an axis are chosen, as arg max does."""
+    if len(fold.inputs) != 2 or not is_element(fold.inputs[0]):
+        return False
+    nodes = list(walk(fold.combiner.results))
+    return (
+        is_position(fold.inputs[1])
+        and len(nodes) <= MAX_CHOICE_NODES
+        and all(result.op in CHOICES for result in fold.combiner.results)
+    )
+
+
+def _is_linear(where: int | Dim) -> bool:
+    """Whether an index is a sum of axes with steps."""
+    terms = () if isinstance(where, int) else where.terms
+    return all(len(key) == 1 and not key[0].function for key, _ in terms)

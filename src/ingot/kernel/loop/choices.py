@@ -1,0 +1,77 @@
+"""Choices between two places of one buffer: one load, whose place is chosen.
+
+`roll` is, at each point, a choice between two loads of its operand under opposite masks. Where the
+choice does not depend on the vector axis it is made on the index, once for a row, instead of on
+masks in lanes or by cutting the axis into pieces (`kernel.schedule.pieces`), which multiply: three
+axes that are rolled both ways have 27.
+
+Invariant: the load reads what the chosen one of both would have read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S64
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, axis_names, walk
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.decide import grid_vector_axis
+from ingot.kernel.schedule.pieces import Narrower, Range
+
+OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
+
+
+def merge_choices(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with one load for each choice between two that lanes agree on."""
+    if kernel.serial or not kernel.grid or any(item.axes for item in kernel.passes):
+        return kernel
+    if not any(node.op == "select" and _is_choice(*node.args) for node in walk(kernel.exprs)):
+        return kernel
+    axis = grid_vector_axis(kernel)
+    assert axis is not None, "a grid without loops inside has an axis for lanes"
+    ranges = {a.name: (0, a.extent - 1) for a in kernel.grid if isinstance(a.extent, int)}
+    chooser = _Chooser(ranges, axis)
+    return replace(kernel, passes=tuple(map(chooser.sweep, kernel.passes)))
+
+
+def _is_choice(_: Expr, yes: Expr, no: Expr) -> bool:
+    """Whether both are masked loads from one buffer, at places that run-time values do not move."""
+    return all(
+        load.op == "load" and load.payload.masked and len(load.args) == 1 for load in (yes, no)
+    ) and (yes.payload.buffer == no.payload.buffer)
+
+
+class _Chooser(Narrower):
+    """Merges choices; comparisons that hold all over the grid are known before."""
+
+    def __init__(self, ranges: Mapping[str, Range], vector_axis: Axis) -> None:
+        super().__init__(ranges)
+        self.vector_axis = vector_axis.name
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments that are simplified."""
+        found = super().node(item, args)
+        if found.op != "select" or not _is_choice(*found.args):
+            return found
+        mask, yes, no = found.args
+        where, other = yes.payload.index, no.payload.index
+        moves = axis_names(where - other) | mask.axes
+        if yes.args[0] is not mask or not _are_opposite(mask, no.args[0]):
+            return found
+        if self.vector_axis in moves:
+            return found
+        offset = ex.make("select", S64, (mask, ex.index(where - other), ex.index(0)), NO_ATTRIBUTES)
+        return ex.load(no.payload.buffer, other + Dim.symbol("$0"), found.dtype, (offset,))
+
+
+def _are_opposite(one: Expr, other: Expr) -> bool:
+    """Whether exactly one of two comparisons of the same indices holds."""
+    if one.op != "compare" or other.op != "compare" or one.args != other.args:
+        return False
+    if any(arg.op != "index" for arg in one.args):
+        return False
+    return OPPOSITE[one.payload.direction] == other.payload.direction

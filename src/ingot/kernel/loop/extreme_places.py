@@ -1,0 +1,158 @@
+"""Folds that find the place of the greatest or least element: their steps, and joining lanes.
+
+`argmax` reaches HLO as a reduction of elements and their positions whose computation compares and
+selects. Along one axis each lane may run such a fold by itself; joining lanes is another matter,
+because what is left is then not always what came first: equal elements, and NaNs, go by position.
+
+What a computation of comparisons and selections gives depends on how its arguments compare alone.
+So a table over representative elements proves which fold it is (`_gives`).
+
+Invariant: joined lanes name the place that the elements in order would; where equal elements
+differ in the sign of zero, the value is either's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, is_position, walk
+from ingot.kernel.ir import Combiner, Pass, Reduction
+from ingot.kernel.pull.place import compare, select
+
+PLACE_BITS = 32
+"""Positions of fewer bits may wrap around."""
+
+Array = np.ndarray[Any, Any]
+
+_COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater,
+    "GE": np.greater_equal,
+}  # fmt: skip
+
+_MEANING: Mapping[str, Callable[..., Array]] = {
+    "select": np.where, "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
+    "minimum": np.minimum, "maximum": np.maximum,
+}  # fmt: skip
+"""Ops whose results depend on how their operands compare alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFold:
+    """A fold that finds a place, by its arguments: an element and its place, then another pair.
+
+    Attributes:
+        step: the second pair is the next on the axis.
+        join: the second pair may stand anywhere.
+    """
+
+    step: Combiner
+    join: Combiner
+
+
+@lru_cache(maxsize=256)
+def place_fold(item: Pass, fold: Reduction) -> PlaceFold | None:
+    """Return how a fold finds the place of an extreme on the pass's one axis, None if it does not.
+
+    A step is less work than what the program wrote, which also tells which place comes first.
+    """
+    if item.is_running or len(fold.inputs) != 2 or len(item.axes) != 1:
+        return None
+    value, place = fold.inputs
+    if not is_position(place) or item.axes[0].name not in place.axes:
+        return None
+    is_ordered = not value.dtype.is_complex and value.dtype is not PRED
+    if not is_ordered or not place.dtype.is_integer or place.dtype.bits < PLACE_BITS:
+        return None
+    if not _starts_before(fold):
+        return None
+    for direction, otherwise in (("GT", "GE"), ("LT", "LE")):
+        join = _by_place(direction, value.dtype, place.dtype)
+        if _gives(fold.combiner, join, value.dtype):
+            return PlaceFold(_in_order(otherwise, value.dtype, place.dtype), join)
+    return None
+
+
+def _starts_before(fold: Reduction) -> bool:
+    """Whether the initial place is before every other, and its value is none that wins over all."""
+    if any(init.op != "constant" for init in fold.inits):
+        return False
+    value, place = (init.payload.value for init in fold.inits)
+    return not np.isnan(value) and place <= 0
+
+
+def _by_place(direction: str, element: DType, index: DType) -> Combiner:
+    """Return the choice of the element that compares so, NaN before all, or of the first place."""
+    a, place = ex.argument(0, element), ex.argument(1, index)
+    b, other = ex.argument(2, element), ex.argument(3, index)
+    is_first, same = compare("LT", place, other), compare("EQ", a, b)
+    wins = compare(direction, a, b)
+    if element.is_float:
+        a_is_nan, b_is_nan = compare("NE", a, a), compare("NE", b, b)
+        same = _either(same, _both(a_is_nan, b_is_nan))
+        wins = _either(wins, _both(a_is_nan, _not(b_is_nan)))
+    stays = _either(wins, _both(same, is_first))
+    return Combiner((select(stays, a, b), select(stays, place, other)))
+
+
+def _in_order(otherwise: str, element: DType, index: DType) -> Combiner:
+    """Return the choice of the second element unless the first one is `otherwise` to it, or NaN."""
+    a, place = ex.argument(0, element), ex.argument(1, index)
+    b, other = ex.argument(2, element), ex.argument(3, index)
+    moves = _not(compare(otherwise, a, b))
+    if element.is_float:
+        moves = _both(moves, compare("EQ", a, a))
+    return Combiner((select(moves, b, a), select(moves, other, place)))
+
+
+def _not(value: Expr) -> Expr:
+    return ex.make("not", PRED, (value,), NO_ATTRIBUTES)
+
+
+def _both(left: Expr, right: Expr) -> Expr:
+    return ex.make("and", PRED, (left, right), NO_ATTRIBUTES)
+
+
+def _either(left: Expr, right: Expr) -> Expr:
+    return ex.make("or", PRED, (left, right), NO_ATTRIBUTES)
+
+
+def _gives(combiner: Combiner, wanted: Combiner, element: DType) -> bool:
+    """Whether two folds agree on elements of every order whose first place is the lesser."""
+    if not all(_is_comparison(node) for node in walk(combiner.results)):
+        return False
+    samples = [0, 1, 2]
+    if element.is_float:
+        samples = [float("nan"), float("-inf"), -1.0, -0.0, 0.0, 1.0, float("inf")]
+    left, right = (part.ravel() for part in np.meshgrid(samples, samples))
+    arguments = (left, np.zeros(left.shape, np.int64), right, np.ones(left.shape, np.int64))
+    found, expected = (_meaning(each, arguments) for each in (combiner, wanted))
+    pairs = zip(found, expected, strict=True)
+    return all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
+
+
+def _is_comparison(node: Expr) -> bool:
+    if node.op == "compare":
+        return node.payload.type != "TOTALORDER"
+    return node.op == "argument" or node.op in _MEANING
+
+
+def _meaning(combiner: Combiner, arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return what a fold gives for arrays of arguments."""
+    values: dict[Expr, Array] = {}
+    for node in walk(combiner.results):
+        operands = [values[arg] for arg in node.args]
+        if node.op == "argument":
+            values[node] = arguments[node.payload]
+        elif node.op == "compare":
+            values[node] = _COMPARISONS[node.payload.direction](*operands)
+        else:
+            values[node] = _MEANING[node.op](*operands)
+    return tuple(values[result] for result in combiner.results)

@@ -1,0 +1,61 @@
+"""Masked loads that lie inside of their buffer wherever the kernel runs: they need no mask.
+
+Interior padding reads `x[floordiv(i,2)]` where `mod(i,2)` is 0, else takes a constant. Where the
+mask is off the element is there all the same: it is read with its neighbours as a whole vector, and
+only chosen by the mask. Beside `choices`, after which it runs.
+
+Invariant: only loads whose value the same mask chooses lose it, so nobody sees what is read more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ingot.hlo.dim import Dim, never_negative
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import Extents, upper_bound
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule.pieces import Narrower
+
+
+def read_inside(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel without the masks that loads do not need."""
+    if any(item.axes for item in kernel.passes):
+        return kernel
+    if not any(item.op == "select" and _is_chosen(*item.args) for item in walk(kernel.exprs)):
+        return kernel
+    sizes = {number: item.size for number, item in enumerate(kernel.buffers)}
+    reader = _Reader({axis.name: axis.extent for axis in kernel.grid}, sizes)
+    return replace(kernel, passes=tuple(map(reader.sweep, kernel.passes)))
+
+
+def _is_chosen(mask: Expr, yes: Expr, _: Expr) -> bool:
+    """Whether a load is wanted where its mask holds, and nothing moves it."""
+    masked = yes.op == "load" and yes.payload.masked and len(yes.args) == 1
+    return masked and yes.args[0] is mask
+
+
+class _Reader(Narrower):
+    """Takes masks away."""
+
+    def __init__(self, extents: Extents, sizes: Mapping[int, int | Dim]) -> None:
+        super().__init__({})
+        self.extents = extents
+        self.sizes = sizes
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments that are simplified."""
+        found = super().node(item, args)
+        if found.op != "select" or not _is_chosen(*found.args):
+            return found
+        mask, yes, no = found.args
+        access = yes.payload
+        last, size = upper_bound(access.index, self.extents), self.sizes[access.buffer]
+        if not (never_negative(access.index) and last is not None and isinstance(size, int)):
+            return found
+        if last >= size:
+            return found
+        whole = ex.load(access.buffer, access.index, yes.dtype)
+        return ex.make("select", found.dtype, (mask, whole, no), found.payload)

@@ -1,0 +1,95 @@
+"""Places of extremes in s32 while they are sought, where all positions fit.
+
+`argmax` of programs with wide indices folds elements with s64 positions: twice the registers of
+f32 elements. Lanes fold s32 instead; what is found is converted once. Beside `extreme_places`,
+which says what such folds are.
+
+Invariant: positions are the same numbers in either type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ingot.hlo import dim
+from ingot.hlo.dtype import S32, DType
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import Combiner, LoopKernel, Pass, Reduction
+from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.loop.extreme_places import place_fold
+
+MOST = np.iinfo(np.int32).max
+
+
+def narrow_places(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with folds of wide positions in s32."""
+    wide = {
+        fold.number: fold.inputs[1].dtype
+        for item in kernel.passes
+        for fold in item.reductions
+        if _is_wide(item, fold)
+    }
+    if not wide:
+        return kernel
+    users = _Users(wide)
+    passes = (users.sweep(item) for item in kernel.passes)
+    return replace(kernel, passes=tuple(_with_narrow(item, wide) for item in passes))
+
+
+def _is_wide(item: Pass, fold: Reduction) -> bool:
+    """Whether a fold finds a place of a wide type that s32 holds."""
+    extent = dim.product(axis.extent for axis in item.axes)
+    if len(fold.inputs) != 2 or not isinstance(extent, int) or extent > MOST:
+        return False
+    if fold.inputs[1].dtype.bits <= S32.bits or place_fold(item, fold) is None:
+        return False
+    return int(fold.inits[1].payload.value) >= -MOST
+
+
+def _with_narrow(item: Pass, wide: dict[int, DType]) -> Pass:
+    folds = tuple(_narrow(fold) if fold.number in wide else fold for fold in item.reductions)
+    return replace(item, reductions=folds)
+
+
+def _narrow(fold: Reduction) -> Reduction:
+    (value, place), (start, first) = fold.inputs, fold.inits
+    position = place.args[0] if place.op == "convert" else place
+    return replace(
+        fold,
+        combiner=Combiner(_with_narrow_arguments(fold.combiner.results)),
+        inits=(start, ex.constant(np.int32(first.payload.value))),
+        inputs=(value, ex.make("convert", S32, (position,), NO_ATTRIBUTES)),
+    )
+
+
+def _with_narrow_arguments(results: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return a combiner's results with both places in s32; it compares and chooses alone."""
+    made: dict[Expr, Expr] = {}
+    for node in walk(results):
+        args = tuple(made[arg] for arg in node.args)
+        element = node.dtype
+        if node.op == "argument":
+            element = S32 if node.payload % 2 else element
+        elif args and node.op not in ("compare", "and", "or", "not"):
+            element = args[-1].dtype
+        made[node] = ex.make(node.op, element, args, node.payload)
+    return tuple(made[result] for result in results)
+
+
+class _Users(Renamer):
+    """Converts the places that were found to the type that they are wanted in."""
+
+    def __init__(self, wide: dict[int, DType]) -> None:
+        super().__init__({}, {})
+        self.wide = wide
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression that takes found places converted."""
+        if item.op == "reduced" and item.payload[1] == 1 and item.payload[0] in self.wide:
+            found = ex.make("reduced", S32, (), item.payload)
+            return ex.make("convert", item.dtype, (found,), NO_ATTRIBUTES)
+        return super().node(item, args)

@@ -1,0 +1,48 @@
+"""From a fused scan (`analysis.prefixes`) to a loop kernel with a running value.
+
+The grid is every dimension but the scanned one; one pass walks that in order, folds, and stores
+what it has so far at every step. What the scan reads is computed on the way, as in any loop kernel.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.frames import ONE, FrameMap
+from ingot.analysis.prefixes import Prefixes
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.kernel import expr as ex
+from ingot.kernel.index_math import linearize
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
+from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
+from ingot.kernel.pull.place import Place
+from ingot.kernel.pull.pull import puller_of
+
+
+def build_scan_kernel(fused: Computation, prefixes: Prefixes) -> LoopKernel:
+    """Return the kernel of a fused computation whose root is a scan."""
+    root = fused.root
+    dims = root.operands[0].shape.dims
+    count = len(root.operands) // 2
+    frames = FrameMap()
+    frame = frames.axes_for(dims)
+    extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
+    puller = puller_of(fused, extents)
+    place = place_of(frame)
+    scanned = frame[prefixes.dimension]
+    if prefixes.is_reverse:
+        index: list[int | Dim] = list(place.index)
+        index[prefixes.dimension] = dims[prefixes.dimension] - 1 - index[prefixes.dimension]
+        place = Place(tuple(index))
+    inputs = tuple(puller.operand(root, n, place) for n in range(count))
+    inits = tuple(puller.operand(root, count + n, Place(())) for n in range(count))
+    fold = Reduction(0, combiner_of(root), inits, inputs)
+    where = linearize(place.index, dims)
+    first = len(fused.parameters)
+    names = frozenset(extents)
+    stores = tuple(
+        Store(first + n, where, ex.reduced(0, n, value.dtype, names))
+        for n, value in enumerate(inputs)
+    )
+    axes = {axis: Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE}
+    sweep = Pass((axes.pop(scanned),), (fold,), stores, is_running=True)
+    return LoopKernel(tuple(axes.values()), (sweep,), buffers_of(fused))

@@ -1,0 +1,138 @@
+"""Short rows laid end to end: two axes as one where the innermost is too short for lanes.
+
+A result of three columns leaves most of a register empty if lanes run along a row, and is written
+lane by lane if they run along a column. Lanes along both, row after row, write whole registers;
+what they read is a pattern that repeats with the rows: neighbours, each several times, or a few
+runs of neighbours far apart (a transpose), picked out of whole registers (`lane_offsets`).
+
+Invariant: a joined axis is walked by stores with stride one.
+"""
+
+from __future__ import annotations
+
+from math import lcm
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Atom, Dim, symbols_of
+from ingot.kernel.expr import walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.loop.parts import walks_as_one
+
+LONGEST = 8
+"""Elements of a row that is joined with the next, at most."""
+
+MANY_ROWS = 64
+"""Rows at least."""
+
+FARTHEST = 8
+"""Elements at most between neighbours that are picked out of one stretch of memory."""
+
+
+def join_short_rows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with short innermost rows end to end, where that makes lanes of them."""
+    if len(kernel.grid) < 2 or not _computes_elements(kernel):
+        return kernel
+    *others, outer, inner = kernel.grid
+    if not isinstance(inner.extent, int) or not 1 < inner.extent <= LONGEST:
+        return kernel
+    if not isinstance(outer.extent, int) or outer.extent < MANY_ROWS:
+        return kernel
+    stores = [store for item in kernel.passes for store in item.stores]
+    are_dense = all(
+        store.is_simple
+        and coefficient(store.index, inner.name) == 1
+        and walks_as_one(store.index, outer, inner)
+        for store in stores
+    )
+    if not are_dense or not _are_loads_near(kernel, outer, inner):
+        return kernel
+    joined = Axis(inner.name, outer.extent * inner.extent)
+    rename = _Joiner(outer, inner)
+    passes = tuple(map(rename.sweep, kernel.passes))
+    return LoopKernel((*others, joined), passes, kernel.buffers, parameters=kernel.parameters)
+
+
+def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
+    """Whether what rows end to end read lies in a few whole registers.
+
+    What they gather (`kernel.schedule.gathers`) need not, but the places where they do.
+    """
+    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    plain = [item.payload.index for item in loads if not item.args]
+    if len(plain) == len(loads):
+        return all(_is_near(where, outer, inner) for where in plain)
+    gathered = [item.payload for item in loads if item.args]
+    return all(walks_as_one(where, outer, inner) for where in plain) and not any(
+        access.masked or coefficient(access.index, inner.name) != 0 for access in gathered
+    )
+
+
+def _is_near(where: int | Dim, outer: Axis, inner: Axis) -> bool:
+    """Whether rows end to end read neighbours, or as many runs of neighbours as a row is long."""
+    along, across = coefficient(where, outer.name), coefficient(where, inner.name)
+    if not isinstance(along, int) or not isinstance(across, int):
+        return False
+    return abs(along) <= 1 or (abs(along) <= FARTHEST and abs(across) <= FARTHEST)
+
+
+class _Joiner(Renamer):
+    """Puts places in rows end to end for places in rows."""
+
+    def __init__(self, outer: Axis, inner: Axis) -> None:
+        place = Dim.symbol(inner.name)
+        assert isinstance(inner.extent, int), "short rows have a known length"
+        super().__init__(
+            {
+                outer.name: dim.floordiv(place, inner.extent),
+                inner.name: dim.mod(place, inner.extent),
+            },
+            {outer.name: inner.name},
+        )
+        self.outer, self.inner = outer, inner
+
+    def place(self, where: int | Dim) -> int | Dim:
+        """Return an index of rows end to end; what walks both axes as one goes on doing so."""
+        if walks_as_one(where, self.outer, self.inner):
+            return dim.substitute(where, {self.outer.name: 0})
+        return super().place(where)
+
+
+def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> int:
+    """Return the lanes along rows end to end: whole rows and whole registers, else `lanes`.
+
+    Masks and gathers are for powers of two.
+    """
+    if not _reads_plainly(kernel):
+        return lanes
+    lengths = {
+        atom.right
+        for item in walk(kernel.exprs)
+        if item.op in ("load", "index")
+        for atom in _divisions(item.payload.index if item.op == "load" else item.payload, axis)
+    }
+    if len(lengths) != 1:
+        return lanes
+    (length,) = lengths
+    if not isinstance(length, int) or length > LONGEST or lanes < register:
+        return lanes
+    return lcm(length, register) if lanes % length != 0 else lanes
+
+
+def _reads_plainly(kernel: LoopKernel) -> bool:
+    """Whether the kernel computes elements one by one, of loads at places that axes determine."""
+    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    return _computes_elements(kernel) and not any(load.args for load in loads)
+
+
+def _computes_elements(kernel: LoopKernel) -> bool:
+    """Whether the kernel computes each element by itself."""
+    return not kernel.serial and not any(item.axes for item in kernel.passes)
+
+
+def _divisions(where: int | Dim, axis: Axis) -> list[Atom]:
+    """Return what is divided in an index that varies with an axis."""
+    terms = () if isinstance(where, int) else where.terms
+    atoms = [atom for key, _ in terms for atom in key if atom.function]
+    return [atom for atom in atoms if axis.name in symbols_of((atom.left, atom.right))]

@@ -1,0 +1,135 @@
+"""Short loops written out: rows of few elements, and windows that move along rows.
+
+Where rows lie side by side in lanes (`kernel.schedule.decide`), a load of one column gathers.
+Passes over the same row would gather it again each; written out they share every load and every
+result: a softmax over ten classes has no loops.
+
+A window that moves along the innermost axis reads each place of it several times, with masks at
+the edges. Written out it is a sum of loads, and the grid is cut where the masks change
+(`kernel.schedule.pieces`). The fold keeps its order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from ingot.hlo import dim
+from ingot.hlo.opdef import Trait, find
+from ingot.kernel.expr import LEAVES, Expr, make, substitute, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
+from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.schedule.decide import has_short_rows
+
+MAX_NODES = 500
+"""Expression nodes at most, written out."""
+
+MAX_EXPENSIVE = 32
+"""Expensive ops at most, written out: the code of each is a few dozen instructions."""
+
+MAX_TAPS = 25
+"""Places of a window at most, written out."""
+
+MAX_STEP = 4
+"""Elements at most from one window, and from one place of it, to the next: lanes that are further
+apart would be gathered."""
+
+
+def unroll_windows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel without the loop over a small window along its innermost axis."""
+    inner = [item for item in kernel.passes if item.axes]
+    if kernel.serial or not kernel.grid or len(inner) != 1 or inner[0].is_running:
+        return kernel
+    taps = dim.product(axis.extent for axis in inner[0].axes)
+    if not isinstance(taps, int) or taps > MAX_TAPS or not _moves(inner[0], kernel.grid[-1].name):
+        return kernel
+    return kernel if _size(inner) is None else _without_loops(kernel)
+
+
+def _moves(item: Pass, name: str) -> bool:
+    """Whether a pass reads by small steps along axis `name` and along an axis of its own."""
+    near = range(1, MAX_STEP + 1)
+    places = [load.payload.index for load in walk(item.exprs) if load.op == "load"]
+    return any(
+        coefficient(place, name) in near
+        and any(coefficient(place, axis.name) in near for axis in item.axes)
+        for place in places
+    )
+
+
+def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel without loops over rows, if they are short and read more than once."""
+    inner = [item for item in kernel.passes if item.axes]
+    if kernel.serial or not kernel.grid or len(inner) < 2 or not has_short_rows(kernel, inner):
+        return kernel
+    if any(len(item.axes) != 1 or item.is_running for item in inner) or _size(inner) is None:
+        return kernel
+    return _without_loops(kernel)
+
+
+def _without_loops(kernel: LoopKernel) -> LoopKernel:
+    stores: list[Store] = []
+    finished: dict[Expr, Expr] = {}
+    for item in kernel.passes:
+        stores += _written_out(item, kernel, finished)
+    return replace(kernel, passes=(Pass((), (), tuple(stores)),))
+
+
+def _size(inner: list[Pass]) -> int | None:
+    """Return how many nodes there will be, None if too many."""
+    nodes = expensive = 0
+    for item in inner:
+        extent = dim.product(axis.extent for axis in item.axes)
+        assert isinstance(extent, int), "short loops have known lengths"
+        own = list(walk(item.exprs))
+        nodes += extent * len(own)
+        costly = (n for n in own if n.op not in LEAVES and find(n.op).has(Trait.EXPENSIVE))
+        expensive += extent * sum(1 for _ in costly)
+    return nodes if nodes <= MAX_NODES and expensive <= MAX_EXPENSIVE else None
+
+
+def _written_out(item: Pass, kernel: LoopKernel, finished: dict[Expr, Expr]) -> list[Store]:
+    """Return a pass's stores at each of its points; its reductions go to `finished`."""
+    points = [item] if not item.axes else _points(item)
+    stores = [_finished(store, finished) for point in points for store in point.stores]
+    names = frozenset(axis.name for axis in kernel.grid)
+    for number, reduction in enumerate(item.reductions):
+        values = tuple(substitute(init, finished) for init in reduction.inits)
+        for point in points:
+            values = _step(point.reductions[number], values, finished)
+        for place, value in enumerate(values):
+            leaf = make("reduced", value.dtype, (), (reduction.number, place, names))
+            finished[leaf] = value
+    return stores
+
+
+def _points(item: Pass) -> list[Pass]:
+    """Return the pass as it is at each position of its axes, the last axis fastest."""
+    ranges: list[range] = []
+    for axis in item.axes:
+        assert isinstance(axis.extent, int), "short loops have known lengths"
+        ranges.append(range(axis.extent))
+    names = [axis.name for axis in item.axes]
+    return [
+        Renamer(dict(zip(names, place, strict=True)), {}).sweep(item) for place in product(*ranges)
+    ]
+
+
+def _step(
+    reduction: Reduction, values: tuple[Expr, ...], finished: dict[Expr, Expr]
+) -> tuple[Expr, ...]:
+    """Return the accumulators after one more element."""
+    inputs = tuple(substitute(value, finished) for value in reduction.inputs)
+    given = (*values, *inputs)
+    results = reduction.combiner.results
+    arguments: dict[Expr, Expr] = {
+        leaf: given[leaf.payload] for leaf in walk(results) if leaf.op == "argument"
+    }
+    return tuple(substitute(result, arguments) for result in results)
+
+
+def _finished(store: Store, finished: dict[Expr, Expr]) -> Store:
+    mask = substitute(store.mask, finished) if store.mask is not None else None
+    values = tuple(substitute(value, finished) for value in store.values)
+    return replace(store, value=substitute(store.value, finished), values=values, mask=mask)

@@ -1,0 +1,143 @@
+"""In-place updates: `dynamic-update-slice` and `scatter` as loop kernels over the update.
+
+The result buffer already holds the first operand (buffer assignment makes them one); the kernel
+writes only what changes. Scatter visits its updates in order on one thread, so no result depends
+on timing; a later update of the same element wins, or combines.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.frames import ONE, Frame, FrameMap
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.indexing import ScatterAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, substitute, walk
+from ingot.kernel.index_math import linearize
+from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
+from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, place_of
+from ingot.kernel.pull.place import (
+    Place,
+    batch_place,
+    clamp_index,
+    converted,
+    inside,
+    start_place,
+    with_value,
+)
+from ingot.kernel.pull.pull import puller_of
+from ingot.kernel.pull.puller import Puller
+
+
+def build_update_kernel(fused: Computation) -> LoopKernel:
+    """Return the kernel of a fused computation whose root updates in place."""
+    root = fused.root
+    count = len(root.operands) // 2 if root.opcode == "scatter" else 1
+    update = root.operands[count + 1] if root.opcode == "scatter" else root.operands[1]
+    frames = FrameMap()
+    frame = frames.axes_for(update.shape.dims)
+    extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
+    puller = puller_of(fused, extents)
+    first = len(fused.parameters)
+    if root.opcode == "scatter":
+        stores = _scatter_stores(puller, root, frame, first)
+    else:
+        stores = (_slice_store(puller, root, frame, first),)
+    grid = tuple(Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE)
+    serial = root.opcode == "scatter"
+    return LoopKernel(grid, (Pass((), (), stores),), buffers_of(fused), serial)
+
+
+def _slice_store(puller: Puller, root: Instruction, frame: Frame, buffer: int) -> Store:
+    operand, update = root.operands[:2]
+    place = place_of(frame)
+    where = place
+    index: list[int | Dim] = []
+    for number, (position, size, window) in enumerate(
+        zip(place.index, operand.shape.dims, update.shape.dims, strict=True)
+    ):
+        if size == window:
+            index.append(position)
+            continue
+        start = clamp_index(puller.operand(root, number + 2, Place(())), size - window)
+        symbol, where = with_value(where, start)
+        index.append(symbol + position)
+    element = linearize(index, operand.shape.dims)
+    return Store(buffer, element, puller.value(update, place), where.values)
+
+
+def _scatter_stores(
+    puller: Puller, root: Instruction, frame: Frame, first: int
+) -> tuple[Store, ...]:
+    count = len(root.operands) // 2
+    place = place_of(frame)
+    element, values, mask = _scatter_target(puller, root, place)
+    combiner = combiner_of(root)
+    updates = [puller.value(root.operands[count + 1 + n], place) for n in range(count)]
+    if count > 1:
+        return _joint_stores(updates, (element, values, mask), combiner, first)
+    (value,) = updates
+    (result,) = combiner.results
+    if result.op == "argument" and result.payload == 1:
+        return (Store(first, element, value, values, mask),)
+    return (Store(first, element, value, values, mask, combiner),)
+
+
+def _joint_stores(
+    updates: list[Expr],
+    target: tuple[int | Dim, tuple[Expr, ...], Expr | None],
+    combiner: Combiner,
+    first: int,
+) -> tuple[Store, ...]:
+    """Return the stores of several operands, whose combined values may use each other's."""
+    element, values, mask = target
+    # A value that the index need not use: what is read here changes from update to update.
+    used = values or (ex.index(0),)
+    arguments = [
+        ex.load(first + number, element, update.dtype, used, mask)
+        for number, update in enumerate(updates)
+    ]
+    arguments += updates
+    replacements: dict[Expr, Expr] = {
+        item: arguments[item.payload] for item in walk(combiner.results) if item.op == "argument"
+    }
+    return tuple(
+        Store(first + number, element, substitute(result, replacements), values, mask)
+        for number, result in enumerate(combiner.results)
+    )
+
+
+def _scatter_target(
+    puller: Puller, root: Instruction, place: Place
+) -> tuple[int | Dim, tuple[Expr, ...], Expr | None]:
+    """Return the element that an update goes to, its run-time values, and whether it is inside.
+
+    An update whose window does not lie wholly inside the operand is dropped (StableHLO scatter).
+    """
+    given: ScatterAttributes = root.attributes
+    vector_dim = given.index_vector_dim
+    operand, indices = root.operands[0], root.operands[len(root.operands) // 2]
+    window_places = given.update_window_dims
+    batch = [p for number, p in enumerate(place.index) if number not in window_places]
+    window = iter([place.index[number] for number in window_places])
+    sizes = iter([root.operands[-1].shape.dims[number] for number in window_places])
+    dropped = (*given.inserted_window_dims, *given.input_batching_dims)
+    where, mask = place, None
+    index: list[int | Dim] = []
+    for number, size in enumerate(operand.shape.dims):
+        position: int | Dim = 0 if number in dropped else next(window)
+        extent: int | Dim = 1 if number in dropped else next(sizes)
+        if number in given.input_batching_dims:
+            which = given.input_batching_dims.index(number)
+            position = batch[batch_place(given.scatter_indices_batching_dims[which], vector_dim)]
+        elif number in given.scatter_dims_to_operand_dims:
+            which = given.scatter_dims_to_operand_dims.index(number)
+            where_in_indices = start_place(batch, which, vector_dim, indices.shape.rank)
+            start = puller.value(indices, Place(where_in_indices))
+            symbol, where = with_value(where, converted(start, S64))
+            mask = ex.conjunction(mask, inside(start, size - extent + 1))
+            position = position + symbol
+        index.append(position)
+    return linearize(index, operand.shape.dims), where.values, mask

@@ -1,0 +1,163 @@
+"""Convolutions element by element: which elements of input and kernel a place of the result takes.
+
+Shared by both kinds of kernel: the matrix product (`kernel.convolution.build`) and the loop, a
+reduction over the kernel's places and input features at each element of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ingot.analysis.frames import Frame
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import BF16, F16, F32, F64, PRED, DType
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.ir import Combiner
+from ingot.kernel.pull.place import Place, converted, within
+from ingot.kernel.pull.puller import Puller
+from ingot.kernel.pull.window import Fold, symbol, taken
+
+Places = Mapping[str, "int | Dim"]
+"""Index per label of a dimension."""
+
+
+def accumulation_type(operand: DType, result: DType) -> DType:
+    """Return the element type that products are summed in: never a narrow float."""
+    if result in (BF16, F16):
+        return F64 if operand is F64 else F32
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A convolution's labels and group sizes.
+
+    Attributes:
+        given: its attributes.
+        lhs, rhs, output: labels of each dimension.
+        groups: groups of features or batches.
+        group_features: output features per group.
+    """
+
+    given: ConvolutionAttributes
+    lhs: str
+    rhs: str
+    output: str
+    groups: int
+    group_features: int | Dim
+
+    @staticmethod
+    def of(convolution: Instruction) -> Form:
+        """Read the attributes of a convolution."""
+        given: ConvolutionAttributes = convolution.attributes
+        labels = given.labels
+        groups = given.feature_group_count * given.batch_group_count
+        features = convolution.operands[1].shape.dims[labels.rhs.index("o")]
+        return Form(
+            given, labels.lhs, labels.rhs, labels.output, groups, dim.floordiv(features, groups)
+        )
+
+
+def joins_last(convolution: Instruction) -> bool:
+    """Whether the kernel's last spatial place and its input feature are walked as one.
+
+    They are when a row of the input holds the elements of neighbouring places one after the other.
+    """
+    form = Form.of(convolution)
+    if not form.given.window or form.groups > 1:
+        return False
+    one, last = form.given.window[-1], str(len(form.given.window) - 1)
+    dense = one.window_dilation == 1 and one.base_dilation == 1 and not one.reversal
+    return dense and form.lhs.endswith(last + "f") and last + "i" in form.rhs
+
+
+def joins_last_of_result(convolution: Instruction) -> bool:
+    """Whether the result's last spatial place and its batch are walked as one (`joins_last`).
+
+    This is the gradient for a kernel, whose result has input features in place of the batch.
+    """
+    form = Form.of(convolution)
+    if not form.given.window or form.groups > 1:
+        return False
+    one, last = form.given.window[-1], str(len(form.given.window) - 1)
+    dense = one.stride == 1 and one.base_dilation == 1
+    return dense and form.lhs.endswith(last + "b") and last + "b" in form.output
+
+
+def lhs_value(
+    puller: Puller, convolution: Instruction, output: Places, kernel: Places, group: int | Dim
+) -> Expr:
+    """Return the element of the input that a place of result and kernel take; 0 outside.
+
+    Args:
+        puller: pulls the operand.
+        convolution: the op.
+        output: index per label of the result, without the feature; without the last spatial one,
+            `b` counts both (`joins_last_of_result`).
+        kernel: index per label of the kernel, without the output feature; without the last spatial
+            one, `i` counts both (`joins_last`).
+        group: number of the group.
+    """
+    form = Form.of(convolution)
+    operand, weights = convolution.operands
+    sizes = dict(zip(form.lhs, operand.shape.dims, strict=True))
+    index: dict[str, int | Dim] = {"b": output["b"], "f": kernel["i"]}
+    if form.given.feature_group_count > 1:
+        index["f"] = kernel["i"] + group * weights.shape.dims[form.rhs.index("i")]
+    if form.given.batch_group_count > 1:
+        index["b"] = output["b"] + group * dim.floordiv(sizes["b"], form.groups)
+    mask: Expr | None = None
+    for number, one in enumerate(form.given.window):
+        letter = str(number)
+        tap = kernel.get(letter, 0)
+        tap = one.size - 1 - tap if one.reversal else tap
+        position = output.get(letter, 0)
+        if letter in kernel and letter in output:
+            index[letter], inside = taken(position, tap, sizes[letter], one)
+        else:
+            # A row is one dimension; its elements are counted by its inner label alone.
+            inner = "b" if letter in kernel else "f"
+            start = position * one.stride + tap * one.window_dilation - one.low
+            index[letter], index[inner] = 0, start * sizes[inner] + index[inner]
+            row = sizes[letter] * sizes[inner]
+            is_padded = one.low > 0 or one.high > 0
+            inside = within(index[inner], row, Place(())) if is_padded else None
+        mask = ex.conjunction(mask, inside)
+    return puller.value(operand, Place(tuple(index[letter] for letter in form.lhs), (), mask))
+
+
+def loop_extents(convolution: Instruction) -> tuple[int | Dim, ...]:
+    """Return the extents of the axes that a convolution sums over, in the kernel's order."""
+    form = Form.of(convolution)
+    dims = zip(form.rhs, convolution.operands[1].shape.dims, strict=True)
+    return tuple(size for letter, size in dims if letter != "o")
+
+
+def loop_fold(puller: Puller, convolution: Instruction, frame: Frame, axes: Frame) -> Fold:
+    """Return what a convolution sums at each element; `axes` are those of `loop_extents`."""
+    form = Form.of(convolution)
+    output = dict(zip(form.output, map(symbol, frame), strict=True))
+    kernel = dict(zip(form.rhs.replace("o", ""), map(symbol, axes), strict=True))
+    feature = output.pop("f")
+    group = dim.floordiv(feature, form.group_features) if form.groups > 1 else 0
+    accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
+    lhs = converted(lhs_value(puller, convolution, output, kernel, group), accumulate)
+    index = tuple({**kernel, "o": feature}[letter] for letter in form.rhs)
+    rhs = converted(puller.value(convolution.operands[1], Place(index)), accumulate)
+    opcode = "and" if accumulate is PRED else "multiply"
+    zero = ex.constant(accumulate.numpy.type(0))
+    return Fold((zero,), (ex.make(opcode, accumulate, (lhs, rhs), NO_ATTRIBUTES),))
+
+
+def loop_combiner(convolution: Instruction) -> Combiner:
+    """Return the sum in the accumulation type."""
+    accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
+    arguments = (ex.argument(0, accumulate), ex.argument(1, accumulate))
+    opcode = "or" if accumulate is PRED else "add"
+    return Combiner((ex.make(opcode, accumulate, arguments, NO_ATTRIBUTES),))

@@ -1,0 +1,101 @@
+"""Pulling rules of ops whose indices are run-time values: dynamic slices and gathers.
+
+A start index is pulled like any value, clamped as StableHLO says, and becomes `$k` of the index.
+So a gather is a load at a computed place: it fuses like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.indexing import GatherAttributes
+from ingot.hlo.opset.shaping import SizesAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.pull.place import (
+    Place,
+    batch_place,
+    clamp_index,
+    compare,
+    select,
+    start_place,
+    with_value,
+)
+from ingot.kernel.pull.puller import Puller, Rule
+
+
+def _dynamic_slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand = instruction.operands[0]
+    given: SizesAttributes = instruction.attributes
+    inner = place
+    index: list[int | Dim] = []
+    for number, (position, size, window) in enumerate(
+        zip(place.index, operand.shape.dims, given.dynamic_slice_sizes, strict=True)
+    ):
+        limit = size - window
+        if limit == 0:
+            index.append(position)
+            continue
+        start = clamp_index(puller.operand(instruction, number + 1, place), limit)
+        symbol, inner = with_value(inner, start)
+        index.append(symbol + position)
+    return puller.value(operand, inner.at(tuple(index)))
+
+
+def _dynamic_update_slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand, update = instruction.operands[:2]
+    inner, mask = place, None
+    index: list[int | Dim] = []
+    for number, (position, size, window) in enumerate(
+        zip(place.index, operand.shape.dims, update.shape.dims, strict=True)
+    ):
+        if size == window:
+            index.append(position)
+            continue
+        start = clamp_index(puller.operand(instruction, number + 2, place), size - window)
+        symbol, inner = with_value(inner, start)
+        moved = position - symbol
+        index.append(moved)
+        position_in_update = ex.index(moved, inner.values)
+        mask = ex.conjunction(mask, compare("GE", position_in_update, ex.index(0)))
+        mask = ex.conjunction(mask, compare("LT", position_in_update, ex.index(window)))
+    if mask is None:
+        return puller.value(update, place)
+    masked = Place(tuple(index), inner.values, ex.conjunction(place.mask, mask))
+    return select(mask, puller.value(update, masked), puller.value(operand, place))
+
+
+def _gather(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand, starts = instruction.operands
+    given: GatherAttributes = instruction.attributes
+    batch = [p for number, p in enumerate(place.index) if number not in given.offset_dims]
+    offsets = iter([place.index[number] for number in given.offset_dims])
+    dropped = (*given.collapsed_slice_dims, *given.operand_batching_dims)
+    vector_dim = given.index_vector_dim
+    inner = place
+    index: list[int | Dim] = []
+    for number, (size, window) in enumerate(
+        zip(operand.shape.dims, given.slice_sizes, strict=True)
+    ):
+        position: int | Dim = 0 if number in dropped else next(offsets)
+        if number in given.operand_batching_dims:
+            which = given.operand_batching_dims.index(number)
+            position = batch[batch_place(given.start_indices_batching_dims[which], vector_dim)]
+        elif number in given.start_index_map and size - window != 0:
+            which = given.start_index_map.index(number)
+            where = start_place(batch, which, vector_dim, starts.shape.rank)
+            start = clamp_index(puller.value(starts, place.at(where)), size - window)
+            symbol, inner = with_value(inner, start)
+            position = position + symbol
+        index.append(position)
+    return puller.value(operand, inner.at(tuple(index)))
+
+
+INDEXING: Mapping[str, Rule] = {
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "gather": _gather,
+}
+"""Rule per opcode; `pull` joins it with the other tables."""

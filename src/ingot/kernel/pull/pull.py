@@ -1,0 +1,74 @@
+"""From HLO to expressions: the way in. Every pulling rule in one table.
+
+A rule says what an opcode does when its value is pulled at a place (`puller`); having a rule, or
+being elementwise, is what it takes to be computed inside a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+from ingot.hlo.opset.structural import ConstantAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.pull.indexing_rules import INDEXING
+from ingot.kernel.pull.puller import Puller, Rule
+from ingot.kernel.pull.shaping_rules import SHAPING
+from ingot.support.diagnostics import UnsupportedError
+
+RULES: Mapping[str, Rule] = {**SHAPING, **INDEXING}
+
+
+def puller_of(fused: Computation, extents: dict[str, int | Dim]) -> Puller:
+    """Return a puller of a fused computation whose parameters are buffers 0, 1, 2 ….
+
+    Args:
+        fused: the computation.
+        extents: extents of the axes that places will use.
+    """
+    buffers = {parameter: number for number, parameter in enumerate(fused.parameters)}
+    return Puller(RULES, buffers, extents)
+
+
+def combiner_exprs(
+    computation_root: Instruction, arguments: dict[Instruction, Expr]
+) -> tuple[Expr, ...]:
+    """Return the results of a scalar computation as expressions over `arguments`."""
+    memo = dict(arguments)
+
+    def visit(instruction: Instruction) -> Expr:
+        found = memo.get(instruction)
+        if found is not None:
+            return found
+        if instruction.opcode == "constant":
+            given: ConstantAttributes = instruction.attributes
+            found = ex.constant(given.literal.scalar)
+        elif instruction.has(Trait.ELEMENTWISE) or instruction.opcode == "bitcast-convert":
+            args = tuple(visit(operand) for operand in instruction.operands)
+            found = ex.make(
+                instruction.opcode, instruction.shape.dtype, args, instruction.attributes
+            )
+        else:
+            raise _not_elementwise(instruction)
+        memo[instruction] = found
+        return found
+
+    roots = computation_root.operands if computation_root.opcode == "tuple" else (computation_root,)
+    return tuple(visit(root) for root in roots)
+
+
+def _not_elementwise(instruction: Instruction) -> UnsupportedError:
+    while instruction.opcode == "get-tuple-element":
+        (instruction,) = instruction.operands
+    return UnsupportedError(
+        f"{instruction.opcode} in a computation that is applied to elements",
+        code="INGOT0343",
+        instruction=repr(instruction),
+        location=instruction.metadata.location,
+        hint="write a while over the elements that does this in its body, or compute it by a map "
+        "before",
+    )

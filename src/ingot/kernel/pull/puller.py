@@ -1,0 +1,108 @@
+"""The puller: the value of an instruction at a place, pulled from its operands.
+
+`Puller.value(instruction, place)` walks down from a result: elementwise ops become expression
+nodes, shaping ops change the index, parameters become loads. Nothing is stored on the way, so
+whatever is pulled is fused. What an opcode does is its rule in `shaping_rules` or `indexing_rules`;
+`pull` puts the tables together. Out-of-bounds places (pad, concatenate) carry a mask down to the
+loads.
+
+Invariant: the same instruction at the same place is the same expression.
+
+Example: `add(broadcast(x), y)` at (i, j) is `add(load x[j], load y[i*n+j])`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.pull.place import Place
+from ingot.support.diagnostics import UnsupportedError
+
+
+@dataclass(slots=True)
+class Puller:
+    """Pulls values of one fused computation.
+
+    Attributes:
+        rules: what each opcode does that is not elementwise.
+        buffers: buffer number per parameter instruction.
+        extents: extents of axes, for index simplification.
+        reductions: filled by the loop builder: `reduce` instruction -> its values.
+        accumulators: filled by the contraction builder: `dot` -> the finished sum.
+    """
+
+    rules: Mapping[str, Rule]
+    buffers: Mapping[Instruction, int]
+    extents: dict[str, int | Dim]
+    reductions: dict[Instruction, tuple[Expr, ...]] = field(
+        default_factory=dict[Instruction, "tuple[Expr, ...]"]
+    )
+    accumulators: dict[Instruction, Expr] = field(default_factory=dict[Instruction, Expr])
+    _memo: dict[tuple[Instruction, Place], Expr] = field(
+        default_factory=dict[tuple[Instruction, Place], Expr]
+    )
+
+    def value(self, instruction: Instruction, place: Place) -> Expr:
+        """Return the value of `instruction` at `place`.
+
+        Raises:
+            UnsupportedError: the opcode cannot be part of a kernel (a fusion bug).
+        """
+        memo = self._memo
+        # Chains of elementwise ops may be longer than Python's recursion goes deep.
+        stack = [(instruction, place)]
+        while stack:
+            key = stack[-1]
+            if key in memo:
+                stack.pop()
+                continue
+            sources = self._sources(*key)
+            if sources is None:
+                memo[key] = self._pull(*key)
+                continue
+            pending = [source for source in sources if source not in memo]
+            if pending:
+                stack.extend(pending)
+                continue
+            item, args = key[0], tuple([memo[source] for source in sources])
+            memo[key] = ex.make(item.opcode, item.shape.dtype, args, item.attributes)
+        return memo[instruction, place]
+
+    def operand(self, user: Instruction, number: int, place: Place) -> Expr:
+        """Return operand `number` of `user` at `place` (scalars at their only place)."""
+        operand = user.operands[number]
+        return self.value(operand, place if operand.shape.dims else place.at(()))
+
+    def _sources(
+        self, instruction: Instruction, place: Place
+    ) -> list[tuple[Instruction, Place]] | None:
+        """Return what an elementwise op reads, and where; None where it takes a rule."""
+        if instruction.opcode in self.rules or not instruction.has(Trait.ELEMENTWISE):
+            return None
+        if instruction in self.accumulators or instruction in self.reductions:
+            return None
+        scalar = place if not place.index else place.at(())
+        return [(o, place if o.shape.dims else scalar) for o in instruction.operands]
+
+    def _pull(self, instruction: Instruction, place: Place) -> Expr:
+        if instruction in self.accumulators:
+            return self.accumulators[instruction]
+        if instruction in self.reductions:
+            return self.reductions[instruction][0]
+        rule = self.rules.get(instruction.opcode)
+        if rule is not None:
+            return rule(self, instruction, place)
+        raise UnsupportedError(
+            f"{instruction.opcode} cannot be part of a loop kernel",
+            code="INGOT0340",
+            instruction=repr(instruction),
+        )
+
+
+Rule = Callable[[Puller, Instruction, Place], Expr]

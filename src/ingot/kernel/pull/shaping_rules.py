@@ -1,0 +1,255 @@
+"""Pulling rules of leaves and of ops that only move elements: they change the index.
+
+One rule per opcode, in `SHAPING`. Ops that leave gaps (pad, concatenate) add a mask, so that no
+load reads outside of its operand. Every index stays a `Dim` polynomial, so kernels know their
+strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import DType, dtype
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.shaping import (
+    DimensionsAttributes,
+    IotaAttributes,
+    PadAttributes,
+    SliceAttributes,
+)
+from ingot.hlo.opset.structural import ConstantAttributes, IndexAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr
+from ingot.kernel.index_math import linearize, reshape_index
+from ingot.kernel.pull.place import (
+    Place,
+    compare,
+    converted,
+    position_value,
+    select,
+    uses_values,
+)
+from ingot.kernel.pull.puller import Puller, Rule
+from ingot.support.diagnostics import UnsupportedError
+
+
+def _parameter(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    shape = instruction.shape
+    where = linearize(place.index, shape.dims)
+    buffer = puller.buffers[instruction]
+    used = place.values if uses_values(where) else ()
+    return ex.load(buffer, where, shape.dtype, used, place.mask)
+
+
+def _constant(_: Puller, instruction: Instruction, place: Place) -> Expr:
+    del place
+    given: ConstantAttributes = instruction.attributes
+    if given.literal.is_splat:
+        return ex.constant(given.literal.scalar)
+    raise UnsupportedError(
+        "a constant with several values is not part of a kernel",
+        code="INGOT0341",
+        instruction=repr(instruction),
+    )
+
+
+def _iota(_: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: IotaAttributes = instruction.attributes
+    value = position_value(place.index[given.iota_dimension], place)
+    return converted(value, instruction.shape.dtype)
+
+
+def _broadcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    index = tuple(place.index[number] for number in given.dimensions)
+    return puller.value(instruction.operands[0], place.at(index))
+
+
+def _transpose(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    index: list[int | Dim] = [0] * len(place.index)
+    for result_place, operand_place in enumerate(given.dimensions):
+        index[operand_place] = place.index[result_place]
+    return puller.value(instruction.operands[0], place.at(tuple(index)))
+
+
+def _reshape(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand = instruction.operands[0]
+    index = reshape_index(place.index, instruction.shape.dims, operand.shape.dims, puller.extents)
+    return puller.value(operand, place.at(index))
+
+
+def _reverse(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    index = tuple(
+        size - 1 - position if number in given.dimensions else position
+        for number, (position, size) in enumerate(
+            zip(place.index, instruction.shape.dims, strict=True)
+        )
+    )
+    return puller.value(instruction.operands[0], place.at(index))
+
+
+def _slice(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: SliceAttributes = instruction.attributes
+    index = tuple(
+        start + position * stride
+        for position, (start, _, stride) in zip(place.index, given.slice, strict=True)
+    )
+    return puller.value(instruction.operands[0], place.at(index))
+
+
+def _pad(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand, filler = instruction.operands
+    given: PadAttributes = instruction.attributes
+    index: list[int | Dim] = []
+    mask: Expr | None = None
+    for position, size, padding in zip(place.index, operand.shape.dims, given.padding, strict=True):
+        inner, inside = unpadded(position, size, padding, place)
+        index.append(inner)
+        mask = ex.conjunction(mask, inside)
+    if mask is None:
+        return puller.value(operand, place.at(tuple(index)))
+    inner_place = Place(tuple(index), place.values, ex.conjunction(place.mask, mask))
+    outside = puller.value(filler, place.at(()))
+    return select(mask, puller.value(operand, inner_place), outside)
+
+
+def unpadded(
+    position: int | Dim, size: int | Dim, padding: tuple[int, int, int], place: Place
+) -> tuple[int | Dim, Expr | None]:
+    """Return the operand's index along one dimension, and whether it is inside (None: always)."""
+    low, high, interior = padding
+    moved, step = position - low, interior + 1
+    # A place is within the result: only where there is padding it may be outside of the operand.
+    mask: Expr | None = None
+    if interior:
+        rest = position_value(dim.mod(moved, step), place)
+        mask = compare("EQ", rest, ex.index(0))
+    value = position_value(moved, place)
+    if low > 0:
+        mask = ex.conjunction(mask, compare("GE", value, ex.index(0)))
+    if high > 0:
+        end = (size - 1) * step + 1
+        mask = ex.conjunction(mask, compare("LT", value, ex.index(end)))
+    return dim.floordiv(moved, step) if interior else moved, mask
+
+
+def _concatenate(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    given: DimensionsAttributes = instruction.attributes
+    (axis,) = given.dimensions
+    position = position_value(place.index[axis], place)
+    start: int | Dim = 0
+    parts: list[tuple[Expr, Expr]] = []
+    for operand in instruction.operands:
+        size, at = operand.shape.dims[axis], place.index[axis] - start
+        end = start + size
+        inside = place.at((*place.index[:axis], at, *place.index[axis + 1 :]))
+        if isinstance(at, int) and isinstance(size, int):
+            if 0 <= at < size:
+                return puller.value(operand, inside)
+        elif size != 0:
+            below = compare("LT", position, ex.index(end))
+            above = compare("GE", position, ex.index(start))
+            mask = ex.conjunction(ex.conjunction(above, below), place.mask)
+            parts.append((below, puller.value(operand, Place(inside.index, place.values, mask))))
+        start = end
+    if not parts:
+        return puller.value(instruction.operands[0], place)
+    result = parts[-1][1]
+    for below, part in reversed(parts[:-1]):
+        result = select(below, part, result)
+    return result
+
+
+def _bitcast(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    if instruction.operands[0].shape.dtype is instruction.shape.dtype:
+        return _reshape(puller, instruction, place)
+    return _bitcast_convert(puller, instruction, place)
+
+
+def _bitcast_convert(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    operand = instruction.operands[0]
+    source, to = operand.shape.dtype.bits, instruction.shape.dtype.bits
+    if source == to:
+        return _as_bits(puller.value(operand, place), instruction.shape.dtype)
+    if source < to:
+        return _joined(puller, instruction, place, to // source)
+    return _part(puller, instruction, place)
+
+
+def _as_bits(value: Expr, to: DType) -> Expr:
+    return value if value.dtype is to else ex.make("bitcast-convert", to, (value,), NO_ATTRIBUTES)
+
+
+def _unsigned(bits: int) -> DType:
+    return dtype(f"u{bits}")
+
+
+def _joined(puller: Puller, instruction: Instruction, place: Place, count: int) -> Expr:
+    """Return a wide element made of `count` narrow ones, least significant first."""
+    operand = instruction.operands[0]
+    wide, narrow = _unsigned(instruction.shape.dtype.bits), _unsigned(operand.shape.dtype.bits)
+    total: Expr | None = None
+    for number in range(count):
+        value = puller.value(operand, place.at((*place.index, number)))
+        part = converted(_as_bits(value, narrow), wide)
+        distance = ex.constant(wide.numpy.type(number * narrow.bits))
+        part = ex.make("shift-left", wide, (part, distance), NO_ATTRIBUTES)
+        total = part if total is None else ex.make("or", wide, (total, part), NO_ATTRIBUTES)
+    assert total is not None
+    return _as_bits(total, instruction.shape.dtype)
+
+
+def _part(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    """Return a narrow element: the part of a wide one that the last index names."""
+    operand = instruction.operands[0]
+    wide, narrow = _unsigned(operand.shape.dtype.bits), _unsigned(instruction.shape.dtype.bits)
+    value = _as_bits(puller.value(operand, place.at(place.index[:-1])), wide)
+    distance = converted(position_value(place.index[-1] * narrow.bits, place), wide)
+    shifted = ex.make("shift-right-logical", wide, (value, distance), NO_ATTRIBUTES)
+    return _as_bits(converted(shifted, narrow), instruction.shape.dtype)
+
+
+def _dimension_size(_: Puller, instruction: Instruction, place: Place) -> Expr:
+    del place
+    given: DimensionsAttributes = instruction.attributes
+    (number,) = given.dimensions
+    size = instruction.operands[0].shape.dims[number]
+    return converted(ex.index(size), instruction.shape.dtype)
+
+
+def _element(puller: Puller, instruction: Instruction, place: Place) -> Expr:
+    source = instruction.operands[0]
+    given: IndexAttributes = instruction.attributes
+    if source in puller.reductions:
+        return puller.reductions[source][given.index]
+    if source.opcode == "tuple":
+        return puller.value(source.operands[given.index], place)
+    raise UnsupportedError(
+        f"get-tuple-element of {source.opcode} is not part of a kernel",
+        code="INGOT0342",
+        instruction=repr(instruction),
+    )
+
+
+SHAPING: Mapping[str, Rule] = {
+    "parameter": _parameter,
+    "constant": _constant,
+    "iota": _iota,
+    "broadcast": _broadcast,
+    "transpose": _transpose,
+    "reshape": _reshape,
+    "bitcast": _bitcast,
+    "bitcast-convert": _bitcast_convert,
+    "reverse": _reverse,
+    "slice": _slice,
+    "pad": _pad,
+    "concatenate": _concatenate,
+    "get-dimension-size": _dimension_size,
+    "get-tuple-element": _element,
+}
+"""Rule per opcode; `pull` joins it with the other tables."""

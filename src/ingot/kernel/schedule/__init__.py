@@ -1,0 +1,5 @@
+"""Schedules of loop kernels: vector axis, lanes, tiles, pieces, and the shares of threads.
+
+`decide` decides, `loop_schedule` is what it says. Each other module answers one question that it
+asks. The emitters (`cpu.emit.loop`) spell out the answers and decide nothing.
+"""

@@ -1,0 +1,168 @@
+"""Gathers: loads whose lanes' places are values, and which of them have places computed ahead.
+
+Lanes that one instruction gathers are slower than loads one by one, and their misses wait for each
+other. But to get single places out of a vector costs as much as the loads do, by way of registers
+and, just after they were stored, by way of memory. So along long axes a block of places is stored
+first: when loads ask for them they have reached the cache.
+
+`schedule` asks which integers hold the places; `cpu.emit.loop.places` computes them.
+
+Invariant: a place ahead is one that some point of the loop reads, so nothing new is read.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Atom, Dim, product, symbols_of
+from ingot.kernel.expr import Access, Expr, walk
+from ingot.kernel.index_math import coefficient, dim_of, upper_bound
+from ingot.kernel.ir import Axis, Buffer, LoopKernel
+from ingot.support.records import record
+
+PLACES_AHEAD = 256
+"""Places of a block: what was stored 64 ago is there, 256 are as fast as more."""
+
+LEAST_AHEAD = 64
+"""Shorter axes have no places ahead."""
+
+MOST_LOADED = 16
+"""Lanes that are loaded one by one: more are no faster, only more code."""
+
+MOST_GATHERS = 8
+"""Loads of one loop that have a block each on the stack."""
+
+NARROW_ELEMENTS = 1 << 30
+"""Arrays whose places fit 32 bits, up to an offset that is any place of theirs."""
+
+
+@record
+class Gather:
+    """A load whose place varies along an axis by run-time values.
+
+    Attributes:
+        load: the expression.
+        near: the part of its index that values and the axis make.
+        base: the rest, which holds for all lanes.
+    """
+
+    load: Expr
+    near: int | Dim
+    base: int | Dim
+
+    @property
+    def access(self) -> Access:
+        """What the load reads."""
+        return self.load.payload
+
+    def is_free(self, axis: str) -> bool:
+        """Whether its places do not vary with another axis."""
+        names = symbols_of((self.near,))
+        return axis not in names and not any(axis in value.axes for value in self.values)
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The run-time values that `near` uses."""
+        return self.load.args
+
+
+def gathers(exprs: tuple[Expr, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
+    """Return the gathers along the last of `axes` that need no others.
+
+    Arguments come first: the place of one may be what another loads.
+    """
+    along, bound = axes[-1].name, {axis.name for axis in axes}
+    found = [item for item in walk(exprs) if _is_gather(item, along) and item.axes <= bound]
+    return tuple(_gather(item, along) for item in found[:MOST_GATHERS])
+
+
+def _is_gather(item: Expr, axis: str) -> bool:
+    is_by_value = item.op == "load" and bool(item.args) and not item.payload.masked
+    return is_by_value and not item.reductions and any(axis in arg.axes for arg in item.args)
+
+
+def _gather(load: Expr, axis: str) -> Gather:
+    where: int | Dim = load.payload.index
+    near: int | Dim = 0
+    for key, factor in _terms(where):
+        term = product([factor, *map(dim_of, key)])
+        names = symbols_of((term,))
+        if axis in names or any(name[0] == "$" for name in names):
+            near = near + term
+    return Gather(load, near, where - near)
+
+
+def _terms(where: int | Dim) -> tuple[tuple[tuple[Atom, ...], int], ...]:
+    return () if isinstance(where, int) else where.terms
+
+
+def bits_of_places(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
+    """Return the bits of places ahead along the vector axis, or along the passes' own; 0: none.
+
+    `lanes` are those of each pass.
+    """
+    if kernel.serial or any(store.combiner for item in kernel.passes for store in item.stores):
+        return 0
+    if axis is not None:
+        return _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
+    own = zip(kernel.passes, lanes, strict=True)
+    found = [_bits(kernel, i.exprs, (*kernel.grid, *i.axes), n) for i, n in own if i.axes]
+    return max(found, default=0)
+
+
+def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], lanes: int) -> int:
+    extent = axes[-1].extent
+    is_short = isinstance(extent, int) and extent < LEAST_AHEAD
+    if lanes == 1 or lanes.bit_count() > 1 or is_short:
+        return 0
+    return bits_of_gathers(kernel, gathers(exprs, axes), axes)
+
+
+def bits_of_gathers(kernel: LoopKernel, found: tuple[Gather, ...], axes: tuple[Axis, ...]) -> int:
+    """Return the bits of places of gathers along the last of `axes`, 0 if there are none."""
+    buffers = (*kernel.buffers, *kernel.kept)
+    bits = [bits_of_place(item.near, buffers[item.access.buffer], axes) for item in found]
+    return max(bits, default=0)
+
+
+def bits_of_place(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> int:
+    """Return the bits in which a place in an array is computed.
+
+    Sums and products wrap: they may be larger on the way. What is divided must fit, too.
+    """
+    extents = {axis.name: axis.extent for axis in axes}
+    numbers: list[int | Dim] = [array.size, *(factor for _, factor in _terms(where))]
+    for atom in (atom for key, _ in _terms(where) for atom in key):
+        if atom.function in ("floordiv", "mod"):
+            most = upper_bound(atom.left, extents)
+            numbers += [NARROW_ELEMENTS if most is None else most, atom.right]
+        elif atom.function:
+            return 64
+        else:
+            extent = extents.get(atom.text)
+            numbers.append(extent if isinstance(extent, int) else 0)
+    is_narrow = all(isinstance(n, int) and abs(n) < NARROW_ELEMENTS for n in numbers)
+    return 32 if is_narrow else 64
+
+
+def block_of_rows(kernel: LoopKernel) -> int:
+    """Return how many short rows have their places ahead together; 0: it gathers no such rows."""
+    if kernel.serial or len(kernel.grid) < 2 or any(item.axes for item in kernel.passes):
+        return 0
+    *_, rows, inner = kernel.grid
+    if not isinstance(rows.extent, int) or not isinstance(inner.extent, int):
+        return 0
+    stores = [store for item in kernel.passes for store in item.stores]
+    are_rows = all(s.is_simple and coefficient(s.index, inner.name) == 1 for s in stores)
+    is_short = 1 < inner.extent < LEAST_AHEAD and rows.extent >= PLACES_AHEAD
+    if not are_rows or not is_short or not gathers(kernel.exprs, kernel.grid):
+        return 0
+    return PLACES_AHEAD // lanes_of_short_row(inner.extent)
+
+
+def lanes_of_short_row(length: int) -> int:
+    """Return the lanes of a row that is short."""
+    return min(1 << (length - 1).bit_length(), MOST_LOADED)
+
+
+def lanes_loaded(places: int, lanes: int) -> int:
+    """Return the lanes of a loop that may have `places` ahead."""
+    return min(lanes, MOST_LOADED) if places else lanes

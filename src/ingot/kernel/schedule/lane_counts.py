@@ -1,0 +1,142 @@
+"""How many lanes a kernel's loops have: registers a value may take, what is not to be wasted.
+
+The first part of a schedule (`schedule`). Invariant: lanes depend on the kernel and its extents
+alone; they are a power of two but for rows laid end to end (`short_rows`).
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import BF16, PRED, DType
+from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive_op, walk
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
+from ingot.kernel.schedule.lane_folds import folds_lanes, scans_lanes
+from ingot.kernel.schedule.tiles import LANE_BITS
+from ingot.support.records import record
+
+LONG_CHAIN = 60
+"""Of more nodes two registers at a time are enough: there is always something to compute."""
+
+CHAIN, MOST_MASKS = 32, 16
+"""Chains of so many ops, so few of them masks, are as good code without LLVM's optimizing."""
+
+ROUNDING, CALLING = 5, 4
+"""Ops that round a result to bf16; that bring registers to a subroutine and back."""
+
+
+@record
+class Vectors:
+    """What a target's vectors hold: bits of a register, registers to work with.
+
+    `most` is how many registers a value may take; `has_bf16_pairs`: whether an instruction adds
+    two products of bf16 to an f32.
+    """
+
+    bits: int
+    registers: int
+    most: int = 64
+    has_bf16_pairs: bool = False
+
+    def lanes(self, element_bits: int, registers: int) -> int:
+        """Return the lanes of `registers` vector registers (`most` at most) of an element type."""
+        return max(1, self.bits * min(registers, self.most) // max(element_bits, 8))
+
+
+def is_expensive(node: Expr) -> bool:
+    """Whether an expression is one of HLO's expensive ops."""
+    return is_expensive_op(node.op)
+
+
+def pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:
+    """Return the lanes along a pass's own innermost axis."""
+    if not item.axes or not folds_lanes(item) or kernel.serial:
+        return 1
+    if item.is_running and not scans_lanes(item):
+        return 1
+    return most_lanes(kernel, vectors, item.axes[-1].extent, False, item)
+
+
+def most_lanes(
+    kernel: LoopKernel,
+    vectors: Vectors,
+    extent: int | Dim,
+    wide: bool,
+    item: Pass | None = None,
+) -> int:
+    """Return the lanes of a loop over `extent` points of a kernel, or of one of its passes.
+
+    `wide`: each lane folds a column.
+    """
+    exprs = item.exprs if item is not None else kernel.exprs
+    nodes = [node for node in walk(exprs) if node.op not in ("constant", "index")]
+    called = sum(1 for node in nodes if is_expensive(node))
+    live = len(nodes) + 2 * called
+    # Long chains wait for each result: two at a time are faster even where registers are short.
+    # Functions are subroutines: each has the registers to itself, and fills them with four, of the
+    # parts of complex numbers too where little else needs registers.
+    mostly_calls = called * CALL_NODES >= len(nodes)
+    registers = 4 if live <= LONG_CHAIN or mostly_calls else 2
+    of_parts = called > 0 and mostly_calls and len(nodes) < CHAIN
+    widest = max((_width(node.dtype, of_parts) for node in nodes), default=LANE_BITS)
+    if wide:
+        live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
+        # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
+        # of the registers, so that every row touches few pages and cache lines follow each other.
+        if live <= 24 and vectors.registers >= 32:
+            registers = 16 if live <= 4 else 8
+    lanes = vectors.lanes(max(widest, 32), registers)
+    if isinstance(extent, int):
+        while lanes > 1 and lanes // 2 >= extent:
+            lanes //= 2
+    return lanes
+
+
+def _width(element: DType, of_parts: bool) -> int:
+    """Return the bits of a lane, of a complex number's parts where functions take those."""
+    return element.bits // 2 if of_parts and element.is_complex else element.bits
+
+
+def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
+    """Whether a kernel computes its points alone, by many ops on what lies side by side.
+
+    What is between two of them then fits the registers where there are 32, and the eight for masks,
+    whoever gives them out.
+    """
+    nodes = [node for node in walk(kernel.exprs) if node.op not in ("constant", "index")]
+    return (
+        _ops_of(nodes) >= CHAIN
+        and vectors.registers >= 32
+        and sum(1 for node in nodes if node.dtype is PRED) <= MOST_MASKS
+        and all(not item.axes and not item.reductions for item in kernel.passes)
+        and not any(node.args for node in nodes if node.op == "load")
+    )
+
+
+def _ops_of(nodes: list[Expr]) -> int:
+    """Return how many ops compute expressions, with what LLVM sees of rounding and of calls."""
+    rounded = sum(1 for each in nodes if each.dtype is BF16 and each.op not in EXACT | LEAVES)
+    return len(nodes) + ROUNDING * rounded + CALLING * sum(map(is_expensive, nodes))
+
+
+def results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:
+    """Return how many results of the first pass's widest fold a register holds, in words."""
+    folds = kernel.passes[0].reductions
+    widest = max((each.dtype.bits for fold in folds for each in fold.inputs), default=LANE_BITS)
+    return vectors.lanes(max(widest, LANE_BITS), 1)
+
+
+def widest_in_memory(kernel: LoopKernel) -> int:
+    """Return the bits of the widest elements in memory, a word at least."""
+    return max(LANE_BITS, *(buffer.dtype.bits for buffer in kernel.buffers))
+
+
+def lanes_of_row(row: Axis, lanes: int, register: int) -> int:
+    """Return the lanes along rows that are folded together: those of short ones are not wasted."""
+    while isinstance(row.extent, int) and lanes > max(register, row.extent // 4):
+        lanes //= 2
+    return lanes
+
+
+def _fold_size(fold: Reduction) -> int:
+    """Return how many ops fold one element."""
+    return sum(1 for node in walk(fold.combiner.results) if node.op not in LEAVES)

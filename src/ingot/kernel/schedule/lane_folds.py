@@ -1,0 +1,58 @@
+"""Which folds may run in lanes along the axis that they fold.
+
+Lanes start from the op's identity and are folded at the end; lanes of a fold that finds a place are
+joined by place (`extreme_places`); a running fold takes a vector at once where elements are dense.
+Its sums and products of floats are then in an order of their own, as in any other reduction.
+
+Invariant: the answer depends on the pass alone.
+"""
+
+from __future__ import annotations
+
+from ingot.kernel.expr import walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Pass, Reduction
+from ingot.kernel.loop.extreme_places import place_fold
+
+LANE_COMBINERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+"""Combiners with an identity: lanes may start from it and be folded at the end."""
+
+LONG_ROW = 128
+"""In rows of so many elements lanes find the place of an extreme each, before they are joined."""
+
+SHORTEST_SCAN = 32
+"""Shorter scans go element by element."""
+
+
+def folds_lanes(item: Pass) -> bool:
+    """Whether every reduction of the pass may be kept in lanes and folded at the end."""
+    return all(
+        starts_from_identity(fold) or _finds_place_in_long_row(item, fold)
+        for fold in item.reductions
+    )
+
+
+def starts_from_identity(fold: Reduction) -> bool:
+    """Whether accumulators start from the combiner's identity, the initial value coming last."""
+    return fold.combiner.opcode in LANE_COMBINERS
+
+
+def scans_lanes(item: Pass) -> bool:
+    """Whether a running fold may take vectors at once: its elements are dense.
+
+    Sums and products of narrow floats are folded one by one, each rounded to its type.
+    """
+    (axis,), (fold,) = item.axes, item.reductions
+    wheres = [store.index for store in item.stores]
+    wheres += [node.payload.index for node in walk(item.exprs) if node.op == "load"]
+    is_dense = all(coefficient(where, axis.name) in (0, 1, -1) for where in wheres)
+    is_long = not isinstance(axis.extent, int) or axis.extent >= SHORTEST_SCAN
+    element = fold.inputs[0].dtype
+    rounds = fold.combiner.opcode in ("add", "multiply") and element.is_float and element.bits < 32
+    return is_dense and is_long and not rounds
+
+
+def _finds_place_in_long_row(item: Pass, fold: Reduction) -> bool:
+    """Whether a fold finds a place, and joining lanes is little work beside finding it."""
+    is_short = any(isinstance(a.extent, int) and a.extent < LONG_ROW for a in item.axes)
+    return not is_short and place_fold(item, fold) is not None

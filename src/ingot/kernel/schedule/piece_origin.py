@@ -1,0 +1,35 @@
+"""Pieces of a grid counted from their beginnings, where what they read is known better.
+
+Padding moves places by what lies before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted
+from the beginning of its piece, 3, the place is `floordiv(i,2)`: never negative, and a pattern that
+lanes know. What is chosen by such a mask is then read without it (`inside`).
+
+Invariant: at position p of an axis the passes compute what they computed at first + p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.loop.collapse import Renamer
+from ingot.kernel.loop.inside import read_inside
+from ingot.kernel.schedule.pieces import Range
+
+
+def from_beginning(
+    kernel: LoopKernel, passes: tuple[Pass, ...], ranges: Mapping[str, Range]
+) -> LoopKernel:
+    """Return a kernel of one piece: the passes of `kernel` as they are in the ranges of axes."""
+    starts = {name: Dim.symbol(name) + first for name, (first, _) in ranges.items() if first}
+    if starts:
+        passes = tuple(map(Renamer(starts, {}).sweep, passes))
+    grid = tuple(Axis(axis.name, _length(axis, ranges)) for axis in kernel.grid)
+    return read_inside(replace(kernel, grid=grid, passes=passes))
+
+
+def _length(axis: Axis, ranges: Mapping[str, Range]) -> int | Dim:
+    first, last = ranges.get(axis.name, (0, -1))
+    return last + 1 - first if axis.name in ranges else axis.extent

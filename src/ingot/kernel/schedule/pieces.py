@@ -1,0 +1,286 @@
+"""Pieces of a grid in which masks are known: what concatenate, pad and slices of them make.
+
+`x` beside `y` is, at each point, a choice between two loads. Along each axis the comparisons of a
+kernel change at a few places; between two of them every comparison is true or false, and what is
+left of the expressions has no masks. `cut_axes` finds the places, `narrowed` gives a pass as it is
+in one piece.
+
+Invariant: in its piece the narrowed pass stores what the whole pass stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
+
+import numpy as np
+
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
+from ingot.kernel.loop.collapse import CHOICES
+from ingot.support.records import record
+
+MAX_PIECES = 8
+"""Pieces along the vector axis at most."""
+
+MAX_MOVED_PIECES = 64
+"""The same where elements are only moved: a piece is little code, and choosing one is much."""
+
+MAX_BANDS = 4
+"""Pieces along every other axis at most."""
+
+MAX_MOVED_NODES = 4000
+"""Nodes of all pieces together where elements are only moved."""
+
+MAX_NODES = 1500
+"""Expression nodes at most, those of all pieces together."""
+
+MAX_WIDE_NODES = 250
+"""Nodes of a window with many masks that is written a second time without them, at most."""
+
+MAX_BAND_NODES = 250
+"""The same where only other axes are cut: masks that hold for whole rows cost little."""
+
+Range = tuple[int, int]
+"""First and last position of a piece along an axis."""
+
+
+@record
+class Cut:
+    """An axis in pieces, which begin at 0 and at each of `places`."""
+
+    axis: Axis
+    places: tuple[int, ...]
+
+    def ranges(self) -> list[Range]:
+        """Return the first and the last position of every piece."""
+        assert isinstance(self.axis.extent, int), "only axes of known extent are cut"
+        starts = (0, *self.places)
+        ends = (*self.places, self.axis.extent)
+        return [(start, end - 1) for start, end in zip(starts, ends, strict=True)]
+
+
+def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
+    """Return the axes to be cut, the vector axis last; none if there is nothing to gain."""
+    if kernel.serial or any(item.axes for item in kernel.passes):
+        return ()
+    nodes = [node for node in walk(kernel.exprs) if node.op == "compare"]
+    masks = _masks(kernel.exprs)
+    cuts = [Cut(axis, _places(masks, axis)) for axis in kernel.grid if axis != vector_axis]
+    vector = Cut(vector_axis, _places(nodes, vector_axis))
+    is_move = all(item.op in CHOICES for item in walk(kernel.exprs))
+    most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
+    count = sum(1 for _ in walk(kernel.exprs))
+    if not is_move and count <= MAX_WIDE_NODES:
+        cuts = [_around_inside(cut, most_bands) for cut in cuts]
+        vector = _around_inside(vector, most_pieces)
+    if not isinstance(vector_axis.extent, int) or len(vector.places) >= most_pieces:
+        return ()
+    found = [cut for cut in cuts if 0 < len(cut.places) < most_bands]
+    size = count * (len(vector.places) + 1)
+    most = MAX_NODES if vector.places else MAX_BAND_NODES
+    most = MAX_MOVED_NODES if is_move else most
+    chosen: list[Cut] = []
+    for cut in found:
+        size *= len(cut.places) + 1
+        if size <= most:
+            chosen.append(cut)
+    return (*chosen, vector) if chosen or vector.places else ()
+
+
+def _around_inside(cut: Cut, most: int) -> Cut:
+    """Return a cut of fewer than `most` pieces if the longest is most of the axis.
+
+    So it is with wide windows: their masks change at many places, all of them near the ends.
+    """
+    if len(cut.places) < most:
+        return cut
+    first, last = max(cut.ranges(), key=lambda piece: piece[1] - piece[0])
+    assert isinstance(cut.axis.extent, int), "only axes of known extent are cut"
+    is_most = 2 * (last - first) > cut.axis.extent
+    return Cut(cut.axis, tuple(p for p in (first, last + 1) if p in cut.places)) if is_most else cut
+
+
+def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
+    """Return the comparisons that are not for run-time values of an index alone."""
+    seen: set[Expr] = set()
+    stack = list(exprs)
+    while stack:
+        item = stack.pop()
+        if item not in seen:
+            seen.add(item)
+            stack += item.args if item.op != "load" else item.args[: item.payload.masked]
+    return [item for item in seen if item.op == "compare"]
+
+
+def _places(comparisons: list[Expr], axis: Axis) -> tuple[int, ...]:
+    """Return where comparisons of the axis with numbers change."""
+    if not isinstance(axis.extent, int):
+        return ()
+    found: set[int] = set()
+    for node in comparisons:
+        found |= _changes(node, axis.name)
+    return tuple(sorted(place for place in found if 0 < place < axis.extent))
+
+
+def _changes(node: Expr, name: str) -> set[int]:
+    """Return the positions at which a comparison differs from the one at the position before."""
+    difference = _difference(node)
+    if difference is None or symbols_of((difference,)) != frozenset((name,)):
+        return set()
+    factor = coefficient(difference, name)
+    if not isinstance(factor, int):
+        return set()
+    rest = difference - factor * Dim.symbol(name)
+    if not isinstance(rest, int):
+        return set()
+    given: CompareAttributes = node.payload
+    # Where factor * x + rest is 0, rounded down, and whether it is exactly.
+    zero, over = divmod(-rest, factor)
+    if given.direction in ("EQ", "NE"):
+        return set() if over else {zero, zero + 1}
+    # It changes its sign there or behind, as it falls or rises.
+    is_behind = bool(over) or (given.direction in ("LE", "GT")) == (factor > 0)
+    return {zero + 1 if is_behind else zero}
+
+
+def _difference(node: Expr) -> int | Dim | None:
+    """Return left - right of a comparison of two indices without run-time values."""
+    left, right = node.args
+    if left.op != "index" or right.op != "index" or left.args or right.args:
+        return None
+    return left.payload - right.payload
+
+
+def narrowed(item: Pass, ranges: Mapping[str, Range]) -> Pass:
+    """Return a pass as it is where each named axis stays within its range."""
+    return _narrowed(item, tuple(sorted(ranges.items())))
+
+
+@lru_cache(maxsize=256)
+def _narrowed(item: Pass, ranges: tuple[tuple[str, Range], ...]) -> Pass:
+    """Do it once: who asks whether pieces are copies asks before they are emitted."""
+    return Narrower(dict(ranges)).sweep(item)
+
+
+class Narrower:
+    """Simplifies expressions by what is known of axes."""
+
+    def __init__(self, ranges: Mapping[str, Range]) -> None:
+        """Know that each named axis stays within its range."""
+        self.ranges = ranges
+        self.memo: dict[Expr, Expr] = {}
+
+    def sweep(self, item: Pass) -> Pass:
+        """Return a pass of stores without the choices that are known."""
+        stores = [self.store(store) for store in item.stores]
+        return replace(item, stores=tuple(store for store in stores if store is not None))
+
+    def store(self, old: Store) -> Store | None:
+        """Return a store without the choices that are known, None where it is never made."""
+        mask = self.expr(old.mask) if old.mask is not None else None
+        known = _truth(mask) if mask is not None else True
+        if known is False:
+            return None
+        values = tuple(map(self.expr, old.values))
+        value = self.expr(old.value)
+        return replace(old, value=value, values=values, mask=None if known else mask)
+
+    def expr(self, root: Expr) -> Expr:
+        """Return an expression without the choices that are known."""
+        for item in walk((root,)):
+            if item not in self.memo:
+                self.memo[item] = self.node(item, tuple(self.memo[arg] for arg in item.args))
+        return self.memo[root]
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments that are simplified."""
+        if item.op == "compare":
+            known = self._compare(item)
+            if known is not None:
+                return _known(known)
+        elif item.op in ("and", "or"):
+            return _junction(item, args)
+        elif item.op == "select":
+            known = _truth(args[0])
+            if known is not None:
+                return args[1] if known else args[2]
+        elif item.op == "load" and item.payload.masked:
+            known = _truth(args[0])
+            if known is not None:
+                return _load(item, args, known)
+        return item if args == item.args else ex.make(item.op, item.dtype, args, item.payload)
+
+    def _compare(self, node: Expr) -> bool | None:
+        """Return what a comparison gives everywhere in the ranges, or None."""
+        linear = _linear_difference(node)
+        if linear is None:
+            return None
+        factors, low = linear
+        high = low
+        for name, factor in factors:
+            if name not in self.ranges:
+                return None
+            ends = [factor * end for end in self.ranges[name]]
+            low, high = low + min(ends), high + max(ends)
+        given: CompareAttributes = node.payload
+        return _sign(given.direction, low, high)
+
+
+@lru_cache(maxsize=4096)
+def _linear_difference(node: Expr) -> tuple[tuple[tuple[str, int], ...], int] | None:
+    """Return left - right of a comparison as a factor of each axis and a number, None if not so."""
+    rest = _difference(node)
+    if rest is None:
+        return None
+    factors: list[tuple[str, int]] = []
+    for name in symbols_of((rest,)):
+        factor = coefficient(rest, name)
+        if not isinstance(factor, int):
+            return None
+        factors.append((name, factor))
+        rest = rest - factor * Dim.symbol(name)
+    return (tuple(factors), rest) if isinstance(rest, int) else None
+
+
+@cache
+def _known(truth: bool) -> Expr:
+    return ex.constant(np.bool_(truth))
+
+
+def _sign(direction: str, low: int, high: int) -> bool | None:
+    """Return whether low..high compares so with 0 everywhere (True), nowhere (False), or partly."""
+    if direction in ("NE", "GT", "GE"):
+        opposite = _sign({"NE": "EQ", "GT": "LE", "GE": "LT"}[direction], low, high)
+        return None if opposite is None else not opposite
+    everywhere = {"EQ": low == high == 0, "LT": high < 0, "LE": high <= 0}
+    nowhere = {"EQ": low > 0 or high < 0, "LT": low >= 0, "LE": low > 0}
+    return True if everywhere[direction] else False if nowhere[direction] else None
+
+
+def _truth(value: Expr) -> bool | None:
+    if value.op != "constant":
+        return None
+    return value is _known(True) or (value is not _known(False) and bool(value.payload.value))
+
+
+def _junction(item: Expr, args: tuple[Expr, ...]) -> Expr:
+    """Return a conjunction or disjunction of predicates without what is known."""
+    is_and = item.op == "and"
+    for known, other in (args, args[::-1]):
+        truth = _truth(known) if known.dtype.name == "pred" else None
+        if truth is not None:
+            return other if truth is is_and else known
+    return item if args == item.args else ex.make(item.op, item.dtype, args, item.payload)
+
+
+def _load(item: Expr, args: tuple[Expr, ...], is_read: bool) -> Expr:
+    if not is_read:
+        return ex.constant(item.dtype.numpy.type(0))
+    access = item.payload
+    return ex.load(access.buffer, access.index, item.dtype, args[1:])

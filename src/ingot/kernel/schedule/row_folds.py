@@ -1,0 +1,45 @@
+"""Rows that are folded together: as many as a register has lanes.
+
+Each row is folded along itself in lanes. Joining the lanes of one row is a chain of steps on ever
+fewer lanes; joining those of many rows, whole registers of halves of rows at a time, costs as many
+steps for all of them, and what comes after the fold is a vector. `cpu.emit.loop.rows` spells it
+out.
+
+Invariant: lanes are joined in the order in which those of a single row would be.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo import dim
+from ingot.hlo.dtype import PRED
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.lane_folds import starts_from_identity
+
+LONGEST_ROW = 512
+"""Elements of a row beside which joining its lanes is little work."""
+
+LEAST_ELEMENTS = 1 << 15
+"""Fewer elements are folded before the longer code is compiled."""
+
+LEAST_BLOCKS = 4
+"""Blocks of rows at least: parts of one are wasted."""
+
+
+def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | None:
+    """Return the grid axis whose points are rows that are folded `rows` at a time, or None."""
+    if kernel.serial or kernel.kept or not kernel.grid or lanes == 1 or rows == 1:
+        return None
+    first, *rest = kernel.passes
+    if not first.reductions or first.stores or first.is_running or not rest:
+        return None
+    if any(item.axes or item.reductions for item in rest):
+        return None
+    truths = any(value.dtype is PRED for fold in first.reductions for value in fold.inputs)
+    if truths or not all(map(starts_from_identity, first.reductions)):
+        return None
+    axis = kernel.grid[-1]
+    length = dim.product(item.extent for item in first.axes)
+    if not isinstance(length, int) or not isinstance(axis.extent, int) or length > LONGEST_ROW:
+        return None
+    is_much = axis.extent >= LEAST_BLOCKS * rows and axis.extent * length >= LEAST_ELEMENTS
+    return axis if is_much else None

@@ -1,0 +1,73 @@
+"""How updates in order run: which of them may be lanes, or have their places computed ahead.
+
+`schedule` asks here about the kernels of scatters (`update`). Updates of one element must not meet:
+one would be lost. So single elements and short rows are combined one by one, from places that were
+computed together; the elements of a row are lanes.
+
+Invariant: every element's updates happen in the order of the grid.
+"""
+
+from __future__ import annotations
+
+from ingot.kernel.expr import walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Store
+from ingot.kernel.schedule.gathers import bits_of_place
+
+LEAST_STAGED, MOST_STAGED = 8, 32
+"""Updates that are computed together: so many that vectors gain, few enough for the stack."""
+
+STAGED_ROWS = 32
+"""Rows whose places are computed together."""
+
+
+def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
+    """Whether two lanes may combine into one element, where one of both would be lost."""
+    reads_back = kernel.serial and _reads_back(kernel)
+    return any(
+        (reads_back or store.combiner is not None) and coefficient(store.index, axis.name) != 1
+        for item in kernel.passes
+        for store in item.stores
+    )
+
+
+def staged_lanes(kernel: LoopKernel, lanes: int) -> int:
+    """Return how many updates may be computed before they are made: they read no result."""
+    if _only_store(kernel) is None or lanes < LEAST_STAGED:
+        return 0
+    return min(lanes, MOST_STAGED)
+
+
+def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
+    """Return how many rows along `axis`, a vector each, have their places computed together."""
+    store = _only_store(kernel)
+    is_vector = isinstance(axis.extent, int) and 1 < axis.extent <= lanes
+    if not kernel.serial or store is None or not is_vector or len(kernel.grid) < 2:
+        return 0
+    *_, rows, last = kernel.grid
+    is_short = isinstance(rows.extent, int) and rows.extent < STAGED_ROWS
+    where = (*store.values, *(() if store.mask is None else (store.mask,)))
+    varies = any(axis.name in item.axes for item in where)
+    is_dense = last is axis and not varies and coefficient(store.index, axis.name) == 1
+    return STAGED_ROWS if is_dense and not is_short else 0
+
+
+def bits_of_updates(kernel: LoopKernel) -> int:
+    """Return the bits of the places that staged updates go to."""
+    store = _only_store(kernel)
+    assert store is not None, "what is staged is one store"
+    return bits_of_place(store.index, kernel.buffers[store.buffer], kernel.grid)
+
+
+def _only_store(kernel: LoopKernel) -> Store | None:
+    """Return the store of a kernel that does nothing but combine, and reads no result."""
+    stores = [store for item in kernel.passes for store in item.stores]
+    is_simple = len(kernel.passes) == len(stores) == 1 and not kernel.passes[0].axes
+    if not is_simple or _reads_back(kernel) or stores[0].combiner is None:
+        return None
+    return stores[0]
+
+
+def _reads_back(kernel: LoopKernel) -> bool:
+    results = {number for number, buffer in enumerate(kernel.buffers) if buffer.is_output}
+    return any(node.op == "load" and node.payload.buffer in results for node in walk(kernel.exprs))

@@ -1,0 +1,88 @@
+"""Short rows that are folded with a lane each: whole rows are read and turned around in registers.
+
+Folded along itself a row of five leaves most lanes empty; with a lane for each row every load of
+one column gathers. Instead as many rows as a register has lanes are read whole, in vectors of 8 or
+16 elements, and turned around: columns are vectors of rows, folded one after the other. Beside the
+tiles of transposes (`tiles`); `cpu.emit.loop.turned` spells it out.
+
+Invariant: every row's elements are folded in order; nothing is read outside of the array.
+"""
+
+from __future__ import annotations
+
+from ingot.kernel.expr import walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.schedule.lane_counts import Vectors, is_expensive
+from ingot.kernel.schedule.lane_folds import starts_from_identity
+from ingot.kernel.schedule.tiles import LANE_BITS
+from ingot.support.records import record
+
+WIDTHS = (8, 16)
+"""Elements that are read of each row."""
+
+LEAST_ROW, LONGEST_ROW = 3, 8
+"""Rows that are turned around: of longer ones folds of one op are as quick along themselves."""
+
+LEAST_ELEMENTS = 1 << 14
+"""Fewer elements are folded before the longer code is compiled."""
+
+MOST_LOADS = 2
+"""Arrays that are folded at once."""
+
+UNIT_BLOCKS = 32
+"""Blocks of lanes of a unit."""
+
+
+@record
+class Turning:
+    """How rows are turned around.
+
+    Attributes:
+        lanes: rows of a block.
+        width: elements that are read of each.
+    """
+
+    lanes: int
+    width: int
+
+
+def turning_of(kernel: LoopKernel, vectors: Vectors) -> Turning | None:
+    """Return how the rows of a kernel are turned around, None if they are not."""
+    if kernel.serial or kernel.kept or not kernel.grid or vectors.bits < WIDTHS[0] * LANE_BITS:
+        return None
+    first, *rest = kernel.passes
+    is_fold = len(first.axes) == 1 and first.reductions and not first.stores
+    if not is_fold or first.is_running or any(item.axes for item in rest):
+        return None
+    length, rows = first.axes[0].extent, kernel.grid[-1].extent
+    if not isinstance(length, int) or not isinstance(rows, int):
+        return None
+    if rows * length < LEAST_ELEMENTS:
+        return None
+    longest = LONGEST_ROW if all(map(starts_from_identity, first.reductions)) else WIDTHS[-1]
+    if not LEAST_ROW <= length <= longest or any(map(is_expensive, walk(kernel.exprs))):
+        return None
+    widest = _widest(first, kernel.grid[-1], length)
+    if not widest:
+        return None
+    width = next(width for width in WIDTHS if width >= length)
+    return Turning(vectors.bits // widest, width)
+
+
+def _widest(item: Pass, rows: Axis, length: int) -> int:
+    """Return the bits of the widest elements of a pass, 0 if not all it reads are dense rows."""
+    loads = [node for node in walk(item.exprs) if node.op == "load"]
+    along = item.axes[0].name
+    are_rows = all(
+        not load.args
+        and coefficient(load.payload.index, along) == 1
+        and coefficient(load.payload.index, rows.name) == length
+        for load in loads
+    )
+    if not are_rows or len(loads) > MOST_LOADS:
+        return 0
+    elements = [value.dtype for fold in item.reductions for value in fold.inputs]
+    elements += [load.dtype for load in loads]
+    is_real = loads and not any(element.is_complex for element in elements)
+    return max(element.bits if element.bits >= 8 else 8 for element in elements) if is_real else 0

@@ -1,0 +1,1 @@
+"""Sorts and selections: `SortKernel` and `TopKKernel` from fused computations."""

@@ -1,0 +1,184 @@
+"""From a fused `sort` to a `SortKernel`, how its rows are shared out, and sorts by one key.
+
+Few long rows are cut into parts that are sorted apart and then merged pairwise, each merge in
+pieces as long as a part. The cut depends on sizes alone, and so does what comes out.
+
+A comparator that puts key(left) before key(right) is an order of one key. Such sorts differ in
+their sizes alone once their key, direction and element types are the same, so they share code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.opset.indexing import SortAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.ir import Buffer, SortKernel
+from ingot.kernel.loop.build import buffers_of
+from ingot.kernel.pull.pull import combiner_exprs
+
+MAX_CHUNKS = 32
+"""Chunks at most: each has scratch for a row of its own."""
+
+CHUNK_ELEMENTS = 4096
+"""Elements per chunk at least: some ten microseconds."""
+
+
+PART = 16_384
+"""Elements of a part of a long row, at least: a quarter of a millisecond."""
+
+MAX_PARTS = 16
+LEVELS = (MAX_PARTS - 1).bit_length()
+"""How often parts are merged, at most."""
+
+LINE = 64
+"""A part is so many elements, or a multiple: no two parts share a line of the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortSchedule:
+    """How a sort kernel runs.
+
+    Attributes:
+        rows: rows in all.
+        grain: rows in each of `chunks`, where rows are sorted whole.
+        chunks: chunks then.
+        parts: parts of a row; 1: rows are sorted whole.
+        part: elements of a part; the last may have fewer.
+    """
+
+    rows: int | Dim
+    grain: int | Dim
+    chunks: int | Dim
+    parts: int | Dim
+    part: int | Dim
+
+    @property
+    def areas(self) -> int | Dim:
+        """Rows that scratch must have room for."""
+        cut = self._more_than(1)
+        return self.chunks * (1 - cut) + self.rows * cut
+
+    @property
+    def whole_chunks(self) -> int | Dim:
+        """Chunks of the phase that sorts whole rows."""
+        return self.chunks * (1 - self._more_than(1))
+
+    @property
+    def part_chunks(self) -> int | Dim:
+        """Chunks of the phase that sorts parts."""
+        return self.rows * self.parts * self._more_than(1)
+
+    def merge_chunks(self, level: int) -> int | Dim:
+        """Return the chunks of the phase that merges runs of 2^level parts."""
+        return self.rows * self.parts * self._more_than(1 << level)
+
+    def _more_than(self, number: int) -> int | Dim:
+        """Return 1 if there are more parts than this, else 0."""
+        return dim.minimum(dim.floordiv(self.parts - 1, number), 1)
+
+
+def build_sort_kernel(fused: Computation) -> SortKernel:
+    """Return the kernel of a fused computation that is one `sort`."""
+    root = fused.root
+    given: SortAttributes = root.attributes
+    (place,) = given.dimensions
+    dims = root.operands[0].shape.dims
+    arguments = {
+        parameter: ex.argument(number, parameter.shape.dtype)
+        for number, parameter in enumerate(given.to_apply.parameters)
+    }
+    (comparator,) = combiner_exprs(given.to_apply.root, arguments)
+    numbers = [fused.parameters.index(operand) for operand in root.operands]
+    buffers = buffers_of(fused)
+    return SortKernel(
+        product(dims[:place]),
+        dims[place],
+        product(dims[place + 1 :]),
+        comparator,
+        buffers,
+        tuple(numbers),
+    )
+
+
+def schedule_sort(kernel: SortKernel) -> SortSchedule:
+    """Return the schedule of a sort kernel."""
+    rows, length = kernel.outer * kernel.inner, kernel.length
+    least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
+    grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
+    few = dim.floordiv(MAX_PARTS, dim.maximum(rows, 1))
+    parts = dim.maximum(dim.minimum(dim.floordiv(length, PART), few), 1)
+    part = dim.floordiv(length + (parts * LINE - 1), parts * LINE) * LINE
+    return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain), parts, part)
+
+
+KEYED_PARAMETERS = ("length", "inner", "rows", "grain", "part", "parts", "area")
+"""Numbers of a sort by one key, in the order of its env; `area`: bytes of one word of its records.
+"""
+
+MAX_KEY_NODES = 16
+"""Longer keys are compiled with their program: they are nobody else's."""
+
+MAX_POSITION = 1 << 32
+"""Positions below this lie in the lower half of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedForm:
+    """What sorts by one key must have in common to share code.
+
+    Attributes:
+        key: what is compared, of argument 0; an integer, a truth value, a float in total order.
+        descending: whether greater keys come first.
+        elements: element types of the operands; the first holds the keys.
+        words: 64-bit words of a record: 1 where key and position share it.
+    """
+
+    key: Expr
+    descending: bool
+    elements: tuple[DType, ...]
+    words: int
+
+    @property
+    def name(self) -> str:
+        """A name that says all of it."""
+        buffers = tuple(Buffer(element, 1, False) for element in self.elements)
+        kernel = SortKernel(1, 1, 1, self.key, buffers, tuple(range(len(buffers))))
+        return f"{fingerprint(kernel)}_{'down' if self.descending else 'up'}{self.words}"
+
+
+def keyed_form(kernel: SortKernel) -> KeyedForm | None:
+    """Return the form of a sort by one key, None if the comparator is no such order."""
+    compare = kernel.comparator
+    if compare.op != "compare" or compare.payload.direction not in ("LT", "GT"):
+        return None
+    left, right = compare.args
+    element = kernel.elements[0]
+    given = [ex.argument(number, element) for number in (0, 1)]
+    descending = compare.payload.direction == "GT"
+    if given[1] in walk((left,)):
+        left, right, descending = right, left, not descending
+    if ex.substitute(left, {given[0]: given[1]}) is not right or not _is_key(left, given[0]):
+        return None
+    if left.dtype.is_float and compare.payload.type != "TOTALORDER":
+        return None
+    has_room = isinstance(kernel.length, int) and kernel.length < MAX_POSITION
+    words = 1 if left.dtype.bits <= 32 and has_room else 2
+    return KeyedForm(left, descending, kernel.elements, words)
+
+
+def _is_key(key: Expr, given: Expr) -> bool:
+    """Whether this is a number that `given` alone determines, simply."""
+    nodes = list(walk((key,)))
+    arguments = [node for node in nodes if node.op == "argument"]
+    if len(nodes) > MAX_KEY_NODES or arguments != [given]:
+        return False
+    element = key.dtype
+    is_whole = element.is_integer and element.bits >= 8
+    return element is PRED or is_whole or (element.is_float and element.bits > 8)

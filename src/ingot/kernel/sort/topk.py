@@ -1,0 +1,92 @@
+"""From a fused `topk` to a `TopKKernel`, and how its rows are shared out.
+
+Few long rows are cut into parts of a fixed length whose best elements are found apart and then
+compared; many or short rows are chunks of work as they are. Of short rows the best are found one
+after the other where k is small. All of it depends on sizes alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
+from ingot.hlo.dim import Dim, product
+from ingot.hlo.opset.indexing import TopKAttributes
+from ingot.kernel.ir import TopKKernel
+from ingot.kernel.loop.build import buffers_of
+
+PART = 65_536
+"""Elements of a part of a long row, at least: some ten microseconds."""
+
+FEW_ROWS = 16
+MAX_CHUNKS = 32
+CHUNK_ELEMENTS = 16_384
+"""Elements per chunk at least."""
+
+LEAST_ROOM = 128
+"""Candidates that are gathered, at least, before the best of them are chosen."""
+
+BLOCK = 64
+"""Elements that are compared at once."""
+
+
+ROUND_ROW, ROUND_WORK = 1024, 16_384
+"""Rows up to this length whose best are found one after the other, if k rounds are no more work."""
+
+PARAMETERS = ("rows", "length", "k", "room", "area", "grain", "part", "parts", "in_rounds")
+"""Numbers of a selection, in the order of its env; see `TopKSchedule`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopKSchedule:
+    """How a selection runs.
+
+    Attributes:
+        room: candidates that are gathered before the best of them are chosen.
+        area: elements of scratch for them.
+        grain: rows per chunk.
+        chunks: chunks.
+        part: elements of a part where rows are cut, else 0.
+        parts: parts of a row.
+        in_rounds: whether the best of a row are found one after the other.
+    """
+
+    room: int
+    area: int
+    grain: int | Dim
+    chunks: int | Dim
+    part: int
+    parts: int
+    in_rounds: bool = False
+
+    def parameters(self, kernel: TopKKernel) -> tuple[int | Dim, ...]:
+        """Return the values of `PARAMETERS`."""
+        own = (self.room, self.area, self.grain, self.part, self.parts, int(self.in_rounds))
+        return (kernel.rows, kernel.length, kernel.k, *own)
+
+
+def build_topk_kernel(fused: Computation) -> TopKKernel:
+    """Return the kernel of a fused computation that is one `topk`."""
+    root = fused.root
+    given: TopKAttributes = root.attributes
+    *outer, length = root.operands[0].shape.dims
+    return TopKKernel(product(outer), length, given.k, given.largest, buffers_of(fused))
+
+
+def schedule_topk(kernel: TopKKernel) -> TopKSchedule:
+    """Return the schedule of a selection."""
+    room = max(2 * kernel.k, LEAST_ROOM)
+    area = -(-(room + 2 * BLOCK) // 8) * 8
+    part = max(PART, 4 * room)
+    rows, length = kernel.rows, kernel.length
+    is_few = isinstance(rows, int) and rows < FEW_ROWS
+    if is_few and isinstance(length, int) and length >= 2 * part:
+        return TopKSchedule(room, area, 1, rows, part, -(-length // part))
+    least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
+    grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
+    chunks = dim.floordiv(rows + grain - 1, grain)
+    if isinstance(length, int) and length <= ROUND_ROW and kernel.k * length <= ROUND_WORK:
+        area = max(area, -(-length // BLOCK) * BLOCK)
+        return TopKSchedule(room, area, grain, chunks, 0, 1, in_rounds=True)
+    return TopKSchedule(room, area, grain, chunks, 0, 1)
