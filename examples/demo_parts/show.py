@@ -197,9 +197,11 @@ def reasons(facts: Facts) -> Table:
 
 
 def hot_loop(llvm: str) -> str:
-    """Return the first loop of LLVM text: its block, label included."""
+    """Return the first innermost loop of LLVM text: a block that branches to itself."""
     blocks = re.split(r"\n\n", llvm)
-    return next(block for block in blocks if re.match(r"loop\d*:", block))
+    labels = [re.match(r"loop\d*(?=:)", block) for block in blocks]
+    pairs = zip(labels, blocks, strict=True)
+    return next(block for label, block in pairs if label and f"label %{label[0]}," in block)
 
 
 def section(console: Console, title: str, *parts: object) -> None:

@@ -55,8 +55,9 @@ def test_texts_are_shortened_to_what_matters(parts):
     _, show = parts
     line = '  %a = f32[2]{0} negate(%b), metadata={op_type="Neg" source_line=3}'
     assert show.without_metadata(f"x\n{line}\ny") == "x\n  %a = f32[2]{0} negate(%b)\ny"
-    llvm = "entry:\n  br label %loop1\n\nloop1:   ; preds\n  %v = 1\n\ndone:\n  ret"
-    assert show.hot_loop(llvm) == "loop1:   ; preds\n  %v = 1"
+    loop = "loop12:   ; preds\n  br i1 %v, label %loop12, label %done"
+    llvm = f"entry:\n  br label %loop1\n\nloop1:\n  br label %loop12\n\n{loop}\n\ndone:\n  ret"
+    assert show.hot_loop(llvm) == loop
 
 
 @pytest.mark.slow
