@@ -278,3 +278,23 @@ def test_inline_assembly() -> None:
     text = "{ add.s32 $0, $1, $2; }"
     f.ret(f.inline_assembly(text, "=r,r,r", I32, [f.params[0], f.const(I32, 5)]))
     assert "add.s32" in assembly(module.text(), TargetSpec.nvptx())
+
+
+def test_a_block_computes_equal_values_once() -> None:
+    f = ModuleBuilder("test").function("f", I64, [("a", I64), ("p", PTR)])
+    a, p = f.params
+    once = f.mul(a, a)
+    assert f.mul(a, a) is once
+    assert f.gep(p, once, I64) is f.gep(p, once, I64)
+    assert f.gep(p, once, I64, inbounds=False) is not f.gep(p, once, I64)
+    # Memory may have changed between two loads.
+    assert f.load(I64, p) is not f.load(I64, p)
+    inner: list[Value] = []
+    f.if_(f.icmp("eq", a, once), lambda: inner.append(f.mul(a, a)))
+    assert inner[0] is not once
+    after = f.mul(a, a)
+    assert after not in (once, inner[0])
+    # What goes to the entry block is known there alone.
+    assert f.at_entry(lambda: f.mul(a, a)) is not after
+    assert f.mul(a, a) is after
+    f.ret(after)

@@ -44,7 +44,7 @@ class Arithmetic(FunctionWriter):
         type = a.type
         if type is not b.type:
             raise InternalError(f"{opcode} of {type.text} and {b.type.text} in '{self.name}'")
-        return self.define(type, f"{opcode} {type.text} {a.text}, {b.text}")
+        return self.define_once(type, f"{opcode} {type.text} {a.text}, {b.text}")
 
     def _float(self, opcode: str, a: Value, b: Value, flags: str | None) -> Value:
         flags = self.fast_math if flags is None else flags

@@ -81,7 +81,7 @@ class Memory(Arithmetic):
         lanes = index.type.lanes if index.type.is_vector else pointer.type.lanes
         type = vector(pointer.type.element, lanes)
         flags = "inbounds " if inbounds else ""
-        return self.define(type, f"getelementptr {flags}{element_type.text}, {base}")
+        return self.define_once(type, f"getelementptr {flags}{element_type.text}, {base}")
 
     def alloca(self, type: Type, count: int = 1, align: int = 0) -> Value:
         """Return the address of `count` uninitialized items on the stack (entry block)."""

@@ -4,8 +4,9 @@
 the lines of one function and numbers its values. The op families (`arithmetic`, `memory`,
 `control`, `index`) are mixins over `FunctionWriter`; `builder` joins them.
 
-Invariant: text is appended, never searched or rewritten, except for the phi slot of a loop header
-that is filled in when the loop is closed. This is what makes the builder fast.
+Invariants: a block holds an instruction without effects once (`define_once`); text is appended,
+never searched or rewritten, except for the phi slot of a loop header that is filled in when the
+loop is closed. This is what makes the builder fast.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class FunctionWriter:
         "_count",
         "_first",
         "_joined",
+        "_known",
         "block_name",
         "fast_math",
         "lines",
@@ -107,6 +109,7 @@ class FunctionWriter:
         self.terminated = False
         self._first: list[str] = []
         self._joined: dict[str, list[Value]] = {}
+        self._known: dict[str, Value] = {}
         self._count = 0
         self._blocks = 0
 
@@ -120,6 +123,13 @@ class FunctionWriter:
         name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return Value(type, name)
+
+    def define_once(self, type: Type, text: str) -> Value:
+        """Return the value of an instruction without effects; a block has equal ones once."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self.define(type, text)
+        return found
 
     def reserve(self, type: Type) -> Value:
         """Return a name for a value whose instruction is written later (a phi)."""
@@ -138,6 +148,7 @@ class FunctionWriter:
         self.lines.append(label + ":")
         self.block_name = label
         self.terminated = False
+        self._known = {}
 
     def terminate(self, text: str) -> None:
         """Append the terminator of the current block."""
@@ -156,10 +167,11 @@ class FunctionWriter:
         It may use the function's parameters and what was made like this.
         """
         lines, self.lines = self.lines, self._first
+        known, self._known = self._known, {}
         try:
             return make()
         finally:
-            self.lines = lines
+            self.lines, self._known = lines, known
 
     def body_text(self) -> str:
         """Return the function's lines; every block must be terminated."""
