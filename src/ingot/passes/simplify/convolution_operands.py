@@ -19,8 +19,8 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.window import WindowDimension
+from ingot.passes.expand.expander import Expander
 
 MIN_FACTOR = 2
 """How many times as many places as the input a kernel has: with as many nothing is won."""
@@ -31,21 +31,15 @@ _OF_RESULT = str.maketrans("fb", "bf")
 
 
 @dataclass(frozen=True, slots=True)
-class ConvOperandSwapper(Pass):
+class ConvOperandSwapper(Expander):
     """Makes the larger operand of a convolution its input."""
 
     name: ClassVar[str] = "conv-operand-swapper"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the convolutions of every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.post_order() if i.opcode == "convolution"]:
-                if _pays(item) and not item.control_predecessors:
-                    computation.replace(item, _swapped(item))
-                    changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the convolution with its operands exchanged; itself where that does not pay."""
+        return _swapped(op, build) if _pays(op) else op
 
 
 def _pays(convolution: Instruction) -> bool:
@@ -68,12 +62,10 @@ def _extents(convolution: Instruction) -> list[int]:
     ]
 
 
-def _swapped(convolution: Instruction) -> Instruction:
+def _swapped(convolution: Instruction, build: Builder) -> Instruction:
     """Return the same convolution with its kernel as the input."""
     given: ConvolutionAttributes = convolution.attributes
     labels = given.labels
-    computation = convolution.computation
-    build = Builder(computation, convolution.metadata)
     kernel, image = convolution.operands[1], convolution.operands[0]
     forwards = [str(number) for number, one in enumerate(given.window) if not one.reversal]
     if forwards:
@@ -91,7 +83,7 @@ def _swapped(convolution: Instruction) -> Instruction:
         dim_labels=str(exchanged),
         operand_precision=given.operand_precision[::-1],
     )
-    return computation.add(
+    return convolution.computation.add(
         "convolution",
         (kernel, image),
         attributes,
