@@ -1,8 +1,12 @@
-"""`buffer_donor` of a module's header: parameters whose memory the program may take.
+"""Memory that parameters give to results: `input_output_alias` and `buffer_donor` of a header.
 
-A donor that is no alias of a result: its memory may become any result, or none. As in XLA it is
-taken for a result of as many bytes, and stays the caller's if there is none. The header keeps the
-text as XLA writes it, `{ (0, {}), (2, {1}) }`: (parameter, path in it).
+An alias names the result that takes a parameter's memory. A donor is no alias: its memory may
+become any result, or none. As in XLA it is taken for a result of as many bytes, and stays the
+caller's if there is none. The header keeps the donors' text as XLA writes it, `{ (0, {}), (2, {1})
+}`: (parameter, path in it).
+
+Invariant of a verified module: a result takes the memory of at most one parameter, and a parameter
+gives its memory to at most one result (`sharing_problem`).
 
 Example:
     >>> module = Module("m")
@@ -22,12 +26,15 @@ from ingot.hlo.shape import Shape
 Donor = tuple[int, tuple[int, ...]]
 _KEY = "buffer_donor"
 _ENTRY = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+_DONORS = re.compile(rf"\{{\s*(?:{_ENTRY.pattern}\s*(?:,\s*{_ENTRY.pattern}\s*)*)?\}}")
+_ALIAS_KINDS = ("may-alias", "must-alias")
 
 
 def read_donors(module: Module) -> list[Donor]:
-    """Return (parameter, path) of every donor."""
+    """Return (parameter, path) of every donor, once."""
     found = _ENTRY.findall(module.extra.get(_KEY, ""))
-    return [(int(number), tuple(map(int, re.findall(r"\d+", path)))) for number, path in found]
+    rows = ((int(number), tuple(map(int, re.findall(r"\d+", path)))) for number, path in found)
+    return list(dict.fromkeys(rows))
 
 
 def write_donors(module: Module, donors: Sequence[Donor]) -> None:
@@ -35,6 +42,75 @@ def write_donors(module: Module, donors: Sequence[Donor]) -> None:
     entries = [f"({number}, {{{', '.join(map(str, path))}}})" for number, path in donors]
     if entries:
         module.extra[_KEY] = f"{{ {', '.join(entries)} }}"
+
+
+def sharing_problem(module: Module) -> str:
+    """Return what is wrong with the module's aliases and donors; "" when nothing is.
+
+    Source: HloInputOutputAliasConfig::Verify and HloBufferDonorConfig::Verify of XLA.
+    """
+    text = module.extra.get(_KEY, "")
+    if not module.aliases and not text:
+        return ""
+    if text and not _DONORS.fullmatch(text.strip()):
+        return f"buffer_donor={text} is not a list of donors such as {{ (0, {{}}), (2, {{1}}) }}"
+    outputs: set[tuple[int, ...]] = set()
+    inputs: set[Donor] = set()
+    for alias in module.aliases:
+        source = (alias.parameter, alias.path)
+        problem = _alias_problem(module, alias)
+        if problem:
+            return problem
+        if alias.output in outputs:
+            return f"output {alias.output} is aliased to two parameters"
+        if source in inputs:
+            return f"parameter {alias.parameter} {alias.path} is aliased to two outputs"
+        outputs.add(alias.output)
+        inputs.add(source)
+    return _donors_problem(module, inputs)
+
+
+def _alias_problem(module: Module, alias: Alias) -> str:
+    given = _parameter_leaf(module, alias.parameter, alias.path)
+    result = _find(module.result_shape, alias.output)
+    if alias.kind not in _ALIAS_KINDS:
+        return f"alias of kind '{alias.kind}', which is neither may-alias nor must-alias"
+    if isinstance(given, str):
+        return f"alias of {given}"
+    if result is None or not result.is_array:
+        return f"alias of output {alias.output}, which is no array of {module.result_shape}"
+    if given.bytes != result.bytes:
+        return f"output {alias.output} is {result}, aliased parameter is {given}"
+    return ""
+
+
+def _donors_problem(module: Module, aliased: set[Donor]) -> str:
+    for number, path in read_donors(module):
+        given = _parameter_leaf(module, number, path)
+        if isinstance(given, str):
+            return f"donor is {given}"
+        if (number, path) in aliased:
+            return f"parameter {number} {path} is a donor and aliased to an output"
+    return ""
+
+
+def _parameter_leaf(module: Module, number: int, path: tuple[int, ...]) -> Shape | str:
+    """Return the shape of an array inside a parameter, or what is wrong with the place."""
+    shapes = module.parameter_shapes
+    if not 0 <= number < len(shapes):
+        return f"parameter {number}, which does not exist"
+    found = _find(shapes[number], path)
+    if found is None or not found.is_array:
+        return f"parameter {number} {path}, which is no array of {shapes[number]}"
+    return found
+
+
+def _find(shape: Shape, path: tuple[int, ...]) -> Shape | None:
+    for number in path:
+        if not 0 <= number < len(shape.elements):
+            return None
+        shape = shape.elements[number]
+    return shape
 
 
 def taken_donors(module: Module) -> list[Alias]:
@@ -47,7 +123,7 @@ def taken_donors(module: Module) -> list[Alias]:
     results = [(path, leaf) for path, leaf in module.result_shape.leaves() if path not in given]
     found: list[Alias] = []
     for number, path in read_donors(module):
-        donor = _leaf(module.parameter_shapes[number], path)
+        donor = module.parameter_shapes[number].at(path)
         fitting = [row for row in results if row[1].is_array and row[1].bytes == donor.bytes]
         if fitting and (number, path) not in donors:
             same = [row for row in fitting if _leaf_kind(row[1]) == _leaf_kind(donor)]
@@ -62,15 +138,9 @@ def alias_donors(module: Module) -> None:
     module.aliases += tuple(
         alias
         for alias in taken_donors(module)
-        if _leaf_kind(_leaf(module.result_shape, alias.output))
-        == _leaf_kind(_leaf(module.parameter_shapes[alias.parameter], alias.path))
+        if _leaf_kind(module.result_shape.at(alias.output))
+        == _leaf_kind(module.parameter_shapes[alias.parameter].at(alias.path))
     )
-
-
-def _leaf(shape: Shape, path: tuple[int, ...]) -> Shape:
-    for place in path:
-        shape = shape.elements[place]
-    return shape
 
 
 def _leaf_kind(shape: Shape) -> object:

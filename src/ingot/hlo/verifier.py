@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import NoReturn
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.donors import sharing_problem
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, VerifyError
 
 
@@ -44,7 +44,7 @@ def verify(module: Module) -> None:
         _refuse_names(module)
     if module.entry.name not in module.computations:
         raise VerifyError(f"entry {module.entry.name} is not in the module")
-    _verify_aliases(module)
+    _verify_sharing(module)
 
 
 def _fused_computations(module: Module) -> set[Computation]:
@@ -141,22 +141,10 @@ def _verify_op(instruction: Instruction) -> None:
         )
 
 
-def _verify_aliases(module: Module) -> None:
-    for alias in module.aliases:
-        if alias.parameter >= len(module.entry.parameters):
-            raise VerifyError(f"alias of parameter {alias.parameter}, which does not exist")
-        given = _leaf(module.entry.parameters[alias.parameter].shape, alias.path, "parameter")
-        result = _leaf(module.result_shape, alias.output, "output")
-        if given.bytes != result.bytes:
-            raise VerifyError(f"output {alias.output} is {result}, aliased parameter is {given}")
-
-
-def _leaf(shape: Shape, path: tuple[int, ...], what: str) -> Shape:
-    """Return the shape at `path`, which an alias names."""
-    try:
-        return shape.at(path)
-    except IndexError:
-        raise VerifyError(f"alias of {what} {path}, which {shape} does not have") from None
+def _verify_sharing(module: Module) -> None:
+    problem = sharing_problem(module)
+    if problem:
+        raise VerifyError(problem, code="INGOT0217")
 
 
 def _error(

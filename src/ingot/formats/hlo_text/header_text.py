@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from ingot.formats.hlo_text.entry_layout import LAYOUT
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
 from ingot.hlo.instruction import NO_METADATA, Metadata
-from ingot.hlo.module import Alias, Module
-from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import VerifyError
+from ingot.hlo.module import Alias
 from ingot.support.text import did_you_mean
 
 # Header attributes that Ingot keeps as text and prints back.
@@ -58,13 +56,14 @@ class Header:
     """What the header says: name, aliases, whether scheduled, attributes kept as text.
 
     `layout` is the text of the entry's signature, which can order the elements of parameters and
-    results otherwise than the entry's own shapes do.
+    results otherwise than the entry's own shapes do. `sharing_place` is where the header speaks of
+    memory that parameters share with results.
     """
 
     name: str = ""
     layout: str = ""
     aliases: tuple[Alias, ...] = ()
-    alias_place: int = 0
+    sharing_place: int = 0
     is_scheduled: bool = False
     extra: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -97,6 +96,8 @@ def read_header(reader: Reader) -> Header:
         elif name == LAYOUT:
             header.layout = reader.raw_value()
         elif name in KEPT:
+            if name == "buffer_donor" and not header.sharing_place:
+                header.sharing_place = reader.skip()
             header.extra[name] = reader.raw_value()
         else:
             hint = did_you_mean(name, (*KEPT, *_READ))
@@ -110,7 +111,7 @@ def _read_scheduled(reader: Reader, header: Header) -> None:
 
 def _read_aliases(reader: Reader, header: Header) -> None:
     """Take `{ {1}: (0, {}, may-alias), … }`."""
-    header.alias_place = reader.skip()
+    header.sharing_place = reader.skip()
     reader.expect("{")
     aliases: list[Alias] = []
     while not reader.accept("}"):
@@ -135,30 +136,6 @@ def _index(reader: Reader) -> tuple[int, ...]:
         reader.fail(f"expected an index like {{0}}, found {reader.found()}")
     parts = (part.strip() for part in found.group(1).split(","))
     return tuple(reader.to_integer(part, found.start(1)) for part in parts if part)
-
-
-def check_aliases(module: Module, reader: Reader, at: int) -> None:
-    """Check that every alias joins an output and a parameter of one shape."""
-    for alias in module.aliases:
-        if not 0 <= alias.parameter < len(module.entry.parameters):
-            reader.fail(f"alias of parameter {alias.parameter}, which does not exist", at=at)
-        given = _leaf(module.entry.parameters[alias.parameter].shape, alias.path)
-        result = _leaf(module.result_shape, alias.output)
-        if given is None or result is None:
-            reader.fail(f"alias {alias} names an element that does not exist", at=at)
-        if given.bytes != result.bytes:
-            raise VerifyError(
-                f"output {alias.output} is {result}, aliased parameter is {given}",
-                span=reader.span(at),
-            )
-
-
-def _leaf(shape: Shape, path: tuple[int, ...]) -> Shape | None:
-    for number in path:
-        if number >= len(shape.elements):
-            return None
-        shape = shape.elements[number]
-    return shape
 
 
 # ---- stack frames

@@ -22,7 +22,6 @@ from ingot.formats.hlo_text.entry_layout import keep_layout
 from ingot.formats.hlo_text.header_text import (
     Header,
     MetadataReader,
-    check_aliases,
     read_frames,
     read_header,
 )
@@ -84,8 +83,7 @@ class ModuleParser:
         module = self._module(header)
         for computation in place.made:
             module.take(computation)
-        self._verify(module, parser.places)
-        check_aliases(module, reader, header.alias_place)
+        self._verify(module, parser.places, header.sharing_place)
         return module
 
     def _computation(self, name: str, at: int) -> Computation:
@@ -225,15 +223,19 @@ class ModuleParser:
         keep_layout(module, header.layout)
         return module
 
-    def _verify(self, module: Module, places: list[tuple[Instruction, int]]) -> None:
-        """Check the module; where an instruction is wrong, say where it stands in the text."""
+    def _verify(self, module: Module, places: list[tuple[Instruction, int]], header: int) -> None:
+        """Check the module; where an instruction is wrong, say where it stands in the text.
+
+        What no instruction is to blame for is said of the place `header`.
+        """
         try:
             verify(module)
             return
-        except IngotError:
-            pass
+        except IngotError as error:
+            found = error
         for instruction, at in places:
             try:
                 verify_instruction(instruction)
             except IngotError as error:
                 raise with_span(error, self.reader, at) from None
+        raise with_span(found, self.reader, header) from None
