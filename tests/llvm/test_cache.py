@@ -1,6 +1,9 @@
-"""The object cache: hits, disk, corruption, limits."""
+"""The object cache: hits, disk, corruption, limits, and whose files it uses."""
 
 import os
+import re
+import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from ingot.llvm import jit
 from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.target import TargetSpec
+from ingot.support.flags import IngotWarning
 
 IR = "define i64 @f() {\nentry:\n  ret i64 7\n}\n"
 
@@ -29,7 +33,7 @@ def test_memory_alone_writes_nothing(tmp_path: Path) -> None:
     assert entries(tmp_path) == []
 
 
-@pytest.mark.parametrize("damage", [b"", b"INGOTOBJ1", b"garbage" * 20])
+@pytest.mark.parametrize("damage", [b"", b"INGOTOBJ2", b"garbage" * 20])
 def test_a_corrupted_entry_is_a_miss(tmp_path: Path, damage: bytes) -> None:
     ObjectCache(tmp_path).put("ab12", b"object" * 10)
     (path,) = entries(tmp_path)
@@ -44,6 +48,154 @@ def test_a_changed_byte_is_a_miss(tmp_path: Path) -> None:
     content[-1] ^= 1
     path.write_bytes(content)
     assert ObjectCache(tmp_path).get("ab12") is None
+
+
+def test_an_entry_under_another_name_is_a_miss_and_is_replaced(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    cache.put("ab12", b"one")
+    cache.put("ab13", b"two")
+    one, two = entries(tmp_path)
+    content = one.read_bytes()
+    os.replace(two, one)
+    two.write_bytes(content)
+    assert [ObjectCache(tmp_path).get(key) for key in ("ab12", "ab13")] == [None, None]
+    ObjectCache(tmp_path).put("ab12", b"one")
+    assert ObjectCache(tmp_path).get("ab12") == b"one"
+
+
+def place_link(path: Path) -> None:
+    os.rename(path, path.with_suffix(".kept"))
+    path.symlink_to(path.with_suffix(".kept"))
+
+
+def place_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def place_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def place_sparse(path: Path) -> None:
+    os.truncate(path, 1 << 40)
+
+
+def open_to_group(path: Path) -> None:
+    path.chmod(0o620)
+
+
+def open_to_all(path: Path) -> None:
+    path.chmod(0o602)
+
+
+REFUSED = (place_link, place_fifo, place_folder, place_sparse, open_to_group, open_to_all)
+
+
+@pytest.mark.parametrize("damage", REFUSED)
+def test_what_is_no_file_of_ours_is_a_miss(tmp_path: Path, damage) -> None:
+    ObjectCache(tmp_path).put("ab12", b"object")
+    (path,) = entries(tmp_path)
+    damage(path)
+    assert ObjectCache(tmp_path).get("ab12") is None
+    if damage is not place_folder:
+        ObjectCache(tmp_path).put("ab12", b"object")
+        assert ObjectCache(tmp_path).get("ab12") == b"object"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_another_users_file_is_a_miss(tmp_path: Path) -> None:
+    ObjectCache(tmp_path).put("ab12", b"object")
+    (path,) = entries(tmp_path)
+    os.chown(path, 4321, 4321)
+    assert ObjectCache(tmp_path).get("ab12") is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_is_not_used_and_said_once(
+    tmp_path: Path, mode: int
+) -> None:
+    folder = tmp_path / "cache"
+    ObjectCache(folder).put("ab12", b"object")
+    folder.chmod(mode)
+    cache = ObjectCache(folder)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert cache.get("ab12") is None
+        assert cache.get("ab13") is None
+        cache.put("ab14", b"new")
+    (warning,) = said
+    assert warning.category is IngotWarning
+    assert re.search("chmod go-w .*INGOT_CACHE_DIR", str(warning.message))
+    assert len(entries(folder)) == 1
+    cache.sweep()
+    assert len(entries(folder)) == 1
+
+
+def test_every_folder_on_the_way_counts_and_links_too(tmp_path: Path) -> None:
+    folder, link = tmp_path / "open" / "cache", tmp_path / "link"
+    folder.mkdir(parents=True)
+    link.symlink_to(folder)
+    ObjectCache(link).put("ab12", b"object")
+    assert ObjectCache(link).get("ab12") == b"object"
+    folder.parent.chmod(0o777)
+    for path in (folder, link):
+        with pytest.warns(IngotWarning, match="others may write .*/open "):
+            assert ObjectCache(path).get("ab12") is None
+    folder.parent.chmod(0o1777)
+    assert ObjectCache(link).get("ab12") == b"object"
+
+
+def test_folders_are_made_for_this_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ObjectCache(tmp_path / "a" / "b").put("ab12", b"object")
+    finally:
+        os.umask(before)
+    assert ObjectCache(tmp_path / "a" / "b").get("ab12") == b"object"
+    made = [path for path in tmp_path.rglob("*") if path.name != "swept"]
+    assert len(made) == 5
+    assert {path.stat().st_mode & 0o077 for path in made} == {0}
+
+
+def test_a_sweep_touches_nothing_that_is_not_its_own(tmp_path: Path) -> None:
+    cache, other = ObjectCache(tmp_path / "cache", disk_bytes=0), tmp_path / "other"
+    ObjectCache(other).put("cd01", bytes(100))
+    (foreign,) = entries(other)
+    shards = tmp_path / "cache" / "objects"
+    for name in ("ab", "ab/folder.o", "photos"):
+        (shards / name).mkdir(parents=True)
+    (shards / "cd").symlink_to(foreign.parent)
+    (shards / "ab" / "abcd.o").symlink_to(foreign)
+    kept = [
+        tmp_path / "cache" / "notes",
+        *(shards / name for name in ("ab/thesis.tex", "ab/cd01.o", "ab/x.tmp", "photos/ab12.o")),
+        foreign,
+    ]
+    for path in kept[:-1]:
+        path.write_bytes(bytes(10))
+    own = shards / "ab" / "ab12.o"
+    own.write_bytes(bytes(10))
+    cache.sweep()
+    assert not own.exists()
+    assert [path for path in kept if not path.exists()] == []
+
+
+def test_a_sweep_removes_what_a_killed_writer_left(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    cache.put("ab12", b"object")
+    new, old = (tmp_path / "objects" / "ab" / f"ingot-{name}.tmp" for name in ("new", "old"))
+    new.write_bytes(b"half")
+    old.write_bytes(b"half")
+    long_ago = time.time() - 7200
+    os.utime(old, (long_ago, long_ago))
+    cache.sweep()
+    assert new.exists()
+    assert not old.exists()
+    assert ObjectCache(tmp_path).get("ab12") == b"object"
 
 
 def test_no_temporary_file_is_left(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The cache of compiled objects: in memory and on disk, by content.
 
-Called by `jit.compile_object` only. The key is a hash of everything that determines the object
-(IR text, triple, CPU, features, pipeline, LLVM version), so an entry is never stale.
+Called by `jit` only. The key is a hash of everything that determines the object (IR text, triple,
+CPU, features, pipeline, LLVM version), so an entry is never stale.
 
-Invariant: the disk is never trusted: an entry carries a checksum, a corrupted or unreadable one is
-a miss, a write is a rename and a failing write is no error (read-only home, full disk).
-`INGOT_CACHE_DIR` moves it, `INGOT_CACHE=0` turns the disk off, `INGOT_CACHE_MB` caps it.
+Invariant: what is on the disk is used only if nobody but this user or root can have written it
+(`support.trusted_files`) and if its checksum, over key and object, is right: a damaged, renamed,
+linked or foreign entry is a miss, and the next write replaces it. A write is a rename, and a
+failing one is no error (read-only home, full disk). A folder that others may write is not used,
+which is said once. `INGOT_CACHE_DIR` moves the cache, `INGOT_CACHE=0` turns the disk off,
+`INGOT_CACHE_MB` caps it. See docs/security.md.
 """
 
 from __future__ import annotations
@@ -13,22 +16,31 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
 from ingot.support import flags
+from ingot.support.trusted_files import distrust, is_trusted_file, make_folders, read_trusted
 
-_MAGIC = b"INGOTOBJ1"
+_MAGIC = b"INGOTOBJ2"
 _DIGEST_BYTES = 32
+_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES
+_MOST_BYTES = 256 << 20
+"""Larger objects are not kept on disk, and a larger file is none of ours."""
 _MEMORY_BYTES = 64 << 20
 _SWEPT = "swept"
 """A file whose time says when a process last swept."""
 _WRITES_PER_SWEEP = 1024
 _SECONDS_PER_SWEEP = 3600
+_FOLDER = re.compile("[0-9a-f]{2}")
+_ENTRY = re.compile(r"[0-9a-f]{2,64}\.o")
+_TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = "ingot-", ".tmp"
 
 
 class ObjectCache:
@@ -42,6 +54,7 @@ class ObjectCache:
         self._memory_bytes = 0
         self._lock = threading.Lock()
         self._writes = 0
+        self._trusted: bool | None = None
 
     @staticmethod
     def key(*parts: str) -> str:
@@ -91,30 +104,45 @@ class ObjectCache:
     def _path(self, directory: Path, key: str) -> Path:
         return directory / "objects" / key[:2] / f"{key}.o"
 
+    def _is_usable(self, directory: Path) -> bool:
+        """Whether the folder is there and trusted; the first time that it is not, warn."""
+        with self._lock:
+            if self._trusted is not None:
+                return self._trusted
+            reason = distrust(directory)
+            if reason is None:
+                return False
+            self._trusted = not reason
+        if reason:
+            warnings.warn(
+                f"compiled objects are not kept in {directory}: {reason}. Who can write there "
+                "could make this process execute their code. Set INGOT_CACHE_DIR to a folder of "
+                "your own, or INGOT_CACHE=0",
+                flags.IngotWarning,
+                stacklevel=2,
+            )
+        return not reason
+
     def _read(self, key: str) -> bytes | None:
-        if self.directory is None:
+        if self.directory is None or not self._is_usable(self.directory):
             return None
-        path = self._path(self.directory, key)
-        try:
-            content = path.read_bytes()
-        except OSError:
+        content = read_trusted(self._path(self.directory, key), _HEAD_BYTES + _MOST_BYTES)
+        if content is None:
             return None
-        head = len(_MAGIC) + _DIGEST_BYTES
-        data = content[head:]
-        if content[:head] != _MAGIC + hashlib.sha256(data).digest():
-            return None
-        # The file's time is its last use: the sweep drops the longest unused.
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return data
+        data = content[_HEAD_BYTES:]
+        return data if content[:_HEAD_BYTES] == _head(key, data) else None
 
     def _write(self, directory: Path, key: str, data: bytes) -> None:
+        if self._trusted is None:
+            make_folders(directory)
+        if len(data) > _MOST_BYTES or not self._is_usable(directory):
+            return
         path = self._path(directory, key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        make_folders(path.parent)
+        handle, temporary = tempfile.mkstemp(_TEMPORARY_SUFFIX, _TEMPORARY_PREFIX, path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(data).digest() + data)
+                file.write(_head(key, data) + data)
             os.replace(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -128,33 +156,63 @@ class ObjectCache:
     def _is_swept_rarely(self, directory: Path) -> bool:
         """Whether no process has swept of late: a sweep looks at every file."""
         try:
-            return time.time() - (directory / _SWEPT).stat().st_mtime > _SECONDS_PER_SWEEP
+            age = time.time() - os.lstat(directory / _SWEPT).st_mtime
+            return abs(age) > _SECONDS_PER_SWEEP
         except OSError:
             return True
 
     def sweep(self) -> None:
-        """Remove the longest unused entries until the disk limit holds."""
-        if self.directory is None:
+        """Remove the longest unused entries until the disk limit holds, and what writers left.
+
+        Only files that the cache itself names so are touched, and no link is followed.
+        """
+        if self.directory is None or not self._is_usable(self.directory):
             return
         with contextlib.suppress(OSError):
-            (self.directory / _SWEPT).touch()
+            _touch(self.directory / _SWEPT)
         entries = sorted(_entries(self.directory / "objects"))
         total = sum(size for _, size, _ in entries)
-        for _, size, path in entries:
-            if total <= self.disk_bytes:
-                return
+        long_ago = time.time() - _SECONDS_PER_SWEEP
+        for used, size, path in entries:
+            is_left = path.endswith(_TEMPORARY_SUFFIX) and used < long_ago
+            if total <= self.disk_bytes and not is_left:
+                continue
             with contextlib.suppress(OSError):
                 os.unlink(path)
             total -= size
 
 
+def _head(key: str, data: bytes) -> bytes:
+    """Return what stands before an object on disk."""
+    digest = hashlib.sha256(f"{len(key)} {key}\n".encode())
+    digest.update(data)
+    return _MAGIC + digest.digest()
+
+
+def _touch(path: Path) -> None:
+    """Give a file today's time; make it if it is missing."""
+    try:
+        os.utime(path, follow_symlinks=False)
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
 def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
-    """Return (last use, bytes, path) of every file; other processes may remove some meanwhile."""
-    for shard in _scan(folder):
+    """Return (last use, bytes, path) of the cache's files; other processes may remove some."""
+    for shard in () if folder.is_symlink() else _scan(folder):
+        if not _FOLDER.fullmatch(shard.name) or not shard.is_dir(follow_symlinks=False):
+            continue
         for entry in _scan(shard):
             with contextlib.suppress(OSError):
-                status = entry.stat()
-                yield status.st_mtime, status.st_size, entry.path
+                status = entry.stat(follow_symlinks=False)
+                if is_trusted_file(status) and _is_own_name(shard.name, entry.name):
+                    yield status.st_mtime, status.st_size, entry.path
+
+
+def _is_own_name(shard: str, name: str) -> bool:
+    if name.startswith(_TEMPORARY_PREFIX):
+        return name.endswith(_TEMPORARY_SUFFIX)
+    return name.startswith(shard) and _ENTRY.fullmatch(name) is not None
 
 
 def _scan(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:

@@ -23,6 +23,7 @@ _EFFORTS = frozenset(
 )
 _KEPT = 64
 """Options that are read once: hosts give the same ones with every program."""
+_MOST_DEVICES = 1 << 16
 _WORDS = ("true", "false", "1", "0")
 _FIELDS = ("string_field", "bool_field", "int_field", "double_field")
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -58,7 +59,9 @@ def read_compile_options(data: bytes) -> CompileOptions:
     """Return what a serialized CompileOptionsProto says.
 
     Raises:
-        PjrtError: an option is unknown, or its value is not one of its type.
+        ParseError: this is no such message.
+        PjrtError: an option is unknown, its value is not one of its type, or the devices do not
+            fit the replicas and partitions.
     """
     options = decode(data, "CompileOptionsProto")
     overrides = tuple(
@@ -68,12 +71,17 @@ def read_compile_options(data: bytes) -> CompileOptions:
     )
     build = options.get("executable_build_options", {})
     replicas, partitions = (max(1, build.get(f"num_{part}", 1)) for part in _PARTS)
+    if replicas * partitions > _MOST_DEVICES:
+        raise PjrtError(
+            INVALID_ARGUMENT,
+            f"{replicas} replicas of {partitions} partitions are more than {_MOST_DEVICES} devices",
+        )
     columns = [
         column.get("replica_device_ids", [])
         for column in build.get("device_assignment", {}).get("computation_devices", [])
     ]
     if columns and all(columns):
-        devices = tuple(column[replica] for replica in range(replicas) for column in columns)
+        devices = _assigned(columns, replicas, partitions)
     else:
         first = max(0, build.get("device_ordinal", -1))
         devices = tuple(range(first, first + replicas * partitions))
@@ -81,6 +89,21 @@ def read_compile_options(data: bytes) -> CompileOptions:
 
 
 _PARTS = ("replicas", "partitions")
+
+
+def _assigned(columns: list[list[int]], replicas: int, partitions: int) -> tuple[int, ...]:
+    """Return the devices of a device assignment: a column for each partition."""
+    lengths = sorted({len(column) for column in columns})
+    if len(columns) != partitions or lengths != [replicas]:
+        raise PjrtError(
+            INVALID_ARGUMENT,
+            f"the device assignment has {len(columns)} partitions of {lengths} replicas, the "
+            f"options say {partitions} of {replicas}",
+        )
+    devices = tuple(column[replica] for replica in range(replicas) for column in columns)
+    if min(devices) < 0:
+        raise PjrtError(INVALID_ARGUMENT, f"there is no device {min(devices)}")
+    return devices
 
 
 def _option(name: str, value: Message) -> str:

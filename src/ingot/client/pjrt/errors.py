@@ -76,7 +76,7 @@ class ErrorFactory:
     def make(self, problem: BaseException) -> int:
         """Return the address of a new error, owned by who gets it."""
         told = error_of(problem)
-        data = str(told).encode()
+        data = str(told).encode(errors="backslashreplace")
         return int(self.new(told.code, data, len(data)) or 0)
 
     def target(self, name: str, slot: Any) -> Target:

@@ -1,0 +1,111 @@
+"""Files that only this user or the administrator can have written.
+
+For caches of machine code: whoever writes an entry decides what this process executes. A folder is
+trusted as ssh and sudo trust one: every component of its path, links included, belongs to this user
+or root, and nobody else may write it; a sticky folder on the way (`/tmp`) lets others add names but
+not change ours. A file is trusted on its own: it is opened without following a link or waiting for
+a FIFO, and what is open must be a regular file of this user or root that nobody else may write.
+
+Invariant: nothing here raises but `OSError` from making folders; what is not trusted is not read.
+
+Source: OpenSSH's `safe_path` (misc.c).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_MOST_LINKS = 40
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def distrust(folder: Path) -> str | None:
+    """Return why a folder is not trusted, with what to do; "" if it is, None if it is not there."""
+    waiting = list(reversed(Path(os.path.abspath(folder)).parts))
+    path, links = waiting.pop(), 0
+    try:
+        reason = _distrust_component(path, os.lstat(path), is_last=not waiting)
+        while waiting and not reason:
+            name = waiting.pop()
+            if name == "..":
+                path = os.path.dirname(path)
+                continue
+            found = os.path.join(path, name)
+            status = os.lstat(found)
+            reason = _distrust_component(found, status, is_last=not waiting)
+            if not stat.S_ISLNK(status.st_mode):
+                path = found
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                return None
+            target = Path(os.readlink(found))
+            waiting += reversed(target.parts)
+            if target.is_absolute():
+                path = waiting.pop()
+    except OSError:
+        return None
+    return reason
+
+
+def _distrust_component(path: str, status: os.stat_result, *, is_last: bool) -> str:
+    mode = status.st_mode
+    if not _is_owner_trusted(status):
+        return f"{path} belongs to user {status.st_uid}, this process runs as {os.geteuid()}"
+    if stat.S_ISLNK(mode) or not mode & _OTHERS_WRITE:
+        return ""
+    if mode & stat.S_ISVTX and not is_last:
+        return ""
+    return f"others may write {path} (mode {stat.S_IMODE(mode):04o}); `chmod go-w {path}` ends that"
+
+
+def _is_owner_trusted(status: os.stat_result) -> bool:
+    return status.st_uid in (0, os.geteuid())
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for this user alone.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    missing: list[Path] = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = folder.parent
+    for path in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+
+
+def read_trusted(path: str | Path, most_bytes: int) -> bytes | None:
+    """Return the bytes of a trusted file and note its use (its time); None for any other.
+
+    A file larger than `most_bytes` is not read either.
+    """
+    try:
+        handle = os.open(path, _READ)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(handle)
+        if not is_trusted_file(status) or status.st_size > most_bytes:
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(handle)
+        with open(handle, "rb", buffering=0, closefd=False) as file:
+            return file.read(status.st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
+def is_trusted_file(status: os.stat_result) -> bool:
+    """Whether a status is that of a regular file that nobody else can have written."""
+    mode = status.st_mode
+    return stat.S_ISREG(mode) and _is_owner_trusted(status) and not mode & _OTHERS_WRITE
