@@ -1,15 +1,27 @@
-"""Exact random programs: native code, evaluator and real XLA give the same numbers."""
+"""The fuzz run's programs, in child processes: some seeds of each target, and its own machinery."""
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import numpy as np
 import pytest
-from tests.fuzz.__main__ import failures
 from tests.fuzz.bounds import limit
+from tests.fuzz.finding import of_exception, of_text
 from tests.fuzz.generator import exact_program
+from tests.fuzz.program_case import ProgramCase, read_case
+from tests.fuzz.reduce import cut
+from tests.fuzz.reduce_hlo import smaller_modules
+from tests.fuzz.target import target, target_names
+from tests.fuzz.watch import Watched, findings
 
+import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.verifier import verify
+
+SEEDS = 12
+"""Cases of each target in `make test`: the search itself is `make fuzz`."""
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -24,15 +36,81 @@ def test_programs_are_exact(seed: int) -> None:
         assert np.array_equal(np.asarray(value), np.round(np.asarray(value).astype(np.complex128)))
 
 
-def test_some_programs() -> None:
-    assert not failures(1_000_000, 1_000_030)
+def test_some_exact_programs(tmp_path: Path) -> None:
+    assert not findings(target("exact_programs"), tmp_path, range(1_000_000, 1_000_030))
 
 
 @pytest.mark.slow
-def test_more_programs() -> None:
-    assert not failures(0, 300)
+def test_more_exact_programs(tmp_path: Path) -> None:
+    assert not findings(target("exact_programs"), tmp_path, range(300))
 
 
 @pytest.mark.slow
-def test_real_xla() -> None:
-    assert not failures(2_000_000, 2_000_040, with_xla=True)
+@pytest.mark.parametrize("name", target_names())
+def test_every_target(name: str, tmp_path: Path) -> None:
+    assert not findings(target(name), tmp_path, range(2_000_000, 2_000_000 + SEEDS))
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_seeds_give_the_same_cases(name: str) -> None:
+    makers = [target(name).generate(random.Random(5)) for _ in range(2)]
+    assert makers[0] == makers[1]
+
+
+# ---- the machinery
+
+
+def test_cases_are_read_as_they_were_written() -> None:
+    module, inputs = exact_program(3)
+    data = ProgramCase(module, inputs).to_bytes()
+    again = read_case(data)
+    assert again.to_bytes() == data
+    assert not again.difference("again", again.wanted(), read_case(data).wanted())
+
+
+def test_wrong_results_are_found() -> None:
+    case = read_case(ProgramCase(*exact_program(3)).to_bytes())
+    want = case.wanted()
+    wrong = [value.copy() for value in want]
+    wrong[0].flat[0] += 1
+    assert "leaf 0" in case.difference("cpu", wrong, want)
+
+
+def test_a_worker_that_dies_hangs_or_raises_is_a_finding(tmp_path: Path) -> None:
+    chosen = target("tests.fuzz.misbehaving")
+    for kind, wanted in (("die", "SIGSEGV"), ("hang", "hang"), ("raise", "ZeroDivisionError")):
+        watched = Watched(chosen, tmp_path)
+        found = watched.check(kind.encode())
+        assert found is not None
+        assert wanted in found.signature
+        assert watched.check(b"well") is None  # a new process, if the old one ended
+        watched.close()
+
+
+def test_signatures_do_not_depend_on_numbers() -> None:
+    assert of_text("at [1, 2]: 3.5 not 4").signature == of_text("at [7]: 1e-3 not 5").signature
+    signatures = set()
+    for text in ("HloModule m", "HloModule other\n"):
+        try:
+            ingot.parse_hlo(text)
+        except ingot.ParseError as error:
+            signatures.add(of_exception(error).signature.split(":")[0])
+    assert len(signatures) == 1
+
+
+def test_cutting_keeps_what_fails() -> None:
+    letters = ["a", "b", "c", "d", "e", "f", "g"]
+    assert cut(letters, lambda kept: {"b", "f"} <= set(kept)) == ["b", "f"]
+    assert cut([1, 2, 3], lambda kept: True) == []
+
+
+def test_smaller_modules_keep_their_numbers() -> None:
+    """A value that became an input gives the results that it gave when it was computed."""
+    data = ProgramCase(*exact_program(11)).to_bytes()
+    case = read_case(data)
+    found = [read_case(smaller) for smaller in smaller_modules(data)]
+    assert any(len(item.inputs) > len(case.inputs) for item in found)
+    for item in found:
+        verify(item.module)
+        if len(item.module.result_shape.leaves()) == len(case.module.result_shape.leaves()):
+            assert not item.difference("smaller", item.wanted(), case.wanted())

@@ -1,0 +1,10 @@
+"""What generators should aim at: rewrite rules that no random program has reached yet.
+
+The parent of a campaign sums up what its workers reached and sends each new one the rest. A
+generator that can aim (`targets/rule_programs`) takes from here; others are not steered.
+"""
+
+from __future__ import annotations
+
+UNREACHED: tuple[str, ...] = ()
+"""Names of rules, set by `worker`."""
