@@ -19,6 +19,7 @@ from tests.fuzz.watch import Watched, findings
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.verifier import verify
+from ingot.support.diagnostics import ParseError
 
 SEEDS = 12
 """Cases of each target in `make test`: the search itself is `make fuzz`."""
@@ -90,10 +91,10 @@ def test_a_worker_that_dies_hangs_or_raises_is_a_finding(tmp_path: Path) -> None
 def test_signatures_do_not_depend_on_numbers() -> None:
     assert of_text("at [1, 2]: 3.5 not 4").signature == of_text("at [7]: 1e-3 not 5").signature
     signatures = set()
-    for text in ("HloModule m", "HloModule other\n"):
+    for text in ("HloModule m {", "HloModule other {"):
         try:
             ingot.parse_hlo(text)
-        except ingot.ParseError as error:
+        except ParseError as error:
             signatures.add(of_exception(error).signature.split(":")[0])
     assert len(signatures) == 1
 
@@ -108,9 +109,11 @@ def test_smaller_modules_keep_their_numbers() -> None:
     """A value that became an input gives the results that it gave when it was computed."""
     data = ProgramCase(*exact_program(11)).to_bytes()
     case = read_case(data)
-    found = [read_case(smaller) for smaller in smaller_modules(data)]
-    assert any(len(item.inputs) > len(case.inputs) for item in found)
-    for item in found:
+    compared = 0
+    for smaller in smaller_modules(data):
+        item = read_case(smaller)
         verify(item.module)
-        if len(item.module.result_shape.leaves()) == len(case.module.result_shape.leaves()):
+        if item.module.result_shape == case.module.result_shape:
+            compared += 1
             assert not item.difference("smaller", item.wanted(), case.wanted())
+    assert compared

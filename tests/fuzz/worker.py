@@ -3,8 +3,8 @@
 Commands come on standard input, one a line: `run SEED COUNT SECONDS` makes and checks so many
 cases from that seed on, or until the time is over; `check PATH` checks the case in a file; `steer
 JSON` names rules to aim at. Answers go to the first standard output, which nothing else can reach:
-`case SEED` before each, `finding SEED JSON`, `done JSON`. The bytes of the case at work stand in a
-file, for a parent that sees this process end.
+`ready` once, `case SEED` before each, `finding SEED JSON`, `done JSON`. The bytes of the case at
+work stand in a file, for a parent that sees this process end.
 
 Example:
     echo 'run 0 100 10' | .venv/bin/python -m tests.fuzz.worker exact_programs /tmp/case.hlo
@@ -44,6 +44,7 @@ def main() -> int:
     chosen = target(given.target)
     resource.setrlimit(resource.RLIMIT_AS, (chosen.memory, chosen.memory))
     worker = _Worker(chosen, given.case, answers, Reach(functions=given.functions))
+    print("ready", file=answers)
     for line in sys.stdin:
         word, _, rest = line.strip().partition(" ")
         if word == "run":
