@@ -52,6 +52,37 @@ _POOL: dict[str, Any] = {"window": _PAIR, "to_apply": _ADD}
 _CHOOSE: dict[str, Any] = {"window": _PAIR, "select": _LESS.computation, "scatter": _ADD}
 _STATE = Shape.tuple((shape_of("u64[2]"), shape_of("u32[3]")))
 
+
+def _pair(name: str, first: str, second: str, given: str) -> Computation:
+    """Return a sum of two values in the type `given`."""
+    b = Builder(name)
+    terms = [b.parameter(number, shape) for number, shape in enumerate((first, second))]
+    like = shape_of(given)
+    return b.build(b.add(*(b.convert_to(term, like.dtype) for term in terms)))
+
+
+_ADD64, _ADD16, _ADD_S32 = (scalar_computation("add", name) for name in ("f64", "bf16", "s32"))
+_MIXED = _pair("mixed", "f32[]", "f64[]", "f32[]")
+_GIVES_F64 = _pair("gives_f64", "f32[]", "f32[]", "f64[]")
+_OF_ROWS = _pair("of_rows", "f32[1]", "f32[1]", "f32[1]")
+
+
+def _mixed_rows(region: Computation) -> list[tuple[str, str, tuple[str, ...], dict[str, Any], Any]]:
+    """Return every op that combines f32 with a computation, by one that does not take f32."""
+    return [
+        ("reduce_c6", "reduce", ("f32[3]", "f32[]"),
+         {"dimensions": (0,), "to_apply": region}, None),
+        ("reduce_window_c13", "reduce-window", ("f32[4]", "f32[]"),
+         {**_POOL, "to_apply": region}, None),
+        ("select_and_scatter_c10", "select-and-scatter", ("f32[4]", "f32[3]", "f32[]"),
+         {**_CHOOSE, "scatter": region}, None),
+        ("scatter_c23", "scatter", _SCATTERED, {**_INTO, "to_apply": region}, None),
+        ("all_reduce_c5", "all-reduce", ("f32[3]",), {"to_apply": region}, None),
+        ("reduce_scatter_c7", "reduce-scatter", ("f32[4]",),
+         {"dimensions": (0,), "to_apply": region}, "f32[2]"),
+    ]  # fmt: skip
+
+
 # label, opcode, operand shapes, attributes, declared shape
 _BAD: list[tuple[str, str, tuple[str, ...], dict[str, Any], Any]] = [
     ("add_c1", "add", ("f32[2]", "f32[3]"), {}, None),
@@ -220,7 +251,26 @@ _BAD: list[tuple[str, str, tuple[str, ...], dict[str, Any], Any]] = [
     ("select_and_scatter_c4", "select-and-scatter", ("f32[4,4]", "f32[3]", "f32[]"),
      _CHOOSE, None),
     ("select_and_scatter_c9", "select-and-scatter", ("f32[4]", "f32[3]", "f32[]"),
+     {**_CHOOSE, "select": _ADD}, None),
+    ("select_and_scatter_c10", "select-and-scatter", ("f32[4]", "f32[3]", "f32[]"),
      {**_CHOOSE, "scatter": _TO_F32}, None),
+    *(row for mixed in (_ADD64, _ADD16, _ADD_S32, _MIXED, _GIVES_F64, _OF_ROWS)
+      for row in _mixed_rows(mixed)),
+    ("reduce_c2", "reduce", ("f64[3]", "f32[]"), {"dimensions": (0,), "to_apply": _ADD64}, None),
+    ("reduce_c2", "reduce", ("f32[3]", "f64[]"), {"dimensions": (0,), "to_apply": _ADD}, None),
+    ("reduce_c2", "reduce", ("f32[3]", "f32[1]"), {"dimensions": (0,), "to_apply": _ADD}, None),
+    ("reduce_window_c3", "reduce-window", ("f64[4]", "f32[]"), _POOL, None),
+    ("select_and_scatter_c3", "select-and-scatter", ("f64[4]", "f64[3]", "f32[]"), _CHOOSE, None),
+    ("select_and_scatter_c9", "select-and-scatter", ("f64[4]", "f64[3]", "f64[]"),
+     {**_CHOOSE, "scatter": _ADD64}, None),
+    ("scatter_c6", "scatter", ("f64[4,3]", "s32[5]", "f32[5,3]"), _INTO, None),
+    ("scatter_c23", "scatter", ("f64[4,3]", "s32[5]", "f64[5,3]"), _INTO, None),
+    ("sort_c5", "sort", ("f64[2]",), {"dimensions": (0,), "to_apply": _LESS.computation}, None),
+    ("sort_c5", "sort", ("f32[2]", "s32[2]"),
+     {"dimensions": (0,), "to_apply": _LESS.computation}, None),
+    ("map_c4", "map", ("f64[3]",), {"dimensions": (0,), "to_apply": _TO_F32}, None),
+    ("map_c4", "map", ("f32[3]", "f32[3]"), {"dimensions": (0,), "to_apply": _OF_ROWS}, None),
+    ("all_reduce_c5", "all-reduce", ("f32[3]", "s32[3]"), {"to_apply": _ADD}, None),
     ("get_tuple_element_i1", "get-tuple-element", ("f32[]",), {"index": 0}, None),
     ("fusion_c1", "fusion", ("f32[]",), {"kind": "kLoop", "calls": _ADD}, None),
 ]  # fmt: skip

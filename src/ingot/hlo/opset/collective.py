@@ -12,6 +12,7 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import U32
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
@@ -92,14 +93,9 @@ def _parts(shape: Shape, count: int) -> tuple[Shape, ...]:
 
 
 def _require_reducer(label: str, called: Computation, operands: tuple[Shape, ...]) -> None:
-    given = [parameter.shape for parameter in called.parameters]
-    require(
-        len(given) == 2 and all(shape.is_scalar for shape in given),
-        label,
-        f"computation {called.name} combines two scalars, not {given}",
-    )
     for operand in operands:
         require(operand.is_array, label, f"a reduction over devices takes arrays, not {operand}")
+        require_region(label, called, (operand.dtype,) * 2, (operand.dtype,))
 
 
 def _infer_all_reduce(view: OpView) -> Shape:

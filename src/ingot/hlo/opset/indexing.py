@@ -14,6 +14,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
@@ -258,19 +259,9 @@ def _infer_scatter(view: OpView) -> Shape:
         whole = first.dims[place]
         if isinstance(size, int) and isinstance(whole, int):
             require(size <= whole, "scatter_c4", f"window of {update} exceeds {first}")
-    _check_combiner(given.to_apply, count)
+    elements = [one.dtype for one in inputs]
+    require_region("scatter_c23", given.to_apply, elements * 2, elements)
     return inputs[0] if count == 1 else Shape.tuple(inputs)
-
-
-def _check_combiner(combiner: Computation, count: int) -> None:
-    require(
-        len(combiner.parameters) == 2 * count,
-        "scatter_c23",
-        f"{combiner.name} takes {len(combiner.parameters)} operands, not {2 * count}",
-    )
-    result = combiner.root.shape
-    given = len(result.elements) if result.is_tuple else 1
-    require(given == count, "scatter_c23", f"{combiner.name} gives {result}")
 
 
 def _infer_sort(view: OpView) -> Shape:
@@ -281,10 +272,8 @@ def _infer_sort(view: OpView) -> Shape:
     )
     for other in view.operands:
         require(other.dims == first.dims, "sort_c3", f"sort of {first} and {other}")
-    comparator: Computation = view.attributes.to_apply
-    count, result = 2 * len(view.operands), comparator.root.shape
-    fits = len(comparator.parameters) == count and result.is_scalar and result.dtype is PRED
-    require(fits, "sort_c5", f"comparator {comparator.name} takes {count} scalars, gives a pred")
+    pairs = [other.dtype for other in view.operands for _ in range(2)]
+    require_region("sort_c5", view.attributes.to_apply, pairs, (PRED,))
     return first if len(view.operands) == 1 else Shape.tuple(view.operands)
 
 

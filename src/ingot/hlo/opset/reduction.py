@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.opset.regions import require_reducer, require_region
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.records import record
@@ -51,27 +53,12 @@ def _infer_reduce(view: OpView) -> Shape:
         all(0 <= p < first.rank for p in places), "reduce_c4", f"dimensions {places} of {first}"
     )
     kept = tuple(size for place, size in enumerate(first.dims) if place not in places)
-    reducer: Computation = view.attributes.to_apply
-    require(
-        len(reducer.parameters) == 2 * count,
-        "reduce_c6",
-        f"reducer {reducer.name} takes {2 * count}",
-    )
-    for number, (given, start) in enumerate(zip(inputs, starts, strict=True)):
+    for given in inputs:
         require(given.dims == first.dims, "reduce_c1", f"reduce of {first} and {given}")
-        require(start.is_scalar, "reduce_c6", f"initial value {start}")
-        pairs = ((start, number), (given, count + number))
-        for value, place in pairs:
-            wanted = reducer.parameters[place].shape.dtype
-            same = value.dtype is wanted or (value.dtype.is_float and wanted.is_float)
-            # As XLA: floats may differ in precision.
-            message = f"reducer {reducer.name} takes {wanted.name} for {value}: convert it first"
-            require(same, "reduce_c6", message)
-    result = reducer.root.shape
-    elements = result.elements if result.is_tuple else (result,)
-    require(len(elements) == count, "reduce_c6", f"reducer {reducer.name} gives {result}")
-    shapes = tuple(Shape.array(element.dtype, kept) for element in elements)
-    return Shape.tuple(shapes) if count > 1 or result.is_tuple else shapes[0]
+    reducer: Computation = view.attributes.to_apply
+    require_reducer("reduce_c6", reducer, inputs, starts, "reduce_c2")
+    shapes = tuple(given.with_dims(kept) for given in inputs)
+    return Shape.tuple(shapes) if count > 1 or reducer.root.shape.is_tuple else shapes[0]
 
 
 def _counts(window: Window, shape: Shape) -> tuple[int | Dim, ...]:
@@ -84,13 +71,10 @@ def _infer_reduce_window(view: OpView) -> Shape:
     inputs, starts = view.operands[:count], view.operands[count:]
     first, window = inputs[0], view.attributes.window
     require(len(window) == first.rank, "reduce_window_c4", f"window of {first}")
-    for given, start in zip(inputs, starts, strict=True):
+    for given in inputs:
         require(given.dims == first.dims, "reduce_window_c2", f"windows of {first} and {given}")
-        fits = start.is_scalar and start.dtype is given.dtype
-        require(fits, "reduce_window_c3", f"initial value {start} of {given}")
     reducer: Computation = view.attributes.to_apply
-    takes = len(reducer.parameters)
-    require(takes == 2 * count, "reduce_window_c13", f"{reducer.name} takes {takes} operands")
+    require_reducer("reduce_window_c13", reducer, inputs, starts, "reduce_window_c3")
     dims = _counts(window, first)
     shapes = tuple(given.with_dims(dims) for given in inputs)
     return Shape.tuple(shapes) if reducer.root.shape.is_tuple else shapes[0]
@@ -107,18 +91,20 @@ def _infer_select_and_scatter(view: OpView) -> Shape:
     )
     fits = start.is_scalar and start.dtype is operand.dtype
     require(fits, "select_and_scatter_c3", f"initial value {start} of {operand}")
-    for called in (view.attributes.select, view.attributes.scatter):
-        takes = len(called.parameters)
-        require(takes == 2, "select_and_scatter_c9", f"{called.name} takes {takes} operands")
+    pair = (operand.dtype, operand.dtype)
+    require_region("select_and_scatter_c9", view.attributes.select, pair, (PRED,))
+    require_region("select_and_scatter_c10", view.attributes.scatter, pair, (operand.dtype,))
     return operand
 
 
 def _infer_map(view: OpView) -> Shape:
     mapped: Computation = view.attributes.to_apply
-    require(len(mapped.parameters) == len(view.operands), "map_c4", f"map of {mapped.name}")
     for given in view.operands:
         require(given.dims == view.operands[0].dims, "map_c1", f"map of {given}")
-    return view.operands[0].with_dtype(mapped.root.shape.dtype)
+    result = mapped.root.shape
+    require(result.is_scalar, "map_c4", f"computation {mapped.name} gives {result}, not a scalar")
+    require_region("map_c4", mapped, [given.dtype for given in view.operands], (result.dtype,))
+    return view.operands[0].with_dtype(result.dtype)
 
 
 define("reduce", family=FAMILY, arity=(2, None), infer=_infer_reduce, attributes=ReduceAttributes,
