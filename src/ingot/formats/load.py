@@ -25,8 +25,10 @@ from ingot.formats.hlo_proto import (
 from ingot.formats.hlo_text import parse_hlo, print_module
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.formats.stablehlo.binding import is_bytecode
+from ingot.formats.stablehlo.isolated import parse_isolated
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ParseError, UnsupportedError
+from ingot.support.flags import ISOLATED_READER
 from ingot.support.text import did_you_mean
 
 # What text of MLIR and of HLO begins with, behind comments and blank lines.
@@ -45,9 +47,16 @@ READERS: dict[str, Callable[[bytes], Module]] = {
     "hlo_text": lambda data: parse_hlo(_text(data)),
     "hlo_proto": parse_hlo_proto,
     "hlo_snapshot": parse_hlo_proto,
+    "stablehlo": parse_isolated,
+    "mlir": parse_isolated,
+}
+"""Readers of any data, whatever it is."""
+_TRUSTED_READERS: dict[str, Callable[[bytes], Module]] = {
+    **READERS,
     "stablehlo": parse_stablehlo,
     "mlir": lambda data: parse_stablehlo(_text(data)),
 }
+"""Readers of data that is whole: MLIR ends the process on some that is not."""
 WRITERS: dict[str, Callable[[Module], bytes]] = {
     "hlo_text": lambda module: print_module(module).encode("utf-8", "surrogateescape"),
     "hlo_proto": print_hlo_proto,
@@ -73,19 +82,24 @@ def _is_text(head: bytes) -> bool:
     return not any(byte < 32 and byte not in b"\t\n\r\f" for byte in head)
 
 
-def load(source: str | bytes | Path, format: str = "") -> Module:
+def load(source: str | bytes | Path, format: str = "", *, isolated: bool | None = None) -> Module:
     """Return the module of a file or of data.
 
     Args:
         source: a path, the data, or text (a string of one line that names a file is its path).
         format: a key of `READERS`; default: found out from the data.
+        isolated: whether StableHLO is read in a child process, which damaged data may end without
+            harm here; default: what `INGOT_ISOLATED_READER` says, and that is yes.
 
     Raises:
         ParseError: the data is not of the format.
+        ResourceError: INGOT0413, INGOT0414, the child does not begin, or takes too long.
         UnsupportedError: the format, an op or an element type is not known.
     """
     data = _data(source)
-    return _choose(READERS, format or sniff(data), "read")(data)
+    is_isolated = ISOLATED_READER.value() if isolated is None else isolated
+    readers = READERS if is_isolated else _TRUSTED_READERS
+    return _choose(readers, format or sniff(data), "read")(data)
 
 
 def dump(module: Module, format: str = "hlo_text") -> bytes:

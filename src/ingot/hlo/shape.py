@@ -82,6 +82,11 @@ class Shape:
         """Return the opaque shape."""
         return Shape(OPAQUE)
 
+    def __reduce__(self) -> tuple[type[Shape], tuple[object, ...]]:
+        # Without the kept hash: that of a text is another one in each process.
+        facts = (self.dtype, self.dims, self.layout, self.elements, self.bounded, self.is_buffer)
+        return Shape, facts
+
     def __hash__(self) -> int:
         known = self._hash
         if not known:

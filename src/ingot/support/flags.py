@@ -262,6 +262,14 @@ RANDOM_SEED = Flag(
     "a whole number",
     "Where the generator of the `rng` ops of a program begins; read when it is compiled.",
 )
+ISOLATED_READER = Flag(
+    "isolated_reader",
+    True,
+    _boolean,
+    "0 or 1",
+    "Whether StableHLO from files and hosts is read in a child process, which damaged data may end: "
+    "MLIR ends the process on some.",
+)
 
 ALL_FLAGS: tuple[Flag[Any], ...] = (
     DEBUG,
@@ -280,6 +288,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     FEED_TIMEOUT,
     EXIT_TIMEOUT,
     RANDOM_SEED,
+    ISOLATED_READER,
 )
 
 

@@ -34,7 +34,9 @@ _NO_LAYOUT = ("", "default", "auto")
 
 
 def parse_stablehlo(data: str | bytes) -> Module:
-    """Return the module that StableHLO says.
+    """Return the module that StableHLO says, read in this process, which damaged data may end.
+
+    `ingot.load` reads what comes from outside.
 
     Args:
         data: MLIR text, MLIR bytecode, or a portable artifact.

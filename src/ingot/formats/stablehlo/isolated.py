@@ -1,0 +1,120 @@
+"""`parse_isolated`: StableHLO read in a child process, which damaged data may end.
+
+MLIR ends the process on some damaged bytecode, on deep nesting and on messages that are not UTF-8,
+and nothing can catch that. So what comes from outside is read by `reader_process` in a child; what
+comes back is the module itself, read by Ingot's own code. One child serves all loads.
+
+Invariant: the death of a child is a `ParseError` for the data that it read only if a new child dies
+of it too. A child that answers nothing within its time is ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ingot.formats.packed import unpack
+from ingot.formats.stablehlo.reader_process import READ
+from ingot.hlo.module import Module
+from ingot.support.channel import ChannelError
+from ingot.support.diagnostic_json import error_from
+from ingot.support.diagnostics import ParseError, ResourceError
+from ingot.support.forking import ForkLock
+from ingot.support.worker import Worker, spawned
+
+_SECONDS = 60.0
+"""A child that takes longer, and `_SECONDS_PER_MIB` for the size of its data, hangs."""
+_SECONDS_PER_MIB = 60.0
+_MODULE = "ingot.formats.stablehlo.reader_process"
+
+
+class Reader:
+    """The child process, when there is one."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._worker: Worker | None = None
+        self._lock = ForkLock()
+
+    def read(self, data: bytes) -> bytearray:
+        """Return the child's answer.
+
+        Raises:
+            ParseError: INGOT0120, a new child died of the data.
+            ResourceError: INGOT0413, there is no child; INGOT0414, it takes too long.
+        """
+        with self._lock:
+            answer = self._ask(data) if self._is_there() else None
+            if answer is None:
+                self._end()
+                self._worker = spawned(_MODULE)
+                answer = self._ask(data)
+            if answer is None:
+                raise self._died()
+            return answer
+
+    def _is_there(self) -> bool:
+        return self._worker is not None and self._worker.is_alive()
+
+    def _ask(self, data: bytes) -> bytearray | None:
+        """Return the answer; None if the child ended instead."""
+        assert self._worker is not None
+        seconds = _SECONDS + _SECONDS_PER_MIB * len(data) / (1 << 20)
+        try:
+            channel = self._worker.channel
+            self._worker.forget_printed()
+            channel.send(data)
+            if channel.is_ready(seconds):
+                return channel.receive()
+        except ChannelError:
+            return None
+        except BaseException:  # Ctrl-C, say: the answer would be taken for the next one's.
+            self._end()
+            raise
+        self._end()
+        raise ResourceError(
+            f"reading this StableHLO takes longer than {seconds:.0f} s",
+            code="INGOT0414",
+            hint="the file is damaged, or of a size that is better read in this process: "
+            "INGOT_ISOLATED_READER=0",
+        )
+
+    def _died(self) -> ParseError:
+        assert self._worker is not None
+        how, said = self._worker.how_it_ended(), self._worker.printed()
+        self._end()
+        return ParseError(
+            f"this is no StableHLO that MLIR can read: MLIR ended its process with {how}",
+            code="INGOT0120",
+            notes=tuple(f"MLIR: {line}" for line in said.splitlines()),
+            hint="the file is damaged; it must be MLIR text, bytecode or a portable artifact",
+        )
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+    def after_fork_in_child(self) -> None:
+        """Let the parent have its child alone."""
+        if self._worker is not None:
+            self._worker.abandon()
+            self._worker = None
+
+
+def parse_isolated(data: bytes) -> Module:
+    """Return the module that StableHLO says, as `parse_stablehlo` does, whatever the data is.
+
+    Raises:
+        ParseError, UnsupportedError: as `parse_stablehlo`.
+        ResourceError: INGOT0413, no process can be started; INGOT0414, it takes too long.
+    """
+    answer = _reader.read(data)
+    kind, content = answer[:1], bytes(memoryview(answer)[1:])
+    if kind == READ:
+        return unpack(content)
+    raise error_from(json.loads(content))
+
+
+_reader = Reader()
+os.register_at_fork(after_in_child=_reader.after_fork_in_child)

@@ -1,0 +1,45 @@
+"""The child of `isolated`: reads StableHLO that may end it, and answers with the module.
+
+Each message is the data of one module. The answer begins with a byte: `R`, the packed module
+follows; `F`, the error as JSON follows. It ends with its parent, or when nobody asks for a while.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from ingot.formats.packed import pack
+from ingot.formats.stablehlo.binding import is_bytecode
+from ingot.formats.stablehlo.parse import parse_stablehlo
+from ingot.support.channel import Channel
+from ingot.support.diagnostic_json import error_as_json
+from ingot.support.worker import inherited, prepare
+
+READ, FAILED = b"R", b"F"
+_IDLE_SECONDS = 300.0
+
+
+def main(channel: Channel) -> None:
+    """Answer until the parent ends or asks for nothing."""
+    while channel.is_ready(_IDLE_SECONDS):
+        data = channel.receive()
+        if data is None:
+            return
+        channel.send(*_answer(bytes(data)))
+
+
+def _answer(data: bytes) -> tuple[bytes, bytes]:
+    try:
+        return READ, pack(parse_stablehlo(_source(data)))
+    except Exception as error:
+        return FAILED, json.dumps(error_as_json(error)).encode()
+
+
+def _source(data: bytes) -> str | bytes:
+    return data if is_bytecode(data) else data.decode("utf-8", "surrogateescape")
+
+
+if __name__ == "__main__":
+    prepare()
+    main(inherited(sys.argv[1:]))

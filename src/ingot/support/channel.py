@@ -1,0 +1,123 @@
+"""Messages between two processes of one machine: the bytes in shared memory, their size on a socket.
+
+Beneath `worker`. A pipe takes 64 KiB at a time and a change of process for each; memory that both
+processes hold takes any size in one copy. Each direction has a file of its own, and requests and
+answers alternate, so nothing is overwritten that is still to be read.
+
+Invariant: what the other side does to the files or the socket gives `ChannelError` here, never
+another exception: the other side may be damaged.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+
+_SIZE = struct.Struct("=Q")
+_KEPT_BYTES = 1 << 24
+"""A file that grew over this gives its memory back when its message is read."""
+_PART = 1 << 30
+"""Bytes of one system call, which takes at most 2 GiB."""
+
+Bytes = bytes | bytearray | memoryview
+
+
+class ChannelError(Exception):
+    """The other side is gone, or sent what is no message."""
+
+
+class Channel:
+    """One end: a socket, a file to write messages to and a file to read them from."""
+
+    def __init__(self, connection: socket.socket, outgoing: int, incoming: int) -> None:
+        """Take over the socket and the two file descriptors."""
+        self.connection = connection
+        self.outgoing, self.incoming = outgoing, incoming
+
+    def fileno(self) -> int:
+        """Return what becomes readable when a message arrives, for `select`."""
+        return self.connection.fileno()
+
+    def send(self, *parts: Bytes) -> None:
+        """Send the parts as one message.
+
+        Raises:
+            ChannelError: the other side is gone.
+            OSError: there is no memory for the message.
+        """
+        at = 0
+        for part in parts:
+            at = _write(self.outgoing, memoryview(part), at)
+        try:
+            self.connection.sendall(_SIZE.pack(at))
+        except OSError as error:
+            raise ChannelError(f"the other side is gone: {error.strerror}") from None
+
+    def is_ready(self, seconds: float | None) -> bool:
+        """Wait for a message (or the end) at most so long; return whether there is one."""
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        return bool(poll.poll(None if seconds is None else max(0, int(seconds * 1000))))
+
+    def receive(self) -> bytearray | None:
+        """Return the next message; None if the other side ended before one.
+
+        Raises:
+            ChannelError: it ended inside of one, or says a size that it did not write.
+        """
+        try:
+            head = self.connection.recv(_SIZE.size, socket.MSG_WAITALL)
+        except OSError:
+            return None
+        if not head:
+            return None
+        if len(head) < _SIZE.size:
+            raise ChannelError("the other side ended inside of a message")
+        (size,) = _SIZE.unpack(head)
+        if size > os.fstat(self.incoming).st_size:
+            raise ChannelError(f"the other side announced {size} bytes and wrote fewer")
+        data = bytearray(size)
+        if _read(self.incoming, memoryview(data)) < size:
+            raise ChannelError("the other side took back what it wrote")
+        if size > _KEPT_BYTES:
+            os.ftruncate(self.incoming, 0)
+        return data
+
+    def close(self) -> None:
+        """Close everything; the other side sees an end."""
+        self.connection.close()
+        os.close(self.outgoing)
+        os.close(self.incoming)
+
+
+def channel_pair() -> tuple[Channel, Channel]:
+    """Return the two ends of a new channel."""
+    here, there = socket.socketpair()
+    forward = os.memfd_create("ingot-requests", os.MFD_CLOEXEC)
+    backward = os.memfd_create("ingot-answers", os.MFD_CLOEXEC)
+    ends = Channel(here, forward, backward)
+    return ends, Channel(there, os.dup(backward), os.dup(forward))
+
+
+def _write(file: int, data: memoryview, at: int) -> int:
+    """Write all of the data at an offset; return where it ends."""
+    data = data.cast("B")
+    for start in range(0, len(data), _PART):
+        part = data[start : start + _PART]
+        while part:
+            count = os.pwrite(file, part, at)
+            at, part = at + count, part[count:]
+    return at
+
+
+def _read(file: int, data: memoryview) -> int:
+    """Read from the start of the file until the data is full or the file ends; return how much."""
+    at = 0
+    while at < len(data):
+        count = os.preadv(file, [data[at : at + _PART]], at)
+        if not count:
+            break
+        at += count
+    return at

@@ -1,0 +1,196 @@
+"""What a fork must not cut in two: the work of other threads, and the locks that they hold.
+
+A child has one thread, the one that forked. A lock that another thread held stays locked in it, and
+what another thread was in the middle of (LLVM's own state, an import) stays half done. So a fork
+waits: `fork_deferred` marks work that it does not interrupt, `ForkLock` is a lock that it holds
+itself, so that it is free in the child.
+
+Invariants: no `ForkLock` is held where `fork_deferred` begins, unless that thread is inside of one
+already; what begins while a fork waits, begins after it. A fork inside of such work of its own
+thread waits for the other threads only.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Gate:
+    """Counts the pieces of work that are going on; a fork waits for those of other threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._active = 0
+        self._forks = 0
+        self._own = threading.local()
+
+    def depth(self) -> int:
+        """Return how many pieces of work this thread is inside of."""
+        return getattr(self._own, "depth", 0)
+
+    def enter(self) -> None:
+        """Begin work, after a fork that waits."""
+        if not self.depth():
+            with self._changed:
+                while self._forks:
+                    self._changed.wait()
+                self._active += 1
+        self._own.depth = self.depth() + 1
+
+    def leave(self) -> None:
+        """End work."""
+        self._own.depth -= 1
+        if not self._own.depth:
+            self._end()
+
+    def reserve(self) -> None:
+        """Count work that another thread is to begin, from here on."""
+        with self._changed:
+            self._active += 1
+
+    def adopt(self) -> None:
+        """Begin work that was counted."""
+        self._own.depth = self.depth() + 1
+
+    def _end(self) -> None:
+        with self._changed:
+            self._active -= 1
+            if self._forks:
+                self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait for the work of other threads, and let none begin."""
+        mine = 1 if self.depth() else 0
+        self._changed.acquire()
+        self._forks += 1
+        while self._active > mine:
+            self._changed.wait()
+
+    def after_fork_in_parent(self) -> None:
+        """Let work begin again."""
+        self._forks -= 1
+        self._changed.notify_all()
+        self._changed.release()
+
+    def after_fork_in_child(self) -> None:
+        """Start with the work of the only thread."""
+        self._changed = threading.Condition(threading.Lock())
+        self._forks = 0
+        self._active = 1 if self.depth() else 0
+
+
+class ForkLock:
+    """A lock that is free in a forked child: the fork itself holds it.
+
+    For short critical sections. Where one is taken inside of another one, the outer one is that of
+    the higher layer, which is made later.
+    """
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        """Make it, free."""
+        self._lock = threading.Lock()
+        _locks[next(_numbers)] = self
+
+    def __enter__(self) -> None:
+        """Take the lock."""
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+
+_numbers = itertools.count()
+_locks: weakref.WeakValueDictionary[int, ForkLock] = weakref.WeakValueDictionary()
+_gate = _Gate()
+_held: list[Any] = []
+"""The locks that the fork which goes on has taken."""
+
+
+@contextmanager
+def fork_deferred() -> Generator[None]:
+    """Let no other thread fork inside of the block."""
+    _gate.enter()
+    try:
+        yield
+    finally:
+        _gate.leave()
+
+
+def defers_fork(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that no fork of another thread interrupts."""
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        _gate.enter()
+        try:
+            return function(*arguments, **options)
+        finally:
+            _gate.leave()
+
+    return call
+
+
+def deferring_fork(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function for another thread to call once, which no fork interrupts from now on.
+
+    Work that waits for its helpers would never end if a fork waited for it and they for the fork.
+    """
+    _gate.reserve()
+
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        _gate.adopt()
+        try:
+            return function(*arguments, **options)
+        finally:
+            _gate.leave()
+
+    return call
+
+
+def hold_over_fork(lock: Any) -> None:
+    """Let forks hold a lock of another library (with `acquire` and `release`) as well."""
+    _foreign.append(lock)
+
+
+_foreign: list[Any] = []
+
+
+def _before() -> None:
+    _gate.before_fork()
+    ours = [lock._lock for _, lock in sorted(_locks.items(), reverse=True)]  # pyright: ignore[reportPrivateUsage]
+    for lock in (*ours, *_foreign):
+        lock.acquire()
+        _held.append(lock)
+
+
+def _release() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_in_parent() -> None:
+    _release()
+    _gate.after_fork_in_parent()
+
+
+def _after_in_child() -> None:
+    _release()
+    _gate.after_fork_in_child()
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)

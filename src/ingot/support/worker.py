@@ -1,0 +1,170 @@
+"""A child process that answers messages: what may crash, hang or eat memory runs in one.
+
+Two kinds: `spawned` runs a module of Ingot's in a new interpreter, from any process whatever
+threads it has; `forked` continues a function in a copy of this process, which must have one thread.
+Both get a `Channel`, ignore Ctrl-C (their parent decides), and are the first that the system ends
+when memory is short.
+
+Invariant: the end of the parent ends the child, which finds its channel closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from ingot.support.channel import Channel, channel_pair
+from ingot.support.diagnostics import ResourceError
+
+_LOG_BYTES = 2000
+"""So much of what a child printed last is kept."""
+_FIRST_TO_GO = "1000"
+
+
+class Worker:
+    """A child process, with this side's end of its channel.
+
+    Attributes:
+        pid: its number.
+        channel: requests go out, answers come in.
+    """
+
+    def __init__(self, pid: int, channel: Channel, log: BinaryIO | None = None) -> None:
+        """Take over a process that has just begun; `log` is the file that it prints to."""
+        self.pid = pid
+        self.channel = channel
+        self._log = log
+        self._status: int | None = None
+
+    def is_alive(self) -> bool:
+        """Whether the process goes on."""
+        return self._status is None and not self._reap(os.WNOHANG)
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if there is still a process that takes one."""
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End the process and forget its channel."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        self.abandon()
+
+    def wait(self) -> int:
+        """Return the exit status (the signal's number, negative) when the process has ended."""
+        if self._status is None:
+            self._reap(0)
+        return self._status or 0
+
+    def abandon(self) -> None:
+        """Forget the channel, but let the process be: in a forked child it is another's."""
+        self.channel.close()
+        if self._log is not None:
+            self._log.close()
+
+    def how_it_ended(self) -> str:
+        """Return the signal or the status that the process ended with, in words."""
+        status = self.wait()
+        if status >= 0:
+            return f"exit status {status}"
+        known = {item.value: item.name for item in signal.Signals}
+        return known.get(-status, f"signal {-status}")
+
+    def printed(self) -> str:
+        """Return the last of what the process printed, where it prints to a file."""
+        if self._log is None:
+            return ""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - _LOG_BYTES))
+        return self._log.read().decode("utf-8", "replace").strip()
+
+    def forget_printed(self) -> None:
+        """Let `printed` begin here."""
+        if self._log is not None:
+            self._log.truncate(0)
+
+    def _reap(self, options: int) -> bool:
+        """Note how the process ended, if it did."""
+        try:
+            pid, status = os.waitpid(self.pid, options)
+        except ChildProcessError:  # Somebody else in this process waited for it.
+            self._status = 0
+            return True
+        if pid:
+            self._status = os.waitstatus_to_exitcode(status)
+        return bool(pid)
+
+
+def spawned(module: str) -> Worker:
+    """Start `python -m module` with the descriptors of its channel as arguments.
+
+    Raises:
+        ResourceError: INGOT0413, no process can be started.
+    """
+    log = tempfile.TemporaryFile(buffering=0)
+    here, there = channel_pair()
+    ends = (there.connection.fileno(), there.outgoing, there.incoming, log.fileno())
+    first = max(2, *ends) + 1
+    actions: list[tuple[Any, ...]] = [
+        (os.POSIX_SPAWN_DUP2, end, first + index) for index, end in enumerate(ends)
+    ]
+    actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    actions += [(os.POSIX_SPAWN_DUP2, first + 3, number) for number in (1, 2)]
+    command = [sys.executable, "-P", "-m", module, *(str(first + index) for index in range(3))]
+    paths = [path or os.getcwd() for path in sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONIOENCODING": "utf-8"}
+    try:
+        pid = os.posix_spawn(sys.executable, command, environment, file_actions=actions)
+    except (OSError, ValueError) as error:
+        here.close()
+        raise ResourceError(
+            f"no process can be started with {sys.executable!r}: {error}",
+            code="INGOT0413",
+            hint="data of your own can be read in this process: INGOT_ISOLATED_READER=0",
+        ) from error
+    finally:
+        there.close()
+    return Worker(pid, here, log)
+
+
+def forked(run: Callable[[Channel], None]) -> Worker:
+    """Start a copy of this process, which must have no other thread, that ends after `run`."""
+    here, there = channel_pair()
+    pid = os.fork()
+    if pid:
+        there.close()
+        return Worker(pid, here)
+    status = 1
+    try:
+        here.close()
+        prepare()
+        run(there)
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def prepare() -> None:
+    """Make this process one that its parent may end, and that ends before its parent does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(_FIRST_TO_GO)
+
+
+def inherited(arguments: list[str]) -> Channel:
+    """Return the channel that `spawned` gave to this process as arguments."""
+    connection, outgoing, incoming = map(int, arguments)
+    return Channel(socket.socket(fileno=connection), outgoing, incoming)
