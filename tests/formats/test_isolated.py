@@ -56,12 +56,11 @@ def test_the_same_module() -> None:
 def test_the_same_errors(text: str, kind: type[IngotError], code: str) -> None:
     found: list[str] = []
     for is_isolated in (True, False):
-        try:
-            found.append(str(load(text, "mlir", isolated=is_isolated)))
-        except kind as error:
-            found.append(str(error))
-            assert code in str(error)
+        with pytest.raises(kind) as error:
+            load(text, "mlir", isolated=is_isolated)
+        found.append(str(error.value))
     assert found[0] == found[1]
+    assert code in found[0]
 
 
 @pytest.mark.slow

@@ -73,12 +73,11 @@ class _Packer(pickle.Pickler):
 
     def persistent_id(self, obj: Any) -> Any:
         """Return the name of an element type, a computation or an array; None for values."""
-        kind = type(obj)
-        if kind is DType:
+        if isinstance(obj, DType):
             return "type", obj.name
-        if kind is Computation:
+        if isinstance(obj, Computation):
             return "computation", self._numbers[obj]
-        if kind is np.ndarray:
+        if isinstance(obj, np.ndarray):
             return "array", from_numpy(obj.dtype).name, obj.shape, obj.tobytes()
         return None
 
@@ -117,7 +116,9 @@ class _Unpacker(pickle.Unpickler):
         """
         if module_name.startswith(_PACKAGE) and "." not in global_name:
             found: Any = super().find_class(module_name, global_name)
-            if found is _MAKES_DIMS or (isinstance(found, type) and found.__module__ == module_name):
+            if found is _MAKES_DIMS or (
+                isinstance(found, type) and found.__module__ == module_name
+            ):
                 return found
         raise pickle.UnpicklingError(f"{module_name}.{global_name} is no value of a module")
 
@@ -154,8 +155,12 @@ def _fill(computation: Computation, root: int, rows: list[tuple[Any, ...]]) -> N
         for name, opcode, _, shape, attributes, metadata, _, _ in rows
     ]
     for one, (_, _, operands, _, _, _, extra, before) in zip(made, rows, strict=True):
-        one.operands = tuple([made[number] for number in operands])
+        one.operands = _several(made, operands)
         one.extra = extra
-        one.control_predecessors = tuple([made[number] for number in before])
+        one.control_predecessors = _several(made, before)
         computation.insert(one)
     computation.set_root(made[root])
+
+
+def _several(made: list[Instruction], numbers: list[int]) -> tuple[Instruction, ...]:
+    return tuple([made[number] for number in numbers])

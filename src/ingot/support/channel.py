@@ -1,4 +1,4 @@
-"""Messages between two processes of one machine: the bytes in shared memory, their size on a socket.
+"""Messages between two processes: the bytes in memory that both have, their size on a socket.
 
 Beneath `worker`. A pipe takes 64 KiB at a time and a change of process for each; memory that both
 processes hold takes any size in one copy. Each direction has a file of its own, and requests and

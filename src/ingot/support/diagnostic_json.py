@@ -55,10 +55,11 @@ def error_as_json(error: Exception) -> dict[str, Any]:
 
 def error_from(facts: dict[str, Any]) -> IngotError:
     """Return the error that `error_as_json` wrote."""
-    row = dict(facts)
+    row: dict[str, Any] = dict(facts)
     kind = _CLASSES[row.pop("class")]
     if row["span"] is not None:
         row["span"] = Span(**row["span"])
     if row["location"] is not None:
         row["location"] = SourceLocation(**row["location"])
-    return kind(Diagnostic(**{**row, "notes": tuple(row["notes"])}))
+    row["notes"] = tuple(row["notes"])
+    return kind(Diagnostic(**row))

@@ -267,8 +267,8 @@ ISOLATED_READER = Flag(
     True,
     _boolean,
     "0 or 1",
-    "Whether StableHLO from files and hosts is read in a child process, which damaged data may end: "
-    "MLIR ends the process on some.",
+    "Whether StableHLO from files and hosts is read in a child process: MLIR ends the process on "
+    "some damaged data.",
 )
 
 ALL_FLAGS: tuple[Flag[Any], ...] = (

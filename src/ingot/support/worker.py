@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -110,7 +111,7 @@ def spawned(module: str) -> Worker:
     Raises:
         ResourceError: INGOT0413, no process can be started.
     """
-    log = tempfile.TemporaryFile(buffering=0)
+    log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (the worker closes it)
     here, there = channel_pair()
     ends = (there.connection.fileno(), there.outgoing, there.incoming, log.fileno())
     first = max(2, *ends) + 1
@@ -150,7 +151,7 @@ def forked(run: Callable[[Channel], None]) -> Worker:
         run(there)
         status = 0
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(status)

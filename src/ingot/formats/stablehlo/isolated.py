@@ -110,8 +110,8 @@ def parse_isolated(data: bytes) -> Module:
         ResourceError: INGOT0413, no process can be started; INGOT0414, it takes too long.
     """
     answer = _reader.read(data)
-    kind, content = answer[:1], bytes(memoryview(answer)[1:])
-    if kind == READ:
+    content = bytes(memoryview(answer)[1:])
+    if answer.startswith(READ):
         return unpack(content)
     raise error_from(json.loads(content))
 
