@@ -1,11 +1,13 @@
 """Cases that are programs: HLO text, with its inputs and how results are compared in comments.
 
-    // COMPARE: exact          (or a relative tolerance: `close 0.001`)
+    // COMPARE: exact; ulps 4; ulps 2 of largest; close 0.001
     // INPUT: f32[3] {1, nan, -0}
     HloModule ...
 
-Inputs are literals as HLO text writes them, one for each entry parameter in order, so that a case
-can be read, changed and run by hand.
+There is one word of comparison for each leaf of the result, or one for all: equal numbers, so many
+units in the last place of the number or of the array's largest one, or a tolerance relative to the
+number and absolute. Inputs are literals as HLO text writes them, one for each entry parameter in
+order, so that a case can be read, changed and run by hand.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tests.differential.comparison import difference
 
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse, print_module
@@ -29,15 +32,15 @@ _COMPARE, _INPUT = "// COMPARE: ", "// INPUT: "
 
 @dataclass(frozen=True, slots=True)
 class ProgramCase:
-    """A program, its inputs, and "exact" or "close <tolerance>"."""
+    """A program, its inputs, and how each leaf of its result is compared, or all of them."""
 
     module: Module
     inputs: Sequence[Array]
-    compare: str = EXACT
+    compare: tuple[str, ...] = (EXACT,)
 
     def to_bytes(self) -> bytes:
         """Return the case as a file holds it."""
-        lines = [f"{_COMPARE}{self.compare}"]
+        lines = [f"{_COMPARE}{'; '.join(self.compare)}"]
         lines += [f"{_INPUT}{literal_text(np.asarray(value))}" for value in self.inputs]
         return "\n".join([*lines, print_module(self.module)]).encode()
 
@@ -48,8 +51,9 @@ class ProgramCase:
 
     def difference(self, engine: str, got: Sequence[Array], want: Sequence[Array]) -> str:
         """Return how an engine's results differ, or ""."""
-        for number, (mine, other) in enumerate(zip(got, want, strict=True)):
-            text = _difference(mine, other, self.compare)
+        how = self.compare if len(self.compare) > 1 else self.compare * len(want)
+        for number, (mine, other, word) in enumerate(zip(got, want, how, strict=True)):
+            text = _difference(mine, other, word)
             if text:
                 return f"{engine}: leaf {number} of {other.dtype} {text}"
         return ""
@@ -59,12 +63,12 @@ def read_case(data: bytes) -> ProgramCase:
     """Return the case in a file."""
     text = data.decode()
     inputs: list[Array] = []
-    compare = EXACT
+    compare: tuple[str, ...] = (EXACT,)
     for line in text.splitlines():
         if line.startswith(_INPUT):
             inputs.append(read_literal(line.removeprefix(_INPUT)))
         elif line.startswith(_COMPARE):
-            compare = line.removeprefix(_COMPARE)
+            compare = tuple(line.removeprefix(_COMPARE).split("; "))
     return ProgramCase(parse(text), inputs, compare)
 
 
@@ -76,25 +80,23 @@ def flat(value: Any) -> list[Array]:
 
 
 def _difference(mine: Array, other: Array, compare: str) -> str:
-    if (mine.dtype, mine.shape) != (other.dtype, other.shape):
-        return f"is {mine.dtype}{mine.shape}, not {other.dtype}{other.shape}"
-    if compare == EXACT:
-        same = (mine == other) | ((mine != mine) & (other != other))
-    else:
-        same = _close(mine, other, float(compare.split()[1]))
-    differs = np.argwhere(~np.asarray(same))
-    if not len(differs):
-        return ""
-    index = tuple(map(int, differs[0]))
-    return f"at {index}: {mine[index]} not {other[index]}, {len(differs)} of {other.size}"
+    word, *rest = compare.split()
+    if word == "close":
+        return _beyond(mine, other, float(rest[0]))
+    ulps = float(rest[0]) if word == "ulps" else 0.0
+    # A zero may have either sign: ops that choose among equal numbers may choose any.
+    zeros = None if ulps else (mine == 0) & (other == 0)
+    return difference(mine, other, ulps, of_largest="largest" in rest, leave_out=zeros)
 
 
-def _close(mine: Array, other: Array, tolerance: float) -> Any:
+def _beyond(mine: Array, other: Array, tolerance: float) -> str:
+    """Return where arrays differ by more than a tolerance, or ""."""
     kind = from_numpy(other.dtype)
     if not (kind.is_float or kind.is_complex):
-        return mine == other
+        return difference(mine, other, 0)
     wide = np.complex128 if kind.is_complex else np.float64
     with np.errstate(all="ignore"):
-        return np.isclose(
+        near = np.isclose(
             mine.astype(wide), other.astype(wide), rtol=tolerance, atol=tolerance, equal_nan=True
         )
+    return difference(mine, other, 0, leave_out=near)

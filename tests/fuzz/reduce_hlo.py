@@ -29,16 +29,16 @@ def smaller_modules(data: bytes) -> Iterator[bytes]:
         case = read_case(data)
     except (IngotError, ValueError):
         return
-    for root in _roots(case.module.entry):
-        yield _with_root(case, root)
+    if case.module.entry.root.opcode == "tuple":
+        for root in _results(case.module.entry):
+            yield _with_root(case, root)
     for instruction in reversed(case.module.entry.post_order()):
         made = _given(case, instruction.name) if _may_be_given(instruction) else b""
         if made:
             yield made
 
 
-def _roots(entry: Computation) -> list[Instruction]:
-    """Return what the program might give alone: one of its results, or an operand of the result."""
+def _results(entry: Computation) -> list[Instruction]:
     found = dict.fromkeys(entry.root.operands)
     return [item for item in found if item.opcode != "parameter" and not item.shape.is_tuple]
 
@@ -46,7 +46,9 @@ def _roots(entry: Computation) -> list[Instruction]:
 def _with_root(case: ProgramCase, root: Instruction) -> bytes:
     module = case.module.clone()
     module.entry.set_root(_named(module, root.name))
-    return _written(module, case)
+    number = case.module.entry.root.operands.index(root)
+    compare = case.compare if len(case.compare) == 1 else (case.compare[number],)
+    return _written(module, replace(case, compare=compare))
 
 
 def _named(module: Module, name: str) -> Instruction:

@@ -75,6 +75,7 @@ Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
 _INTS = re.compile(SKIP + r"\{([\d,\s\-]*+)\}")
 _FLOAT = re.compile(SKIP + r"(-?[\w.+\-]++)")
+_NO_PADDING = re.compile(r"[ \t]*+(?:[,}\r\n]|//|/\*|\Z)")
 _GROUPS_TILED = re.compile(
     SKIP + r"\[([\d,\s]++)\]\s*+<=\s*+\[([\d,\s]++)\](?:\s*+T\(([\d,\s]++)\))?+"
 )
@@ -193,8 +194,8 @@ def _read_range(place: Place) -> tuple[int | Dim, int | Dim, int]:
 
 def _read_padding(place: Place) -> tuple[tuple[int | Dim, int | Dim, int], ...]:
     reader = place.reader
-    if reader.at(",") or reader.at("\n") or reader.position >= len(reader.text):
-        return ()
+    if _NO_PADDING.match(reader.text, reader.position):
+        return ()  # of a scalar
     rows: list[tuple[int | Dim, int | Dim, int]] = []
     while True:
         low = place.shapes.size()
@@ -357,9 +358,11 @@ def _text_of(row: Field[Any]) -> Text:
         return text
 
     def read(place: Place) -> Any:
-        at = place.reader.skip()
+        at = place.reader.position
         value = text.read(place)
         if _is_symbolic(value):
+            place.reader.position = at
+            at = place.reader.skip()
             place.reader.fail(f"{row.name} takes no symbolic sizes", at=at, code="INGOT0110")
         return value
 
