@@ -21,6 +21,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.device_groups import group_of, groups_of, pairs_of
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.trampoline import Recursion
 
 
 def _gathered(op: Instruction, operands: Sequence[Any]) -> tuple[list[Any], int]:
@@ -36,21 +37,27 @@ def _joined(op: Instruction, values: Sequence[Any]) -> Value:
     return tuple(values) if len(op.operands) != 1 else values[0]
 
 
-def _folded(computation: Computation, parts: list[Array], context: Context) -> Array:
+def _folded(computation: Computation, parts: Sequence[Array], context: Context) -> Recursion[Array]:
     """Return the parts combined, in the group's order."""
     if is_float_sum(computation):
         # Not `np.sum`, which begins with +0.
         total = reduce(np.add, [part.astype(np.float64) for part in parts])
         return rounded(total, computation.root.shape.dtype)
-    return reduce(lambda left, right: apply(computation, [left, right], context)[0], parts)
+    total = parts[0]
+    for part in parts[1:]:
+        (total,) = yield from apply(computation, [total, part], context)
+    return total
 
 
 @evaluates("all-reduce", "all-reduce-start")
-def all_reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def all_reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Each element combined over the group."""
     values, _ = _gathered(op, operands)
     called = op.attributes.to_apply
-    return _joined(op, [_folded(called, list(parts), context) for parts in zip(*values)])  # noqa: B905
+    results: list[Array] = []
+    for parts in zip(*values):  # noqa: B905
+        results.append((yield from _folded(called, parts, context)))
+    return _joined(op, results)
 
 
 @evaluates("all-reduce-done")
@@ -66,13 +73,13 @@ def second(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 @evaluates("reduce-scatter")
-def reduce_scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def reduce_scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """This device's part of the all-reduce."""
     values, place = _gathered(op, operands)
     (along,) = op.attributes.dimensions
     results: list[Array] = []
     for parts in zip(*values):  # noqa: B905
-        whole = _folded(op.attributes.to_apply, list(parts), context)
+        whole = yield from _folded(op.attributes.to_apply, parts, context)
         results.append(np.split(whole, len(values), axis=along)[place])
     return _joined(op, results)
 

@@ -10,32 +10,33 @@ import numpy as np
 from ingot.evaluator.registry import Context, Value, evaluates
 from ingot.hlo.computation import has_side_effect
 from ingot.hlo.instruction import Instruction
+from ingot.support.trampoline import Recursion
 
 _FIRST_LOOK = 1024
 """Iterations after which a loop's state is held against the one before, then twice as many."""
 
 
 @evaluates("call")
-def call(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def call(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The computation's value."""
-    return context.call(op.attributes.to_apply, operands, context)
+    return (yield context.call(op.attributes.to_apply, operands, context))
 
 
 @evaluates("while")
-def while_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def while_(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The loop state when the condition first fails.
 
     A state that the body does not change any more is the result: such a loop would never end, and
     the program is one only if its result does not depend on that.
     """
     state: Value = operands[0]
-    steps, look, may_rest = 0, _FIRST_LOOK, not has_side_effect(op)
-    while context.call(op.attributes.condition, [state], context):
+    steps, look = 0, _FIRST_LOOK
+    while (yield context.call(op.attributes.condition, [state], context)):
         context.step(op)
-        before, state = state, context.call(op.attributes.body, [state], context)
+        before, state = state, (yield context.call(op.attributes.body, [state], context))
         steps += 1
-        if steps == look and may_rest:
-            if _same(before, state):
+        if steps == look:
+            if _same(before, state) and not has_side_effect(op):
                 break
             look *= 2
     return state
@@ -49,7 +50,7 @@ def _same(before: Value, after: Value) -> bool:
 
 
 @evaluates("conditional")
-def conditional(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def conditional(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The chosen branch on its own operand; an index out of range takes the last branch."""
     index, *arguments = operands
     branches = op.attributes.branch_computations
@@ -57,4 +58,4 @@ def conditional(op: Instruction, operands: Sequence[Any], context: Context) -> V
         chosen = 0 if index else 1
     else:
         chosen = int(index) if 0 <= int(index) < len(branches) else len(branches) - 1
-    return context.call(branches[chosen], [arguments[chosen]], context)
+    return (yield context.call(branches[chosen], [arguments[chosen]], context))

@@ -18,6 +18,7 @@ from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import IndexMap
+from ingot.support.trampoline import Recursion
 
 
 @evaluates("gather")
@@ -39,7 +40,7 @@ def gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 @evaluates("scatter")
-def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The operands with updates combined in, in row-major order of the updates.
 
     A window that does not lie wholly inside the operand is dropped, as XLA does.
@@ -60,7 +61,7 @@ def scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value
     for coordinate, size in zip(flat, whole, strict=True):
         places = places * size + coordinate
     results = [value.reshape(-1).copy() for value in inputs]
-    combine_at(
+    yield from combine_at(
         op.attributes.to_apply, results, places, [u.reshape(-1)[kept] for u in updates], context
     )
     shaped = tuple(result.reshape(whole) for result in results)
@@ -73,7 +74,7 @@ def combine_at(
     places: Array,
     updates: list[Array],
     context: Context,
-) -> None:
+) -> Recursion[None]:
     """Combine updates into `results` at `places`, those of one place in order.
 
     Round k takes the k-th update of every place, so no place occurs twice in a round.
@@ -87,7 +88,7 @@ def combine_at(
         chosen = np.flatnonzero(turn == number)
         where = places[chosen]
         old = [result[where] for result in results]
-        new = apply(combiner, [*old, *(update[chosen] for update in updates)], context)
+        new = yield from apply(combiner, [*old, *(update[chosen] for update in updates)], context)
         for result, value in zip(results, new, strict=True):
             result[where] = value
 
@@ -142,12 +143,12 @@ def _coordinates(
 
 
 @evaluates("sort")
-def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The operands in the comparator's order, always stable."""
     (place,) = op.attributes.dimensions
     last = [np.moveaxis(value, place, -1) for value in operands]
     rows = [value.reshape(math.prod(value.shape[:-1]), value.shape[-1]) for value in last]
-    order = _merge_sorted(op.attributes.to_apply, rows, context)
+    order = yield from merge_sorted(op.attributes.to_apply, rows, context)
     results = tuple(
         np.moveaxis(np.take_along_axis(row, order, axis=-1).reshape(value.shape), -1, place)
         for row, value in zip(rows, last, strict=True)
@@ -155,7 +156,7 @@ def sort(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     return results if op.shape.is_tuple else results[0]
 
 
-def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) -> Array:
+def merge_sorted(comparator: Computation, rows: list[Array], context: Context) -> Recursion[Array]:
     """Return each row's order: a bottom-up merge sort of all rows at once.
 
     Merging two sorted runs: an element's new place is its place in its own run plus the number of
@@ -165,13 +166,13 @@ def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) 
     place: Array = np.arange(length, dtype=np.int64)
     order: Array = np.broadcast_to(place, (count, length)).copy()
 
-    def before(left: Array, right: Array) -> Array:
+    def before(left: Array, right: Array) -> Recursion[Array]:
         arguments: list[Array] = []
         for row in rows:
             placed = np.take_along_axis(row, order, axis=-1)
             arguments.append(np.take_along_axis(placed, left, axis=-1))
             arguments.append(np.take_along_axis(placed, right, axis=-1))
-        return apply(comparator, arguments, context)[0]
+        return (yield from apply(comparator, arguments, context))[0]
 
     width = 1
     while width < length:
@@ -186,7 +187,8 @@ def _merge_sorted(comparator: Computation, rows: list[Array], context: Context) 
         while (low < high).any():
             probe = np.minimum((low + high) // 2, length - 1)
             here = np.broadcast_to(place, order.shape)
-            first = before(np.where(in_left, probe, here), np.where(in_left, here, probe))
+            pair = np.where(in_left, probe, here), np.where(in_left, here, probe)
+            first = yield from before(*pair)
             # Equal elements keep their order: the left run's come first.
             goes_before = np.where(in_left, first, ~first)
             active = low < high

@@ -17,14 +17,14 @@ Example:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ingot.evaluator.devices import some_device
 from ingot.evaluator.dynamic import declared, is_dynamic, sized
-from ingot.evaluator.registry import Array, Context, RunState, Value, rule_of
+from ingot.evaluator.registry import Array, Context, Rule, RunState, Value, rule_of
 from ingot.evaluator.stored import plain, with_storage
 from ingot.hlo.assertions import asserts
 from ingot.hlo.computation import Computation
@@ -34,6 +34,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import FAMILIES
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, VerifyError
+from ingot.support.trampoline import Recursion, run
 
 _TRANSFERS = frozenset({"outfeed", "send"})
 
@@ -61,7 +62,7 @@ def evaluate_computation(
     """Return the value of a computation; `sizes` are symbolic sizes known from outside."""
     context = Context(_call, sizes or {}, RunState(step_limit))
     with np.errstate(all="ignore"), some_device():
-        return plain(_call(computation, arguments, context))
+        return plain(run(_call(computation, arguments, context)))
 
 
 def evaluate_instruction(
@@ -74,10 +75,10 @@ def evaluate_instruction(
     """Return the value of one instruction whose operands have the given values."""
     context = Context(_call, sizes or {}, RunState(step_limit))
     with np.errstate(all="ignore"):
-        return _apply(instruction, operands, context, is_dynamic(instruction))
+        return run(_apply(instruction, operands, context, is_dynamic(instruction)))
 
 
-def _call(computation: Computation, arguments: Sequence[Value], outer: Context) -> Value:
+def _call(computation: Computation, arguments: Sequence[Value], outer: Context) -> Recursion[Value]:
     if len(arguments) != len(computation.parameters):
         raise VerifyError(
             f"{computation.name} takes {len(computation.parameters)} inputs, got {len(arguments)}",
@@ -89,23 +90,26 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
         values[parameter] = _argument(parameter, argument, context)
     order = context.state.orders.get(computation)
     if order is None:
-        order = context.state.orders[computation] = _order(computation)
+        order = context.state.orders[computation] = _order(computation, context.state.asserting)
     for instruction, has_dynamic_sizes in order:
         operands = [values[operand] for operand in instruction.operands]
-        values[instruction] = _apply(instruction, operands, context, has_dynamic_sizes)
+        values[instruction] = yield from _apply(instruction, operands, context, has_dynamic_sizes)
     return values[computation.root]
 
 
-def _order(computation: Computation) -> list[tuple[Instruction, bool]]:
+def _order(
+    computation: Computation, asserting: dict[Computation, bool]
+) -> list[tuple[Instruction, bool]]:
     """Return what is evaluated after the parameters, operands first; and whether it is dynamic."""
-    needed = _needed(computation) - set(computation.parameters)
+    needed = _needed(computation, asserting) - set(computation.parameters)
     return [(item, is_dynamic(item)) for item in computation.post_order() if item in needed]
 
 
-def _needed(computation: Computation) -> set[Instruction]:
+def _needed(computation: Computation, asserting: dict[Computation, bool]) -> set[Instruction]:
     """Return what the root, assertions and transfers depend on: nothing else is evaluated."""
     needed: set[Instruction] = set()
-    stack = [computation.root, *filter(_acts, computation.instructions)]
+    acting = [i for i in computation.actors if i.opcode in _TRANSFERS or asserts(i, asserting)]
+    stack = [computation.root, *acting]
     while stack:
         item = stack.pop()
         if item not in needed:
@@ -115,29 +119,38 @@ def _needed(computation: Computation) -> set[Instruction]:
     return needed
 
 
-def _acts(instruction: Instruction) -> bool:
-    return instruction.opcode in _TRANSFERS or asserts(instruction)
-
-
 def _apply(
     instruction: Instruction,
     operands: Sequence[Value],
     context: Context,
     has_dynamic_sizes: bool,
-) -> Value:
+) -> Recursion[Value]:
     rule = rule_of(instruction)
     if has_dynamic_sizes:
         actual, cut = sized(instruction, operands, context)
-        value = declared(instruction, _as_value(rule(actual, cut, context)), context)
-        value = with_storage(instruction, operands, value, context, rule)
+        found = rule(actual, cut, context)
+        value = _as_value((yield found) if isinstance(found, Generator) else found)
+        value = declared(instruction, value, context)
+        value = with_storage(instruction, operands, value, context, _at_once(rule))
     else:
-        value = _as_value(rule(instruction, operands, context))
+        found = rule(instruction, operands, context)
+        value = _as_value((yield found) if isinstance(found, Generator) else found)
     if not _fits(value, instruction.shape, context):
         raise InternalError(
             f"{instruction.opcode} evaluates to {_describe(value)}, declared {instruction.shape}",
             instruction=repr(instruction),
         )
     return value
+
+
+def _at_once(rule: Rule) -> Callable[..., Value]:
+    """Return a rule for arrays of dynamic size: no computation of scalars has one inside."""
+
+    def evaluate(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+        found = rule(op, operands, context)
+        return run(found) if isinstance(found, Generator) else found
+
+    return evaluate
 
 
 def _as_value(value: Any) -> Value:

@@ -8,20 +8,18 @@ Source: xla/service/cpu/ir_emitter.cc (EmitSliceToDynamic), xla/hlo/builder/lib/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cmp_to_key
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ingot.evaluator import factors
-from ingot.evaluator.indexing import first_in_order
-from ingot.evaluator.registry import Array, Context, Value
+from ingot.evaluator.indexing import first_in_order, merge_sorted
+from ingot.evaluator.registry import Array, Context, Rule, Value
 from ingot.evaluator.stored import stored
 from ingot.hlo import custom_calls
 from ingot.hlo.instruction import Instruction
-
-Evaluate = Callable[[Instruction, Sequence[Any], Context], Value]
+from ingot.support.trampoline import Recursion
 
 
 def _topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
@@ -29,25 +27,19 @@ def _topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     return first_in_order(operands[0], count, custom_calls.wants_largest(op))
 
 
-def _approximate_topk(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def _approximate_topk(
+    op: Instruction, operands: Sequence[Any], context: Context
+) -> Recursion[Value]:
     """What stands first when all is sorted by the comparator along one dimension."""
     values = operands[: len(operands) // 2]
     axis = custom_calls.reduced_dimension(op)
     (comparator,) = op.called_computations
-    rows = [np.moveaxis(value, axis, -1) for value in values]
-    found = [np.array(row) for row in rows]
-
-    def before(first: Sequence[Any], second: Sequence[Any]) -> int:
-        pairs = [part for both in zip(first, second, strict=True) for part in both]
-        return -1 if context.call(comparator, [np.asarray(x) for x in pairs], context) else 0
-
-    for place in np.ndindex(*rows[0].shape[:-1]):
-        cells = list(zip(*(row[place] for row in rows), strict=True))
-        ordered = sorted(cells, key=cmp_to_key(lambda a, b: before(a, b) or -before(b, a)))
-        for result, parts in zip(found, zip(*ordered, strict=True), strict=True):
-            result[place] = parts
-    counts = context.dims(op.shape.elements[0])[axis]
-    return tuple(np.moveaxis(result[..., :counts], -1, axis) for result in found)
+    last = [np.moveaxis(value, axis, -1) for value in values]
+    rows = [value.reshape(-1, value.shape[-1]) for value in last]
+    order = yield from merge_sorted(comparator, rows, context)
+    count = context.dims(op.shape.elements[0])[axis]
+    first = order.reshape(last[0].shape)[..., :count]
+    return tuple(np.moveaxis(np.take_along_axis(value, first, axis=-1), -1, axis) for value in last)
 
 
 def _pad_to_static(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
@@ -69,7 +61,7 @@ def _slice_to_dynamic(op: Instruction, operands: Sequence[Any], context: Context
     )
 
 
-OWN_TARGETS: dict[str, Evaluate] = {
+OWN_TARGETS: dict[str, Rule] = {
     "ApproxTopK": _approximate_topk,
     "Eigh": factors.eigh,
     "LuDecomposition": factors.lu,

@@ -13,12 +13,13 @@ import numpy as np
 
 from ingot.evaluator.numbers import bits_of, from_bits
 from ingot.evaluator.registry import Array, Context, rule_of
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
+from ingot.support.trampoline import Recursion
 
 _BITS = ("bitcast-convert", "bitcast")
-_GLUE = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
+_GLUE = frozenset({"call", "parameter", "constant", "tuple", "get-tuple-element"})
 
 
 def is_pointwise(computation: Computation) -> bool:
@@ -27,8 +28,8 @@ def is_pointwise(computation: Computation) -> bool:
         instruction.has(Trait.ELEMENTWISE)
         or instruction.opcode in _GLUE
         or (instruction.opcode in _BITS and _is_scalar_step(instruction))
-        or (instruction.opcode == "call" and is_pointwise(instruction.attributes.to_apply))
-        for instruction in computation.instructions
+        for one in reached(computation)
+        for instruction in one.instructions
     )
 
 
@@ -38,30 +39,32 @@ def _is_scalar_step(instruction: Instruction) -> bool:
 
 def apply(
     computation: Computation, arguments: Sequence[Array], context: Context
-) -> tuple[Array, ...]:
+) -> Recursion[tuple[Array, ...]]:
     """Return the results of the computation at every element of equally shaped arrays."""
     dims = arguments[0].shape
     if is_pointwise(computation):
-        found = _on_arrays(computation, arguments, context)
+        found: tuple[Array, ...] = yield _on_arrays(computation, arguments, context)
     else:
-        found = _by_element(computation, arguments, context)
+        found = yield from _by_element(computation, arguments, context)
     return tuple(np.broadcast_to(value, dims) for value in found)
 
 
 def _on_arrays(
     computation: Computation, arguments: Sequence[Array], context: Context
-) -> tuple[Array, ...]:
+) -> Recursion[tuple[Array, ...]]:
     values: dict[Instruction, Any] = dict(zip(computation.parameters, arguments, strict=True))
     for instruction in computation.post_order():
         if instruction not in values:
             operands = [values[operand] for operand in instruction.operands]
-            values[instruction] = _value_on_arrays(instruction, operands, context)
+            values[instruction] = yield from _value_on_arrays(instruction, operands, context)
     return _as_tuple(values[computation.root])
 
 
-def _value_on_arrays(instruction: Instruction, operands: list[Any], context: Context) -> Any:
+def _value_on_arrays(
+    instruction: Instruction, operands: list[Any], context: Context
+) -> Recursion[Any]:
     if instruction.opcode == "call":
-        found = _on_arrays(instruction.attributes.to_apply, operands, context)
+        found = yield _on_arrays(instruction.attributes.to_apply, operands, context)
         return found if instruction.shape.is_tuple else found[0]
     if instruction.opcode in _BITS:
         (value,) = operands
@@ -71,12 +74,12 @@ def _value_on_arrays(instruction: Instruction, operands: list[Any], context: Con
 
 def _by_element(
     computation: Computation, arguments: Sequence[Array], context: Context
-) -> tuple[Array, ...]:
+) -> Recursion[tuple[Array, ...]]:
     result = computation.root.shape
     elements = result.elements if result.is_tuple else (result,)
     outputs = tuple(np.empty(arguments[0].shape, e.dtype.numpy) for e in elements)
     for place in np.ndindex(arguments[0].shape):
-        found = context.call(computation, [np.asarray(a[place]) for a in arguments], context)
+        found = yield context.call(computation, [np.asarray(a[place]) for a in arguments], context)
         for output, value in zip(outputs, _as_tuple(found), strict=True):
             output[place] = value
     return outputs

@@ -21,10 +21,11 @@ from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.evaluator.windows import padded, window_elements
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
+from ingot.support.trampoline import Recursion
 
 
 @evaluates("reduce")
-def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Each input's `dimensions` folded into its initial value by the computation."""
     count = len(operands) // 2
     places: tuple[int, ...] = op.attributes.dimensions
@@ -35,7 +36,7 @@ def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     values = [rounded(v, e) for v, e in zip(operands[:count], taken[count:], strict=True)]
     inputs = [_reduced_last(value, places) for value in values]
     if places:
-        results = _fold(computation, inputs, starts, context)
+        results = yield from _fold(computation, inputs, starts, context)
     else:
         pairs = zip(values, op.operands, strict=False)
         results = tuple(rounded(value, like.shape.dtype) for value, like in pairs)
@@ -43,7 +44,7 @@ def reduce(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 @evaluates("reduce-window")
-def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Each window folded into the initial value; elements outside the input take no part."""
     count = len(operands) // 2
     inputs, starts = operands[:count], operands[count:]
@@ -62,7 +63,7 @@ def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) ->
         if wide:
             totals = (totals[0] + taken[0],)
             continue
-        joined = apply(computation, [*totals, *taken], context)
+        joined = yield from apply(computation, [*totals, *taken], context)
         pairs = zip(joined, totals, strict=True)
         totals = tuple(np.where(inside[box], new, old) for new, old in pairs)
     results = tuple(rounded(t, s.dtype) for t, s in zip(totals, shapes, strict=True))
@@ -70,7 +71,9 @@ def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) ->
 
 
 @evaluates("select-and-scatter")
-def select_and_scatter(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def select_and_scatter(
+    op: Instruction, operands: Sequence[Any], context: Context
+) -> Recursion[Value]:
     """The element of each window that `select` keeps to the end takes the source by `scatter`."""
     operand: Array = operands[0]
     source: Array = operands[1]
@@ -84,20 +87,21 @@ def select_and_scatter(op: Instruction, operands: Sequence[Any], context: Contex
     for place in np.ndindex(*(one.size for one in dimensions)):
         box = window_elements(dimensions, place, dims)
         value, number = values[box], places[box]
-        (keep,) = apply(op.attributes.select, [kept, value], context)
+        (keep,) = yield from apply(op.attributes.select, [kept, value], context)
         takes = (number >= 0) & ((chosen < 0) | ~keep)
         kept, chosen = np.where(takes, value, kept), np.where(takes, number, chosen)
     result: Array = np.full(count, start, operand.dtype)
     found = chosen.reshape(-1) >= 0
     updates = source.reshape(-1)[found]
-    combine_at(op.attributes.scatter, [result], chosen.reshape(-1)[found], [updates], context)
+    places = chosen.reshape(-1)[found]
+    yield from combine_at(op.attributes.scatter, [result], places, [updates], context)
     return result.reshape(operand.shape)
 
 
 @evaluates("map")
-def map_(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def map_(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The computation at each element."""
-    return apply(op.attributes.to_apply, operands, context)[0]
+    return (yield from apply(op.attributes.to_apply, operands, context))[0]
 
 
 def _reduced_last(value: Array, places: tuple[int, ...]) -> Array:
@@ -113,7 +117,7 @@ def _fold(
     inputs: list[Array],
     starts: Sequence[Array],
     context: Context,
-) -> tuple[Array, ...]:
+) -> Recursion[tuple[Array, ...]]:
     """Return the last dimension of `inputs` folded."""
     dims = inputs[0].shape[:-1]
     beginning = tuple(np.broadcast_to(start, dims) for start in starts)
@@ -127,10 +131,11 @@ def _fold(
     while (size := values[0].shape[-1]) > 1:
         even = size - size % 2
         pairs = [value[..., begin:even:2] for begin in (0, 1) for value in values]
-        folded = apply(computation, pairs, context)
+        folded = yield from apply(computation, pairs, context)
         rest = [value[..., even:] for value in values]
         values = tuple(np.concatenate(both, axis=-1) for both in zip(folded, rest, strict=True))
-    return apply(computation, [*beginning, *(value[..., 0] for value in values)], context)
+    firsts = [value[..., 0] for value in values]
+    return (yield from apply(computation, [*beginning, *firsts], context))
 
 
 def is_float_sum(computation: Computation) -> bool:

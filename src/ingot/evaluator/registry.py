@@ -1,14 +1,16 @@
 """Who evaluates what: rules by opcode, and what a rule can ask of its surroundings.
 
 A rule takes the instruction, its operands' values and a `Context`; it gives the result's value.
-A value is a NumPy array, or a tuple of values; a token is the empty tuple.
+A value is a NumPy array, or a tuple of values; a token is the empty tuple. A rule that evaluates a
+computation is a generator, which yields `context.call(...)` for its value (`support.trampoline`):
+computations call each other as deep as a program likes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,11 +21,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ResourceError, UnsupportedError
+from ingot.support.trampoline import Recursion
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Value: TypeAlias = "Array | tuple[Value, ...]"
-Rule: TypeAlias = "Callable[[Instruction, Sequence[Any], Context], Value]"
-Caller: TypeAlias = "Callable[[Computation, Sequence[Value], Context], Value]"
+Rule: TypeAlias = "Callable[[Instruction, Sequence[Any], Context], Value | Recursion[Value]]"
+Caller: TypeAlias = "Callable[[Computation, Sequence[Value], Context], Recursion[Value]]"
+_Rule = TypeVar("_Rule", bound=Rule)
 
 _RULES: dict[str, Rule] = {}
 
@@ -37,6 +41,7 @@ class RunState:
         random_state: 128-bit state of the module's own generator.
         orders: what each computation met so far evaluates, and whether its sizes are dynamic:
             loops come back to it.
+        asserting: whether a computation, or what it calls, holds an assertion.
     """
 
     steps_left: int | None = None
@@ -45,6 +50,7 @@ class RunState:
     orders: dict[Computation, list[tuple[Instruction, bool]]] = field(
         default_factory=dict[Computation, list[tuple[Instruction, bool]]]
     )
+    asserting: dict[Computation, bool] = field(default_factory=dict[Computation, bool])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Context:
     """What a rule can ask.
 
     Attributes:
-        call: evaluates a computation on argument values.
+        call: evaluates a computation on argument values, for who yields it.
         sizes: the symbolic sizes' values.
         state: what the evaluation changes as it goes.
     """
@@ -87,10 +93,10 @@ class Context:
         self.state.steps_left -= 1
 
 
-def evaluates(*opcodes: str) -> Callable[[Rule], Rule]:
+def evaluates(*opcodes: str) -> Callable[[_Rule], _Rule]:
     """Register the decorated function as the rule of `opcodes`."""
 
-    def register(rule: Rule) -> Rule:
+    def register(rule: _Rule) -> _Rule:
         for opcode in opcodes:
             _RULES[find(opcode).name] = rule
         return rule

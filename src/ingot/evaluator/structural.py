@@ -17,6 +17,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ExecutionError, InternalError, UnsupportedError
+from ingot.support.trampoline import Recursion
 
 
 @evaluates("parameter")
@@ -50,9 +51,9 @@ def get_tuple_element(op: Instruction, operands: Sequence[Any], context: Context
 
 
 @evaluates("fusion")
-def fusion(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def fusion(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """The fused computation's value: a fusion says how to run, not what."""
-    return context.call(op.attributes.calls, operands, context)
+    return (yield context.call(op.attributes.calls, operands, context))
 
 
 @evaluates("opt-barrier", "add-dependency", "domain")
@@ -112,7 +113,9 @@ def _nest(shape: Shape, results: Iterator[Any]) -> Value:
 
 
 @evaluates("custom-call")
-def custom_call(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def custom_call(
+    op: Instruction, operands: Sequence[Any], context: Context
+) -> Value | Recursion[Value]:
     """Assertions, annotations that change no value, XLA's own, and registered targets."""
     if is_assertion(op):
         if not operands[0]:

@@ -13,13 +13,14 @@ from ingot.hlo.channels import require_done_inside
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.trampoline import Recursion
 
 
 @evaluates("async-start")
-def async_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def async_start(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Operands, the computation's value, and contexts that say nothing."""
     require_done_inside(op, op.attributes.calls)
-    result = context.call(op.attributes.calls, operands, context)
+    result: Value = yield context.call(op.attributes.calls, operands, context)
     return tuple(operands), result, *_contexts(op.shape.elements[2:])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ingot.evaluator.numbers import doubled
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.instruction import Instruction
+from ingot.support.trampoline import Recursion
 
 _FUNCTIONS = {
     "FFT": np.fft.fftn,
@@ -40,7 +41,7 @@ def fft(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
 
 
 @evaluates("scan")
-def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Recursion[Value]:
     """Outputs of every step side by side, and the last carries."""
     given = op.attributes
     count, (place,) = given.num_carries, given.dimensions
@@ -55,7 +56,8 @@ def scan(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     for step in reversed(steps) if given.is_reverse else steps:
         context.step(op)
         at = (slice(None),) * place + (step,)
-        found: Any = context.call(given.to_apply, [*(v[at] for v in inputs), *carries], context)
+        arguments = [*(v[at] for v in inputs), *carries]
+        found: Any = yield context.call(given.to_apply, arguments, context)
         found = (found,) if given.to_apply.root.shape.is_array else found
         for output, value in zip(outputs, found, strict=False):
             output[at] = value

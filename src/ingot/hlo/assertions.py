@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation, acts_somewhere
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -41,11 +42,9 @@ def is_assertion(instruction: Instruction) -> bool:
     )
 
 
-def asserts(instruction: Instruction) -> bool:
-    """Whether an instruction is an assertion, or runs one."""
-    return is_assertion(instruction) or any(
-        asserts(inner) for called in instruction.called_computations for inner in called.actors
-    )
+def asserts(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
+    """Whether an instruction is an assertion, or runs one; `known`: see `acts_somewhere`."""
+    return acts_somewhere(instruction, is_assertion, known)
 
 
 def assertions(module: Module) -> list[Instruction]:

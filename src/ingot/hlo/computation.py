@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
@@ -366,19 +366,73 @@ def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:
     return False
 
 
-def has_side_effect(instruction: Instruction) -> bool:
-    """Whether the instruction, or anything that it calls, has a side effect."""
+def callees_first(
+    starts: Iterable[Computation], skips: Callable[[Computation], bool] | None = None
+) -> list[Computation]:
+    """Return `starts` and what they call, each once, callees first.
+
+    What `skips` says is left out, with what only that calls."""
+    order: list[Computation] = []
+    seen: set[Computation] = set()
+    stack = [iter(list(starts))]
+    path: list[Computation] = []
+    while stack:
+        called = next(stack[-1], None)
+        if called is None:
+            stack.pop()
+            if path:
+                order.append(path.pop())
+        elif called not in seen and (skips is None or not skips(called)):
+            seen.add(called)
+            path.append(called)
+            stack.append(iter(called.callees()))
+    return order
+
+
+def reached(start: Computation) -> Iterator[Computation]:
+    """Yield `start` and what it calls, each once, callers first."""
+    seen, stack = {start}, [start]
+    while stack:
+        computation = stack.pop()
+        yield computation
+        found = [called for called in computation.callees() if called not in seen]
+        seen.update(found)
+        stack.extend(reversed(found))
+
+
+def acts_somewhere(
+    instruction: Instruction,
+    acts: Callable[[Instruction], bool],
+    known: dict[Computation, bool] | None = None,
+) -> bool:
+    """Whether `acts` holds for the instruction or for one in what it calls, however deep.
+
+    `acts` is asked of instructions that may have effects. `known` holds the computations that the
+    answer is known of, and gets those that are looked at.
+    """
     if not instruction.definition.may_act:
         return False
+    if acts(instruction):
+        return True
+    found = {} if known is None else known
+    called = instruction.called_computations
+    for one in callees_first(called, found.__contains__):
+        found[one] = any(map(acts, one.actors)) or any(found[inner] for inner in one.callees())
+    return any(found[one] for one in called)
+
+
+def has_side_effect(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
+    """Whether the instruction, or anything that it calls, has a side effect.
+
+    `known` holds the computations that this is known of, and gets those that are looked at.
+    """
+    return acts_somewhere(instruction, _has_effect_itself, known)
+
+
+def _has_effect_itself(instruction: Instruction) -> bool:
     if instruction.opcode == "custom-call":
         return bool(instruction.attributes.custom_call_has_side_effect)
-    if instruction.has(Trait.SIDE_EFFECT):
-        return True
-    return any(
-        has_side_effect(inner)
-        for called in instruction.called_computations
-        for inner in called.actors
-    )
+    return instruction.has(Trait.SIDE_EFFECT)
 
 
 def _drop_user(operand: Instruction, user: Instruction) -> None:

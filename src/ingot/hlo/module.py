@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.instruction import Instruction, called_fields
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
@@ -106,14 +106,11 @@ class Module:
 
     def take(self, computation: Computation) -> Computation:
         """Take in a computation and its callees; names are made unique."""
-        if computation.module is self:
-            return computation
-        for callee in computation.callees():
-            self.take(callee)
-        computation.module = self
-        computation.name = self._unique_computation_name(computation.name)
-        computation.take_names(self.names)
-        self.computations[computation.name] = computation
+        for called in callees_first([computation], lambda one: one.module is self):
+            called.module = self
+            called.name = self._unique_computation_name(called.name)
+            called.take_names(self.names)
+            self.computations[called.name] = called
         return computation
 
     def _unique_computation_name(self, name: str) -> str:
@@ -197,19 +194,7 @@ class Module:
 
 
 def _post_order(module: Module) -> list[Computation]:
-    order: list[Computation] = []
-    seen = {module.entry}
-    stack = [(module.entry, iter(module.entry.callees()))]
-    while stack:
-        computation, waiting = stack[-1]
-        callee = next(waiting, None)
-        if callee is None:
-            order.append(computation)
-            stack.pop()
-        elif callee not in seen:
-            seen.add(callee)
-            stack.append((callee, iter(callee.callees())))
-    return order
+    return callees_first([module.entry])
 
 
 def retarget(instruction: Instruction, replacements: dict[Computation, Computation]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, reached
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -27,12 +27,13 @@ _BRANCHES = frozenset({"call", "conditional", "map"})
 
 def has_loop(computation: Computation) -> bool:
     """Whether a computation needs a step of its own for each element: it is not all scalars."""
-    for op in computation.actors:
-        if op.opcode == "custom-call" or (op.called_computations and op.opcode not in _BRANCHES):
-            return True
-        if any(map(has_loop, op.called_computations)):
-            return True
-    return any(op.shape.dims for op in computation.instructions)
+    return any(
+        op.shape.dims
+        or op.opcode == "custom-call"
+        or (op.called_computations and op.opcode not in _BRANCHES)
+        for one in reached(computation)
+        for op in one.instructions
+    )
 
 
 def applied(

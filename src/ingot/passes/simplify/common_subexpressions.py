@@ -9,13 +9,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module, retarget
 from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.dead_code import acts
 
 # Ops that call a scalar computation: only these share it, as loops and branches may be rewritten
 # with their caller in mind.
@@ -64,7 +63,7 @@ def may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> boo
     if instruction.opcode in _NEVER or instruction.control_predecessors:
         return False
     collective = instruction.has(Trait.COLLECTIVE)
-    return not collective and not acts(instruction, effects)
+    return not collective and not has_side_effect(instruction, effects)
 
 
 def expression_key(

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 
 
@@ -35,22 +34,6 @@ class DeadCodeElimination(Pass):
         return changed
 
 
-def acts(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
-    """Whether an instruction has a side effect; `effects` holds computations already known."""
-    if not instruction.definition.may_act:
-        return False
-    if instruction.opcode == "custom-call":
-        return bool(instruction.attributes.custom_call_has_side_effect)
-    if instruction.has(Trait.SIDE_EFFECT):
-        return True
-    for called in instruction.called_computations:
-        if called not in effects:
-            effects[called] = any(acts(inner, effects) for inner in called.actors)
-        if effects[called]:
-            return True
-    return False
-
-
 def live_instructions(
     computation: Computation, effects: dict[Computation, bool]
 ) -> set[Instruction]:
@@ -59,7 +42,7 @@ def live_instructions(
     An order among instructions needs none of them: what has no effect may go from it.
     """
     live: set[Instruction] = set()
-    stack = [i for i in computation.actors if acts(i, effects)]
+    stack = [i for i in computation.actors if has_side_effect(i, effects)]
     stack.append(computation.root)
     while stack:
         item = stack.pop()

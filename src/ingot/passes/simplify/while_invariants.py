@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.dead_code import acts
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
 
@@ -131,7 +130,7 @@ def _invariants(body: Computation) -> dict[Instruction, None]:
             and one not in pinned
             and not one.control_predecessors
             and not one.has(Trait.COLLECTIVE)
-            and not acts(one, effects)
+            and not has_side_effect(one, effects)
             and all(operand in found for operand in one.operands)
         ):
             found[one] = None
