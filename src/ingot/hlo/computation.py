@@ -371,7 +371,8 @@ def callees_first(
 ) -> list[Computation]:
     """Return `starts` and what they call, each once, callees first.
 
-    What `skips` says is left out, with what only that calls."""
+    What `skips` says is left out, with what only that calls.
+    """
     order: list[Computation] = []
     seen: set[Computation] = set()
     stack = [iter(list(starts))]
