@@ -37,6 +37,8 @@ class WrittenGroups(Groups):
         return made
 
 
+MOST_DEVICES = 1 << 20
+"""More than these a program has not: what says so is damaged."""
 CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"

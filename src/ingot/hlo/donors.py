@@ -25,7 +25,7 @@ from ingot.hlo.shape import Shape
 
 Donor = tuple[int, tuple[int, ...]]
 _KEY = "buffer_donor"
-_ENTRY = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+_ENTRY = re.compile(r"\(\s*(\d{1,9})\s*,\s*\{((?:\d{1,9}[, ]*)*)\}\s*\)")
 _DONORS = re.compile(rf"\{{\s*(?:{_ENTRY.pattern}\s*(?:,\s*{_ENTRY.pattern}\s*)*)?\}}")
 _ALIAS_KINDS = ("may-alias", "must-alias")
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ingot.hlo.instruction import Instruction
-from ingot.support.diagnostics import InternalError
+from ingot.support.diagnostics import VerifyError
 
 
 def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
     """Return `instructions`, which are all of a computation, operands before users.
 
     Raises:
-        InternalError: the graph has a cycle.
+        VerifyError: the graph has a cycle.
     """
     if _is_in_order(instructions):
         return list(instructions)
@@ -38,6 +38,16 @@ def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
                 continue
         _visit(start, state, order)
     return order
+
+
+def is_order(instructions: Collection[Instruction], count: int) -> bool:
+    """Whether these are `count` different instructions, each after what it needs."""
+    seen: set[Instruction] = set()
+    for instruction in instructions:
+        if not seen.issuperset((*instruction.operands, *instruction.control_predecessors)):
+            return False
+        seen.add(instruction)
+    return len(seen) == len(instructions) == count
 
 
 def _is_in_order(instructions: Collection[Instruction]) -> bool:
@@ -71,4 +81,7 @@ def _visit(start: Instruction, state: dict[Instruction, bool], order: list[Instr
             if done is None:
                 stack.append(need)
             elif not done:
-                raise InternalError(f"the graph has a cycle through {need.name}")
+                raise VerifyError(
+                    f"%{need.name} needs its own result, by operands or control predecessors",
+                    instruction=repr(need),
+                )

@@ -9,13 +9,17 @@ import re
 from typing import Any
 
 from ingot.formats.hlo_proto.sharding import read_sharding, write_sharding
-from ingot.formats.hlo_proto.wire import Message
-from ingot.formats.hlo_text.reader import escape, unescape
+from ingot.formats.hlo_proto.structures import listed
+from ingot.formats.hlo_proto.wire import Message, broken
+from ingot.formats.hlo_text.kept_text import PADDING_TYPES, SCHEDULES
+from ingot.formats.hlo_text.reader import Reader, escape, unescape
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
+from ingot.support.diagnostics import ParseError
 
-_PAIR = re.compile(r'([\w.\-/]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(\{.*?\}(?=\s*(?:,|$))))', re.DOTALL)
-_PADDING_TYPES = ("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")
-_SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
+_KEY = re.compile(r'[^\s={}()\[\]",]+')
+_PAIR = re.compile(
+    r'([^\s={}()\[\]",]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(\{.*?\}(?=\s*(?:,|$))))', re.DOTALL
+)
 
 
 class Frames:
@@ -47,7 +51,7 @@ def read_metadata(message: Message, frames: Frames) -> Metadata:
     file, line = message.get("source_file", ""), message.get("source_line", 0)
     if not file:
         file, line = frames.place(message.get("stack_frame_id", 0))
-    made = Metadata(message.get("op_type", ""), message.get("op_name", ""), file, line)
+    made = Metadata(message.get("op_type", ""), message.get("op_name", ""), file, max(line, 0))
     return NO_METADATA if made == NO_METADATA else made
 
 
@@ -74,9 +78,9 @@ def read_extras(message: Message) -> dict[str, str]:
         flags = ",".join("true" if flag else "false" for flag in replication)
         extra["parameter_replication"] = "{" + flags + "}"
     if message.get("padding_type"):
-        extra["padding_type"] = _PADDING_TYPES[message["padding_type"]]
+        extra["padding_type"] = listed(PADDING_TYPES, message["padding_type"], "padding type")
     if message.get("custom_call_schedule"):
-        extra["custom_call_schedule"] = _SCHEDULES[message["custom_call_schedule"]]
+        extra["schedule"] = listed(SCHEDULES, message["custom_call_schedule"], "schedule")
     config = message.get("backend_config", b"").decode("utf-8", "surrogateescape")
     if config:
         extra["backend_config"] = config if _is_dictionary(config) else f'"{escape(config)}"'
@@ -84,8 +88,14 @@ def read_extras(message: Message) -> dict[str, str]:
 
 
 def _is_dictionary(config: str) -> bool:
-    """Whether HLO text has the config without quotes."""
-    return config.startswith("{") and config.endswith("}")
+    """Whether HLO text has the config without quotes: a value in braces that match."""
+    if not config.startswith("{"):
+        return False
+    reader = Reader(config)
+    try:
+        return reader.raw_value() == config
+    except ParseError:
+        return False
 
 
 def write_extras(instruction: Instruction) -> Message:
@@ -101,9 +111,9 @@ def write_extras(instruction: Instruction) -> Message:
         flags = [word.strip() == "true" for word in words]
         message["parameter_replication"] = {"replicated_at_leaf_buffers": flags}
     if "padding_type" in extra:
-        message["padding_type"] = _PADDING_TYPES.index(extra["padding_type"])
-    if "custom_call_schedule" in extra:
-        message["custom_call_schedule"] = _SCHEDULES.index(extra["custom_call_schedule"])
+        message["padding_type"] = PADDING_TYPES.index(extra["padding_type"])
+    if "schedule" in extra:
+        message["custom_call_schedule"] = SCHEDULES.index(extra["schedule"])
     if "backend_config" in extra:
         text = extra["backend_config"]
         plain = unescape(text[1:-1]) if text.startswith('"') else text
@@ -114,6 +124,8 @@ def write_extras(instruction: Instruction) -> Message:
 def read_frontend_attributes(message: Message) -> str:
     """Return HLO's text of frontend attributes, empty when there are none."""
     pairs = sorted((row.get("key", ""), row.get("value", "")) for row in message.get("map", ()))
+    if any(_KEY.fullmatch(key) is None for key, _ in pairs):
+        raise broken(f"frontend attributes have the keys {[key for key, _ in pairs]}")
     texts = [
         f"{key}={value}" if _is_dictionary(value) else f'{key}="{escape(value)}"'
         for key, value in pairs

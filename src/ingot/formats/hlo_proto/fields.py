@@ -9,6 +9,7 @@ Invariant: reading what was written gives the same value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass
 from functools import cache
@@ -18,7 +19,8 @@ import numpy as np
 
 from ingot.formats.hlo_proto import structures as structure
 from ingot.formats.hlo_proto.shapes import read_literal, write_literal
-from ingot.formats.hlo_proto.wire import Message
+from ingot.formats.hlo_proto.wire import Message, broken
+from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpDef
 
 Read = Callable[[Message], Any]
@@ -62,6 +64,17 @@ def _value(name: str, empty: Any, convert: Callable[[Any], Any] = lambda value: 
     return Row(read, write)
 
 
+def _name(name: str, empty: Any) -> Row:
+    """Return the row of an identifier: text prints it without quotes."""
+
+    def convert(text: str) -> str:
+        if _NAME.fullmatch(text) is None:
+            raise broken(f"{name} is {text!r}")
+        return text
+
+    return _value(name, empty, convert)
+
+
 def _numbers(name: str) -> Row:
     return _value(name, (), tuple)
 
@@ -80,7 +93,10 @@ def _one_of(name: str, values: dict[str, int], empty: str) -> Row:
     plain = _value(name, 0)
 
     def read(message: Message) -> str:
-        return texts.get(plain.read(message), empty)
+        number = plain.read(message)
+        if number not in texts and number:
+            raise broken(f"{name} has no value {number}")
+        return texts.get(number, empty)
 
     def write(message: Message, value: str) -> None:
         plain.write(message, values[value])
@@ -91,7 +107,7 @@ def _one_of(name: str, values: dict[str, int], empty: str) -> Row:
 def _first(name: str) -> Row:
     """Return the row of one number that the proto has as a list."""
     return Row(
-        lambda message: message.get(name, [0])[0],
+        lambda message: (message.get(name) or [0])[0],
         lambda message, value: message.update({name: [value]}),
     )
 
@@ -123,11 +139,18 @@ def _converted(
     return Row(lambda message: read(message[name]) if name in message else empty, put)
 
 
+def _constant(message: Message) -> Literal:
+    if "literal" not in message:
+        raise broken("a constant has no literal")
+    return read_literal(message["literal"])
+
+
 def _whole(read: Read, write: Callable[[Any], Message]) -> Row:
     """Return the row of a value that takes several fields of the instruction."""
     return Row(read, lambda message, value: message.update(write(value)))
 
 
+_NAME = re.compile(r"[\w.\-]*", re.ASCII)
 _DOT = {
     "lhs_batch_dims": "lhs_batch_dimensions",
     "lhs_contracting_dims": "lhs_contracting_dimensions",
@@ -169,12 +192,12 @@ ALGORITHMS = {
 # Field, or (opcode, field): row.
 ROWS: dict[str | tuple[str, str], Row] = {
     "number": _number("parameter_number"),
-    "literal": _converted("literal", read_literal, write_literal, None),
+    "literal": Row(_constant, lambda message, value: message.update(literal=write_literal(value))),
     "index": _number("tuple_index"),
-    ("fusion", "kind"): _value("fusion_kind", ""),
+    ("fusion", "kind"): _name("fusion_kind", ""),
     "iota_dimension": _first("dimensions"),
-    "direction": _value("comparison_direction", ""),
-    ("compare", "type"): _value("comparison_type", ""),
+    "direction": _name("comparison_direction", ""),
+    ("compare", "type"): _name("comparison_type", ""),
     "slice": _converted("slice_dimensions", structure.read_slice, structure.write_slice, ()),
     "padding": _converted("padding_config", structure.read_padding, structure.write_padding, ()),
     "window": _converted("window", structure.read_window, structure.write_window, ()),
@@ -272,4 +295,6 @@ def _plain(field: Field[Any]) -> Row:
         return _value(name, 0 if default is MISSING else default)
     if codec is Codec.FLOAT:
         return _value(name, 0.0)
+    if codec is Codec.NAME:
+        return _name(name, "" if default is MISSING else default)
     return _value(name, "" if default is MISSING else default)

@@ -20,7 +20,7 @@ from ingot.formats.hlo_proto.extras import (
 )
 from ingot.formats.hlo_proto.fields import plan
 from ingot.formats.hlo_proto.shapes import read_literal, read_shape
-from ingot.formats.hlo_proto.wire import Message, decode
+from ingot.formats.hlo_proto.wire import Message, broken, decode
 from ingot.formats.hlo_text.entry_layout import keep_layout, signature_text
 from ingot.formats.hlo_text.opcodes import XLA_OPCODES
 from ingot.formats.index_vectors import INDEXED, one_index_per_dimension
@@ -32,13 +32,13 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, NoAttributes, OpDef, table
+from ingot.hlo.operand_order import is_order
 from ingot.hlo.verifier import verify
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 # Ops that name their callees in another order than the op table has them.
 CALLED_ORDER = {"while": (1, 0)}
-_CONTRADICTIONS = (LookupError, ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 ALIAS_KINDS = {1: "may-alias", 2: "must-alias"}
 
 
@@ -77,19 +77,8 @@ def parse_snapshot(data: bytes) -> Snapshot:
 
     Raises:
         ParseError: as `parse_hlo_proto`; also where a proto contradicts itself (INGOT0122), such as
-            a literal with fewer elements than its shape, which surfaces wherever it is used first.
+            a literal with fewer elements than its shape.
     """
-    try:
-        return _parse_snapshot(data)
-    except _CONTRADICTIONS as error:
-        raise ParseError(
-            f"the HLO proto contradicts itself: {error!r}",
-            code="INGOT0122",
-            hint="it was damaged, or written by a program that does not keep XLA's rules",
-        ) from error
-
-
-def _parse_snapshot(data: bytes) -> Snapshot:
     with collector_paused():
         snapshot = _guess(data, "HloSnapshot")
         if snapshot.get("hlo", {}).get("hlo_module"):
@@ -147,14 +136,19 @@ class _ModuleReader:
         computation.module = module
         known: dict[int, Instruction] = {}
         for row in message.get("instructions", ()):
-            made = computation.insert(self._instruction(row, known, computation))
-            known[row.get("id", 0)] = made
+            number = row.get("id", 0)
+            if number in known:
+                raise broken(f"two instructions of {computation.name} have the id {number}")
+            known[number] = computation.insert(self._instruction(row, known, computation))
         root = known.get(message.get("root_id", 0))
         if root is None:
             raise ParseError(f"computation {computation.name} has no root", code="INGOT0122")
         computation.set_root(root)
         module.computations[computation.name] = computation
-        self.computations[message.get("id", 0)] = computation
+        number = message.get("id", 0)
+        if number in self.computations:
+            raise broken(f"two computations have the id {number}")
+        self.computations[number] = computation
         self.instructions[computation] = known
 
     def _instruction(
@@ -225,8 +219,11 @@ class _ModuleReader:
             if computation is None:
                 continue
             known = self.instructions[computation]
-            order = row.get("value", {}).get("instruction_ids", ())
-            self.module.schedule[computation] = [_known(known, number) for number in order]
+            numbers = row.get("value", {}).get("instruction_ids", ())
+            order = [_known(known, number) for number in numbers]
+            if not is_order(order, len(computation)):
+                raise broken(f"the schedule of {computation.name} is no order of its instructions")
+            self.module.schedule[computation] = order
 
 
 def _signature_text(message: Message) -> str:
@@ -257,6 +254,8 @@ def _callees(definition: OpDef, called: list[Computation]) -> dict[str, Any]:
                 values[field.name] = found
             elif field.default is not None:
                 raise ParseError(f"{definition.name} calls no {field.name}", code="INGOT0108")
+    if next(rest, None) is not None:
+        raise broken(f"{definition.name} does not call {len(called)} computations")
     return values
 
 

@@ -8,13 +8,14 @@ Source: xla/xla_data.proto (ShapeProto, LayoutProto, LiteralProto), xla/literal.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ingot.formats.hlo_proto.wire import Message
+from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.hlo.dtype import DTYPES, DType, Kind
 from ingot.hlo.literal import Array, Literal
 from ingot.hlo.shape import Layout, Shape
@@ -43,13 +44,18 @@ def type_number(element: DType) -> int:
 
 
 def read_shape(message: Message) -> Shape:
-    """Return the shape of a ShapeProto."""
+    """Return the shape of a ShapeProto.
+
+    Raises:
+        ParseError: its sizes or its layout are none (INGOT0122).
+        UnsupportedError: its element type is not known (INGOT0351).
+    """
     number = message.get("element_type", 0)
     if number == _BUFFER:
-        held = message.get("tuple_shapes", ())
-        if len(held) != 1:
-            raise UnsupportedError(f"a buffer of {len(held)} arrays", code="INGOT0351")
-        return replace(read_shape(held[0]), is_buffer=True)
+        held = [read_shape(part) for part in message.get("tuple_shapes", ())]
+        if len(held) != 1 or not held[0].is_array:
+            raise broken("a buffer holds one array")
+        return replace(held[0], is_buffer=True)
     name = _NAMES.get(number)
     if name is None:
         raise UnsupportedError(f"element type {number} of the proto is not known", code="INGOT0351")
@@ -60,12 +66,19 @@ def read_shape(message: Message) -> Shape:
         return Shape(element)
     dims = tuple(message.get("dimensions", ()))
     bounded = tuple(message.get("is_dynamic_dimension", ()))
-    layout = _read_layout(message["layout"]) if "layout" in message else None
+    if any(size < 0 for size in dims):
+        raise broken(f"a shape has the sizes {list(dims)}")
+    if bounded and len(bounded) != len(dims):
+        raise broken(f"a shape of {len(dims)} dimensions says of {len(bounded)} which are dynamic")
+    layout = _read_layout(message["layout"], len(dims)) if "layout" in message else None
     plain = Shape.array(element, dims, layout)
     return Shape(element, dims, plain.layout, (), bounded) if any(bounded) else plain
 
 
-def _read_layout(message: Message) -> Layout:
+def _read_layout(message: Message, rank: int) -> Layout:
+    order = tuple(message.get("minor_to_major", ()))
+    if sorted(order) != list(range(rank)):
+        raise broken(f"the layout {list(order)} does not order {rank} dimensions")
     suffix = ""
     tiles = message.get("tiles", ())
     if tiles:
@@ -74,7 +87,7 @@ def _read_layout(message: Message) -> Layout:
         value = message.get(key, default)
         if value != default:
             suffix += f"{letter}({value})"
-    return Layout(tuple(message.get("minor_to_major", ())), suffix)
+    return Layout(order, suffix)
 
 
 # Letter of the text, field, value that is not written in text.
@@ -139,16 +152,35 @@ _LISTED = frozenset(("pred", "s32", "s64", "u32", "u64", "f32", "f64", "c64", "c
 
 
 def read_literal(message: Message) -> Literal:
-    """Return the literal of a LiteralProto."""
-    shape = read_shape(message["shape"])
+    """Return the literal of a LiteralProto.
+
+    Raises:
+        ParseError: its elements are not those of its shape (INGOT0122).
+    """
+    return _literal(message, read_shape(message.get("shape", {})))
+
+
+def _literal(message: Message, shape: Shape) -> Literal:
     if shape.is_tuple:
-        return Literal.tuple(tuple(read_literal(m) for m in message.get("tuple_literals", ())))
-    flat = _read_elements(message.get(f"{shape.dtype.name}s", b""), shape.dtype)
+        parts = [read_literal(part) for part in message.get("tuple_literals", ())]
+        if [part.shape for part in parts] != [_plain(element) for element in shape.elements]:
+            raise broken(f"the elements of a literal are not those of {shape}")
+        return Literal.tuple(tuple(parts))
+    if not shape.is_array or shape.is_buffer:
+        raise broken(f"a literal cannot be {shape}")
+    flat = _read_elements(message.get(f"{shape.dtype.name}s", b""), shape)
     order = _physical_order(shape)
     physical = flat.reshape([shape.static_dims[place] for place in order])
     array = np.array(physical.transpose(np.argsort(order)) if order else physical, order="C")
     array.flags.writeable = False
     return Literal(Shape.array(shape.dtype, shape.dims), array)
+
+
+def _plain(shape: Shape) -> Shape:
+    """Return a shape as a literal has it: row-major, each size as it is."""
+    if shape.is_tuple:
+        return Shape.tuple(tuple(map(_plain, shape.elements)))
+    return Shape.array(shape.dtype, shape.dims) if shape.is_array else shape
 
 
 def _physical_order(shape: Shape) -> list[int]:
@@ -157,9 +189,15 @@ def _physical_order(shape: Shape) -> list[int]:
     return list(reversed(layout.minor_to_major)) if layout is not None else list(range(shape.rank))
 
 
-def _read_elements(data: Any, element: DType) -> Array:
-    storage = element.numpy
-    if element.name in _LISTED:
+def _read_elements(data: Any, shape: Shape) -> Array:
+    """Return the elements of an array, which the proto has as numbers or as bytes."""
+    element = shape.dtype
+    storage, is_listed = element.numpy, element.name in _LISTED
+    each = (2 if element.is_complex else 1) if is_listed else np.dtype(storage).itemsize
+    count = math.prod(shape.static_dims)
+    if len(data) != count * each:
+        raise broken(f"a literal {shape} needs {count} elements, not {len(data) / each:g}")
+    if is_listed:
         if element.is_complex:
             part = np.float32 if element.bits == 64 else np.float64
             return np.array(data or [], part).view(storage)

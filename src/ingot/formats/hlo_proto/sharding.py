@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ingot.formats.hlo_proto.wire import Message
+from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.support.diagnostics import ParseError
 
 _REPLICATED, _MAXIMAL, _TUPLE, _OTHER, _MANUAL, _UNKNOWN, _UNREDUCED = range(7)
@@ -89,14 +89,21 @@ def _tiled(tiles: re.Match[str]) -> Message:
 
 
 def read_sharding(message: Message) -> str:
-    """Return XLA's text of an OpSharding."""
+    """Return XLA's text of an OpSharding.
+
+    Raises:
+        ParseError: it has no device, or a kind that there is not (INGOT0122).
+    """
     kind = message.get("type", _REPLICATED)
     if kind == _TUPLE:
         return "{" + ", ".join(map(read_sharding, message.get("tuple_shardings", ()))) + "}"
     if kind in _WORDS:
         return "{" + _WORDS[kind] + "}"
     if kind == _MAXIMAL:
-        return "{maximal device=" + str(message.get("tile_assignment_devices", [0])[0]) + "}"
+        devices = message.get("tile_assignment_devices") or [0]
+        return "{maximal device=" + str(devices[0]) + "}"
+    if kind != _OTHER:
+        raise broken(f"there is no sharding of the kind {kind}")
     text = "devices=[" + _join(message.get("tile_assignment_dimensions", ())) + "]"
     shape = message.get("iota_reshape_dims", ())
     if shape:
@@ -109,8 +116,10 @@ def read_sharding(message: Message) -> str:
     if message.get("replicate_on_last_tile_dim"):
         text += " last_tile_dim_replicate"
     elif message.get("last_tile_dims"):
-        words = ", ".join(_WORDS[number] for number in message["last_tile_dims"])
-        text += " last_tile_dims={" + words + "}"
+        kinds: list[int] = message["last_tile_dims"]
+        if not set(kinds) <= set(_WORDS):
+            raise broken(f"there are no tile dimensions of the kinds {kinds}")
+        text += " last_tile_dims={" + ", ".join(_WORDS[number] for number in kinds) + "}"
     return "{" + text + "}"
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from ingot.formats.hlo_proto.shapes import read_shape, write_shape
 from ingot.formats.hlo_proto.sharding import read_sharding, write_sharding
-from ingot.formats.hlo_proto.wire import Message
+from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.formats.hlo_text.reader import Reader
 from ingot.formats.hlo_text.shape_text import ShapeReader
+from ingot.hlo.device_groups import MOST_DEVICES
 from ingot.hlo.opset.contraction import ConvolutionLabels
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
@@ -26,6 +27,14 @@ _PRECISIONS = ("default", "high", "highest", "packed_nibble")
 _ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}")
 _ACCURACY = re.compile(r"(\w+)=([\w.+\-]+)")
 _MODES = {"default": 0, "highest": 1}
+
+
+def listed(texts: tuple[str, ...], number: int, what: str) -> str:
+    """Return the text of an enumeration's number; ParseError when there is no such number."""
+    if not 0 <= number < len(texts):
+        raise broken(f"there is no {what} {number}")
+    return texts[number]
+
 
 # ---- slices, paddings, windows
 
@@ -103,10 +112,11 @@ def read_labels(message: Message) -> str:
     for _, letters, prefix, names in _SIDES:
         spatial = message.get(f"{prefix}_spatial_dimensions", ())
         text = [""] * (len(spatial) + 2)
-        for letter, name in zip(letters, names, strict=True):
-            text[message.get(name, 0)] = letter
-        for number, place in enumerate(spatial):
-            text[place] = str(number)
+        places = [*(message.get(name, 0) for name in names), *spatial]
+        if sorted(places) != list(range(len(places))):
+            raise broken(f"the dimensions {places} of a convolution's {prefix} are no order")
+        for letter, place in zip([*letters, *map(str, range(len(spatial)))], places, strict=True):
+            text[place] = letter
         texts.append("".join(text))
     return "{}_{}->{}".format(*texts)
 
@@ -130,7 +140,7 @@ def read_precision(message: Message) -> tuple[str, ...]:
     if not any(found):
         return ()
     numbers: list[int] = list(found)
-    return tuple(_PRECISIONS[number] for number in numbers)
+    return tuple(listed(_PRECISIONS, number, "operand precision") for number in numbers)
 
 
 def write_precision(precisions: tuple[str, ...]) -> Message:
@@ -173,8 +183,16 @@ def read_groups(message: Message) -> Groups:
 def _iota_groups(message: Message) -> Groups:
     dims: list[int] = message.get("iota_reshape_dims", [])
     order: list[int] = message.get("iota_transpose_perm", []) or list(range(len(dims)))
-    devices = np.arange(math.prod(dims)).reshape(dims).transpose(order)
     shape = (message.get("num_replica_groups", 0), message.get("num_devices_per_group", 0))
+    count = math.prod(dims)
+    if (
+        min((*dims, *shape)) < 1
+        or count > MOST_DEVICES
+        or shape[0] * shape[1] != count
+        or sorted(order) != list(range(len(dims)))
+    ):
+        raise broken(f"{list(shape)} groups of the devices {dims} in the order {order}")
+    devices = np.arange(count).reshape(dims).transpose(order)
     rows: Any = devices.reshape(shape).tolist()
     return tuple(tuple(row) for row in rows)
 

@@ -29,9 +29,11 @@ _VARINTS = _SIGNED | {"uint32", "uint64", "bool"}
 # Fixed-width types: wire type, NumPy's name of packed elements.
 _FIXED = {"float": (_FIXED32, "<f4"), "double": (_FIXED64, "<f8")}
 _MOST_NESTED = 100
+_WORD = (1 << 64) - 1
 
 
-def _broken(why: str) -> ParseError:
+def broken(why: str) -> ParseError:
+    """Return the refusal of a proto, for this reason."""
     return ParseError(
         f"this is no HLO proto: {why}",
         code="INGOT0122",
@@ -42,17 +44,22 @@ def _broken(why: str) -> ParseError:
 # ---- reading
 
 
-def decode(data: bytes | memoryview, type_name: str, depth: int = 0) -> Message:
+def decode(data: bytes | memoryview, type_name: str) -> Message:
     """Return the message of type `type_name` that `data` holds; unknown fields are skipped.
 
     Raises:
         ParseError: `data` is not of protobuf's format (INGOT0122).
     """
-    if depth > _MOST_NESTED:
-        raise _broken("messages are nested too deep")
-    data = memoryview(data)
-    fields = message_types()[type_name].by_number
     message: Message = {}
+    _decode_into(message, memoryview(data), type_name, 0)
+    return message
+
+
+def _decode_into(message: Message, data: memoryview, type_name: str, depth: int) -> None:
+    """Add the fields of `data` to a message: its parts may be spread over several places."""
+    if depth > _MOST_NESTED:
+        raise broken("messages are nested too deep")
+    fields = message_types()[type_name].by_number
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -61,8 +68,7 @@ def decode(data: bytes | memoryview, type_name: str, depth: int = 0) -> Message:
         if field is not None:
             _store(message, field, wire, value, depth)
         elif tag >> 3 == 0:
-            raise _broken("a field has the number 0")
-    return message
+            raise broken("a field has the number 0")
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
@@ -82,9 +88,9 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
                 return result, position
             shift += 7
             if shift > 63:
-                raise _broken("a number is too long")
+                raise broken("a number is too long")
     except IndexError:
-        raise _broken("it ends inside a number") from None
+        raise broken("it ends inside a number") from None
 
 
 def _value(data: memoryview, position: int, wire: int) -> tuple[Any, int]:
@@ -96,9 +102,9 @@ def _value(data: memoryview, position: int, wire: int) -> tuple[Any, int]:
     elif wire in (_FIXED32, _FIXED64):
         size = 4 if wire == _FIXED32 else 8
     else:
-        raise _broken(f"wire type {wire} does not exist")
+        raise broken(f"wire type {wire} does not exist")
     if size > len(data) - position:
-        raise _broken("it ends inside a field")
+        raise broken("it ends inside a field")
     return data[position : position + size], position + size
 
 
@@ -107,47 +113,52 @@ def _store(message: Message, field: Field, wire: int, raw: Any, depth: int) -> N
     if packed:
         message.setdefault(field.name, []).extend(_unpack(raw, field))
         return
-    value = _one(raw, field, wire, depth)
+    if field.type in message_types():
+        if wire != _BYTES:
+            raise broken(f"field '{field.name}' is no {field.type}")
+        held: Message = {} if field.repeated else message.setdefault(field.name, {})
+        _decode_into(held, raw, field.type, depth + 1)
+        if field.repeated:
+            message.setdefault(field.name, []).append(held)
+        return
+    value = _one(raw, field, wire)
     if field.repeated:
         message.setdefault(field.name, []).append(value)
-    elif isinstance(value, dict) and field.name in message:
-        message[field.name].update(value)  # Parts of one message are merged.
     else:
         message[field.name] = value
 
 
-def _one(raw: Any, field: Field, wire: int, depth: int) -> Any:
+def _one(raw: Any, field: Field, wire: int) -> Any:
     kind = field.type
     if kind in _VARINTS:
         if wire != _VARINT:
-            raise _broken(f"field '{field.name}' is no number")
+            raise broken(f"field '{field.name}' is no number")
         return _number(raw, kind)
     if kind in _FIXED:
         if wire != _FIXED[kind][0]:
-            raise _broken(f"field '{field.name}' is no {kind}")
+            raise broken(f"field '{field.name}' is no {kind}")
         return struct.unpack("<f" if kind == "float" else "<d", raw)[0]
     if wire != _BYTES:
-        raise _broken(f"field '{field.name}' is no {kind}")
+        raise broken(f"field '{field.name}' is no {kind}")
     if kind == "bytes":
         return bytes(raw)
-    if kind == "string":
-        return str(raw, "utf-8", "surrogateescape")
-    return decode(raw, kind, depth + 1)
+    return str(raw, "utf-8", "surrogateescape")
 
 
 def _number(raw: int, kind: str) -> int | bool:
+    """Return the number of a varint, cut to the field's width as protobuf has it."""
     if kind == "bool":
-        return raw != 0
-    if kind in _SIGNED and raw >> 63:
-        return raw - (1 << 64)
-    return raw
+        return raw & _WORD != 0
+    width = 64 if kind in ("int64", "uint64") else 32
+    value = raw & ((1 << width) - 1)
+    return value - (1 << width) if kind in _SIGNED and value >> (width - 1) else value
 
 
 def _unpack(raw: memoryview, field: Field) -> list[Any]:
     if field.type in _FIXED:
         width = 4 if field.type == "float" else 8
         if len(raw) % width:
-            raise _broken(f"field '{field.name}' ends inside an element")
+            raise broken(f"field '{field.name}' ends inside an element")
         return np.frombuffer(raw, _FIXED[field.type][1]).tolist()
     values: list[Any] = []
     position = 0

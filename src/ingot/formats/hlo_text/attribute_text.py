@@ -2,7 +2,7 @@
 
 The op table says which attributes an op has and how each looks; this table says what that look is.
 No function here knows an op. What XLA prints for any op and Ingot only keeps (sharding,
-backend_config, …) is listed in `KEPT`.
+backend_config, …) is in `kept_text`.
 
 Invariant: for every codec, reading what was written gives the same value.
 """
@@ -18,58 +18,15 @@ from typing import Any, cast
 
 import numpy as np
 
+from ingot.formats.hlo_text.kept_text import FORMS, read_kept
 from ingot.formats.hlo_text.literal_text import float_texts
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape
 from ingot.formats.hlo_text.shape_text import ShapeReader, size_text
 from ingot.formats.hlo_text.window_text import read_window, write_window
 from ingot.hlo.computation import Computation
-from ingot.hlo.device_groups import Groups, WrittenGroups
+from ingot.hlo.device_groups import MOST_DEVICES, Groups, WrittenGroups
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Codec, OpDef
-
-# Attributes of any instruction that change no value: kept as text, printed back.
-KEPT_BEFORE_METADATA = (
-    "sharding",
-    "frontend_attributes",
-    "parameter_replication",
-    "origin",
-    "statistics",
-    "original_value",
-)
-KEPT_AFTER_METADATA = ("backend_config",)
-# Attributes of single ops that say how, not what: kept too.
-KEPT_OF_OPS = (
-    "operand_precision",
-    "result_accuracy",
-    "algorithm",
-    "custom_call_schedule",
-    "schedule",
-    "outer_dimension_partitions",
-    "constrain_layout",
-    "is_host_transfer",
-    "cross_program_prefetch_index",
-    "output_to_operand_aliasing",
-    "indices_are_sorted",
-    "unique_indices",
-    "mhlo_attributes",
-    "custom_call_has_side_effect",
-    "is_composite",
-    "inferred_dimension",
-    "convolution_kind",
-    "literal",
-    "padding_type",
-    "sparsity_config",
-)
-KEPT = frozenset((*KEPT_BEFORE_METADATA, *KEPT_AFTER_METADATA, *KEPT_OF_OPS))
-
-
-def read_kept(reader: Reader, name: str) -> str:
-    """Take the value of an attribute that is kept as text."""
-    value = reader.raw_value()
-    if name == "literal" and not value.startswith("("):  # a shape, then the elements
-        return f"{value} {reader.raw_value()}"
-    return value
-
 
 Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
@@ -81,7 +38,6 @@ _GROUPS_TILED = re.compile(
 )
 _GROUPS_MESH = re.compile(SKIP + r"mesh\[([^\]]*+)\]\s*+\{([^}]*+)\}")
 _AXIS = re.compile(r"""['"](\w++)['"]\s*+=\s*+(\d++)""")
-_MOST_DEVICES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +172,13 @@ def _read_groups(place: Place) -> Groups:
     if found is None:
         return _braced(place, lambda inner: _braced(inner, _integer))
     groups, dims, order = (
-        [int(part) for part in (text or "").split(",") if part.strip()] for text in found.groups()
+        [reader.to_integer(part.strip(), at) for part in (text or "").split(",") if part.strip()]
+        for text in found.groups()
     )
     count = 1
     for size in dims:
         count *= size
-    if count > _MOST_DEVICES or len(groups) != 2 or groups[0] * groups[1] != count:
+    if not 0 < count <= MOST_DEVICES or len(groups) != 2 or groups[0] * groups[1] != count:
         reader.fail("this device assignment does not fit", at=at)
     if order and sorted(order) != list(range(len(dims))):
         reader.fail("this device assignment has no permutation after T", at=at)
@@ -240,9 +197,10 @@ def _read_mesh_groups(reader: Reader, at: int) -> Groups:
     found = reader.take(_GROUPS_MESH)
     if found is None:
         reader.fail("this mesh is not of the form mesh['x'=2] {'x'}", at=at)
-    axes = {name: int(size) for name, size in _AXIS.findall(found.group(1))}
+    axes = {name: reader.to_integer(size, at) for name, size in _AXIS.findall(found.group(1))}
     named = [name.strip().strip("'\"") for name in found.group(2).split(",") if name.strip()]
-    if not set(named) <= set(axes) or math.prod(axes.values()) > _MOST_DEVICES:
+    is_known = set(named) <= set(axes) and len(set(named)) == len(named)
+    if not is_known or not 0 < math.prod(axes.values()) <= MOST_DEVICES:
         reader.fail("this mesh does not have such axes", at=at)
     names = list(axes)
     order = [names.index(name) for name in names if name not in named]
@@ -289,6 +247,17 @@ def _write_computations(called: tuple[Computation, ...], naming: Naming) -> str:
     return "{" + ", ".join(naming(each.name) for each in called) + "}"
 
 
+def _read_shapes(place: Place) -> str:
+    """Take a shape, or shapes in braces, as text."""
+    reader = place.reader
+    start = reader.skip()
+    if reader.at("{"):
+        _braced(place, lambda inner: inner.shapes.shape())
+    else:
+        place.shapes.shape()
+    return reader.text[start : reader.position]
+
+
 def _float_text(value: float) -> str:
     return float_texts(np.array([value], np.float64), "f64")[0]
 
@@ -321,7 +290,7 @@ CODECS: dict[Codec, Text] = {
     ),
     Codec.DIM_LABELS: _KEPT_TEXT,
     Codec.ALIASING: _KEPT_TEXT,
-    Codec.SHAPES: _KEPT_TEXT,
+    Codec.SHAPES: Text(_read_shapes, _plain),
 }
 _WITH_SIZES = frozenset({Codec.INTS, Codec.SLICE, Codec.PADDING})
 
@@ -353,6 +322,8 @@ REQUIRED = object()
 
 def _text_of(row: Field[Any]) -> Text:
     """Return how a field is read; symbolic sizes only where the op table's type has them."""
+    if row.name in FORMS:
+        return Text(lambda place: read_kept(place.reader, row.name), _plain)
     text = CODECS[row.metadata["codec"]]
     if row.metadata["codec"] not in _WITH_SIZES or "Dim" in str(row.type):
         return text

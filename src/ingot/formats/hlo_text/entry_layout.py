@@ -24,6 +24,17 @@ Signature = tuple[list[Shape], Shape]
 """Shapes of the parameters, and of the result."""
 
 
+def read_layout(reader: Reader) -> str:
+    """Take the signature that a header gives; return its text.
+
+    Raises:
+        ParseError: it is no signature (INGOT0101, INGOT0110).
+    """
+    start = reader.skip()
+    _take_signature(reader)
+    return reader.text[start : reader.position]
+
+
 def keep_layout(module: Module, text: str) -> None:
     """Keep the signature that a header gives where its layouts are not the entry's own."""
     own = _own_text(module)
@@ -44,16 +55,24 @@ def signature_text(parameters: Sequence[Shape], result: Shape) -> str:
 
 def signature(module: Module) -> Signature:
     """Return the entry's signature with the layouts that were read."""
-    reader = Reader(write_layout(module, _own_text(module)))
+    return _take_signature(Reader(write_layout(module, _own_text(module))))
+
+
+def _take_signature(reader: Reader) -> Signature:
+    """Take `{(f32[3,3]{0,1}, s32[])->f32[3]{0}}`."""
     shapes = ShapeReader(reader)
-    reader.expect("{")
-    reader.expect("(")
+    reader.expect("{", "before the signature")
+    reader.expect("(", "before the parameters' shapes")
     parameters: list[Shape] = []
     while not reader.accept(")"):
         parameters.append(shapes.shape())
-        reader.accept(",")
-    reader.expect("->")
-    return parameters, shapes.shape()
+        if not reader.accept(","):
+            reader.expect(")", "after the parameters' shapes")
+            break
+    reader.expect("->", "before the result's shape")
+    result = shapes.shape()
+    reader.expect("}", "after the signature")
+    return parameters, result
 
 
 def _own_text(module: Module) -> str:

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ingot.formats.hlo_text.entry_layout import LAYOUT
+from ingot.formats.hlo_text.entry_layout import LAYOUT, read_layout
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
+from ingot.hlo.device_groups import MOST_DEVICES
 from ingot.hlo.instruction import NO_METADATA, Metadata
 from ingot.hlo.module import Alias
 from ingot.support.text import did_you_mean
@@ -35,6 +36,7 @@ KEPT = (
     "use_auto_spmd_partitioning",
     "origin_recovery_table",
 )
+_COUNTS = frozenset(("replica_count", "num_partitions"))
 _READ = ("is_scheduled", "input_output_alias", LAYOUT)
 _METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
 _FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
@@ -94,15 +96,24 @@ def read_header(reader: Reader) -> Header:
         if name in readers:
             readers[name](reader, header)
         elif name == LAYOUT:
-            header.layout = reader.raw_value()
+            header.layout = read_layout(reader)
         elif name in KEPT:
             if name == "buffer_donor" and not header.sharing_place:
                 header.sharing_place = reader.skip()
-            header.extra[name] = reader.raw_value()
+            header.extra[name] = _count(reader) if name in _COUNTS else reader.raw_value()
         else:
             hint = did_you_mean(name, (*KEPT, *_READ))
             reader.fail(f"unknown header attribute '{name}'", at=at, code="INGOT0103", hint=hint)
     return header
+
+
+def _count(reader: Reader) -> str:
+    """Take how many devices there are."""
+    at = reader.skip()
+    count = reader.integer()
+    if not 1 <= count <= MOST_DEVICES:
+        reader.fail(f"{count} is no number of devices: 1 to {MOST_DEVICES}", at=at)
+    return str(count)
 
 
 def _read_scheduled(reader: Reader, header: Header) -> None:
@@ -180,25 +191,40 @@ class MetadataReader:
 
     def read(self) -> Metadata:
         """Take `{op_type="Add" op_name="x" source_file="f.py" source_line=3}`."""
-        found = self._reader.take(_METADATA)
-        text = found.group(1) if found is not None else self._reader.raw_value()
+        reader = self._reader
+        at = reader.skip()
+        found = reader.take(_METADATA)
+        text = found.group(1) if found is not None else reader.raw_value()
         known = self._known.get(text)
         if known is None:
-            known = self._known[text] = self._made(text)
+            known = self._known[text] = self._made(text, at)
         return known
 
-    def _made(self, text: str) -> Metadata:
+    def _made(self, text: str, at: int) -> Metadata:
         usual, more = _USUAL.fullmatch(text), ""
         if usual is not None:
             op_type, op_name, file, line, frame = usual.groups("")
         else:
-            pairs = [*_PAIR.finditer(text)]
-            values = {p.group(1): unescape(p.group(2) or "") or p.group(3) or "" for p in pairs}
-            op_type, op_name, file, line, frame = (values.get(name, "") for name in _FIELDS)
-            more = " ".join(pair.group() for pair in pairs if pair.group(1) not in _FIELDS)
+            values = self._values(at)
+            op_type, op_name, file, line, frame = (values.pop(name, "") for name in _FIELDS)
+            more = " ".join(f"{name}={value}" for name, value in values.items())
         place = self._frames.places.get(frame, ("", 0)) if frame else ("", 0)
         made = Metadata(op_type, op_name, file or place[0], _line(line) or place[1], more)
         return NO_METADATA if made == NO_METADATA else made
+
+    def _values(self, at: int) -> dict[str, str]:
+        """Return the fields of the metadata at offset `at`: their texts, those known unescaped."""
+        reader = Reader(self._reader.text, self._reader.source_name)
+        reader.position = at
+        reader.expect("{", "before metadata")
+        values: dict[str, str] = {}
+        while not reader.accept("}"):
+            name = reader.word("a field of metadata")
+            reader.expect("=", f"after '{name}'")
+            is_text = name in _FIELDS and reader.at('"')
+            values[name] = reader.string() if is_text else reader.raw_value()
+            reader.accept(",")
+        return values
 
 
 def write_metadata(metadata: Metadata) -> str:

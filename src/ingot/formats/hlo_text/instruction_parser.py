@@ -14,15 +14,9 @@ from functools import cache
 from typing import Any, NoReturn
 
 from ingot.formats.hlo_text.async_text import is_short_start, long_form, short_form
-from ingot.formats.hlo_text.attribute_text import (
-    CODECS,
-    KEPT,
-    AttributeText,
-    Place,
-    plan,
-    read_kept,
-)
+from ingot.formats.hlo_text.attribute_text import CODECS, AttributeText, Place, plan
 from ingot.formats.hlo_text.header_text import MetadataReader
+from ingot.formats.hlo_text.kept_text import KEPT, read_kept
 from ingot.formats.hlo_text.literal_text import read_literal
 from ingot.formats.hlo_text.opcodes import NOT_IN_INGOT, XLA_OPCODES
 from ingot.formats.hlo_text.reader import MAX_NESTING, SKIP, Reader, with_span

@@ -31,6 +31,7 @@ from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.operand_order import operands_first
 from ingot.hlo.shape import Shape
 from ingot.hlo.verifier import verify, verify_instruction
 from ingot.support.collector import collector_paused
@@ -163,6 +164,8 @@ class ModuleParser:
                     message = f"control predecessor %{name} is not in this computation"
                     reader.fail(message, at=place, code="INGOT0104", hint=hint)
             instruction.control_predecessors = tuple(scope.names[name] for name in names)
+        if scope.predecessors:
+            self._check_order(scope)
         # The last instruction is the root when none is marked.
         computation.set_root(scope.root or next(reversed(scope.names.values())))
         for number, parameter in enumerate(computation.parameters):
@@ -171,6 +174,13 @@ class ModuleParser:
                 if parameter.attributes.number < number:
                     message = f"two parameters {parameter.attributes.number}"
                 reader.fail(message, at=at, code="INGOT0111")
+
+    def _check_order(self, scope: Scope) -> None:
+        """Check that no instruction waits for itself: operands alone stand before their users."""
+        try:
+            operands_first(scope.computation.instructions)
+        except IngotError as error:
+            raise with_span(error, self.reader, scope.predecessors[0][2]) from None
 
     def _check_result(self, computation: Computation, result: Shape, at: int) -> None:
         if not computation.root.shape.compatible(result):

@@ -21,9 +21,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ingot.formats.hlo_text.attribute_text import KEPT_AFTER_METADATA, AttributeText, plan
+from ingot.formats.hlo_text.attribute_text import AttributeText, plan
 from ingot.formats.hlo_text.entry_layout import LAYOUT, write_layout
 from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
+from ingot.formats.hlo_text.kept_text import KEPT_AFTER_METADATA
 from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import DTYPES, PRED
@@ -139,7 +140,7 @@ def print_instruction(
 
 
 def _header(module: Module, style: _Style) -> str:
-    parts = [f"HloModule {module.name}"]
+    parts = [f"HloModule {_INVALID_CHARACTER.sub('_', module.name) or '_'}"]
     if module.schedule:
         parts.append("is_scheduled=true")
     if module.aliases:
