@@ -1,11 +1,12 @@
-"""What ops demand of symbolic sizes: windows and cuts that lie inside their operands.
+"""What ops demand of symbolic sizes: windows and cuts inside their operands, no negative sizes.
 
 `slice [0:5]` of `f32[?n]` means something for n >= 5 only. The verifier refuses what is wrong for
 every size; the rest is found here and checked when sizes are known: what the entry's ops demand
 before anything runs, what those of a loop or branch demand each time it is entered, since it may be
 there just because its ops are not always possible.
 
-Invariant: where all demands hold, no window or cut is larger than its operand.
+Invariant: where all demands hold, no window or cut is larger than its operand, no size of a result
+is negative, and none divides by less than 1.
 """
 
 from __future__ import annotations
@@ -71,13 +72,30 @@ def _regions(entry: Computation) -> Iterator[Computation]:
 
 def _demands(computation: Computation) -> dict[int | Dim, Demand]:
     found: dict[int | Dim, Demand] = {}
-    for op in _ops(computation):
-        rule = _RULES.get(op.opcode)
-        for least, size in rule(op) if rule is not None else ():
-            demand = Demand(op, least, size)
-            if isinstance(demand.margin, Dim) and not dim.never_negative(demand.margin):
-                found.setdefault(demand.margin, demand)
+    ops = list(_ops(computation))
+    for rule in (_op_pairs, _result_pairs):
+        for op in ops:
+            for least, size in rule(op):
+                demand = Demand(op, least, size)
+                if isinstance(demand.margin, Dim) and not dim.never_negative(demand.margin):
+                    found.setdefault(demand.margin, demand)
     return found
+
+
+def _op_pairs(op: Instruction) -> Iterator[Pair]:
+    """Yield what the op says of its operands."""
+    rule = _RULES.get(op.opcode)
+    return iter(()) if rule is None else rule(op)
+
+
+def _result_pairs(op: Instruction) -> Iterator[Pair]:
+    """Yield what makes sense of the sizes of an op's result."""
+    if op.opcode in _HANDED_ON:
+        return
+    for _, shape in op.shape.leaves():
+        for size in shape.dims:
+            yield from ((1, divisor) for divisor in dim.divisors(size))
+            yield 0, size
 
 
 def _ops(computation: Computation) -> Iterator[Instruction]:
@@ -115,6 +133,9 @@ def _topk(op: Instruction) -> Iterator[Pair]:
     given: TopKAttributes = op.attributes
     yield given.k, op.operands[0].shape.dims[-1]
 
+
+_HANDED_ON = {"parameter", "tuple", "get-tuple-element"}
+"""Ops that make nothing: the sizes of their results are those of others."""
 
 _RULES: dict[str, Callable[[Instruction], Iterator[Pair]]] = {
     "dynamic-slice": _window,

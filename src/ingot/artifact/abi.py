@@ -9,7 +9,7 @@ The two functions of a program `S`:
 * `i32 S_sizes(ptr in_dims, ptr sizes, ptr constants)`: `in_dims` is `i64*[num_params]`, one dims
   array per flattened entry parameter (may be null for rank 0). Fills `sizes`, an `i64[num_sizes]`,
   laid out as `SizesLayout` says. `constants` is the constant block. Returns 0, or 1 + index into
-  `constraints` of the violated one.
+  `constraints` of the violated one, behind which are `limits`.
 * `i32 S_run(ptr rt, ptr inputs, ptr outputs, ptr temp, ptr sizes, ptr constants)`: `inputs` and
   `outputs` are `ptr[n]` to dense row-major data, `temp` a 64-byte aligned arena of `sizes[0]`
   bytes (null if 0), `constants` the 64-byte aligned constant block. Returns 0, or 1 + index into
@@ -44,6 +44,9 @@ Dims = tuple[int | None, ...]
 
 DATA_ALIGNMENT = 64
 """Alignment in bytes of arenas, constant blocks and every buffer the runtime allocates."""
+
+MAX_BUFFER_BYTES = 1 << 46
+"""The largest buffer in bytes: half of what a process can address on x86-64."""
 
 FRAME_FIELDS = ("runtime", "operands", "results", "operand_dims", "result_dims")
 """Fields of the frame of a foreign call, 8 bytes each."""
@@ -124,6 +127,8 @@ class ProgramInfo:
         num_symbols: how many symbolic sizes `sizes` holds.
         num_sizes: elements of `sizes`; derived when left 0, checked against the layout otherwise.
         constraints: message per shape constraint that `S_sizes` checks.
+        limits: message per size that `S_sizes` may find too large.
+        largest: the result or temporary that takes most memory, for messages; empty if none.
         run_errors: message per failure that `S_run` can return.
     """
 
@@ -134,6 +139,8 @@ class ProgramInfo:
     num_sizes: int = 0
     constraints: tuple[str, ...] = ()
     run_errors: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    largest: str = ""
 
     def __post_init__(self) -> None:
         """Derive or check `num_sizes`."""
@@ -171,6 +178,8 @@ def program_info_to_json(info: ProgramInfo) -> dict[str, object]:
         "num_sizes": info.num_sizes,
         "constraints": list(info.constraints),
         "run_errors": list(info.run_errors),
+        "limits": list(info.limits),
+        "largest": info.largest,
     }
 
 
@@ -188,4 +197,6 @@ def program_info_from_json(data: dict[str, object]) -> ProgramInfo:
         num_sizes=cast("int", data["num_sizes"]),
         constraints=tuple(cast("list[str]", data["constraints"])),
         run_errors=tuple(cast("list[str]", data["run_errors"])),
+        limits=tuple(cast("list[str]", data["limits"])),
+        largest=cast("str", data["largest"]),
     )

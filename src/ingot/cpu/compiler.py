@@ -6,7 +6,10 @@ Passes, then kernels, then the host program. What each stage made stays at hand 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ingot.analysis.cost import fusion_cost
+from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.cpu.host import HostProgram
 from ingot.cpu.inlining import loop_computations
@@ -14,7 +17,8 @@ from ingot.cpu.kernels import KernelSet
 from ingot.cpu.pipeline import PIPELINE
 from ingot.cpu.register_loops import emit_register_loops
 from ingot.cpu.sites import scheduled_fusions
-from ingot.cpu.sizes import emit_sizes, plan_sizes, program_info
+from ingot.cpu.size_limits import size_limits
+from ingot.cpu.sizes import SizePlan, computed_sizes, emit_sizes, plan_sizes, program_info
 from ingot.cpu.steps import host_steps
 from ingot.hlo import dim
 from ingot.hlo.custom_calls import call_sites
@@ -102,16 +106,12 @@ def _link_up(
     """Make the host program while the kernels compile, then the artifact of both."""
     plan = plan_sizes(module)
     arena_bytes = assignment.arena_bytes
-    info = program_info(module, "program", plan)
+    info = program_info(module, "program", plan, assignment)
     with timer.phase("host program"):
         emit_register_loops(module, assignment, kernels, plan)
         text, host = "", host_steps(module, assignment, kernels, info)
         if host is None:
-            builder = ModuleBuilder("host", vector_bits=target.vector_bits)
-            emit_sizes(builder, module, plan, info, arena_bytes)
-            program = HostProgram(builder, module, assignment, kernels, info, plan)
-            program.emit()
-            text = builder.text()
+            text, info = _host_code(module, assignment, kernels, target, plan, info)
             host = compile_object(text, target, opt_level=HOST_OPT_LEVEL, passes=())
     with timer.phase("machine code"):
         kernels.finish()
@@ -126,6 +126,24 @@ def _link_up(
         call_sites(module),
     )
     return CpuProgram(artifact, module, kernels, assignment, text)
+
+
+def _host_code(
+    module: Module,
+    assignment: BufferAssignment,
+    kernels: KernelSet,
+    target: TargetSpec,
+    plan: SizePlan,
+    info: ProgramInfo,
+) -> tuple[str, ProgramInfo]:
+    """Return LLVM IR of the host program, and `info` with the limits that it checks."""
+    builder = ModuleBuilder("host", vector_bits=target.vector_bits)
+    program = HostProgram(builder, module, assignment, kernels, info, plan)
+    computed = [*program.emit(), *computed_sizes(module, plan, assignment.arena_bytes)]
+    symbolic = (size for size in computed if isinstance(size, Dim))
+    limits = size_limits(module, symbolic, info.largest)
+    emit_sizes(builder, module, plan, info, assignment.arena_bytes, limits)
+    return builder.text(), replace(info, limits=tuple(limit.message for limit in limits))
 
 
 def scratch_bytes(kernels: KernelSet) -> int | Dim:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.cpu.emit.values.indices import IndexEmitter
 from ingot.cpu.inlining import VIEWS
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.vectors import vectors_of
@@ -37,7 +37,7 @@ class ControlFlow(ABC):
         self,
         builder: ModuleBuilder,
         f: FunctionBuilder,
-        emitter: ValueEmitter,
+        emitter: IndexEmitter,
         module: Module,
         assignment: BufferAssignment,
         kernels: KernelSet,

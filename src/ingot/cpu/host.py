@@ -18,7 +18,7 @@ from ingot.artifact.artifact import call_symbol
 from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
 from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.cpu.emit.values.sizes import SizeEmitter
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sites import sites
 from ingot.cpu.sizes import SizePlan
@@ -69,7 +69,8 @@ class HostProgram(ControlFlow):
             name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
             for n, name in enumerate(plan.symbols)
         }
-        emitter = ValueEmitter(f, {}, names, fma=True)
+        emitter = SizeEmitter(f, names)
+        self._sizes = emitter
         super().__init__(builder, f, emitter, module, assignment, kernels)
         self.pool = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_POOL), 8)
         self.parallel = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_PARALLEL), 8)
@@ -103,11 +104,12 @@ class HostProgram(ControlFlow):
                 address = f.gep(table, number * SLOT_BYTES)
                 self._bases[kind, number] = f.load(lt.PTR, address, 8)
 
-    def emit(self) -> None:
-        """Emit the whole function."""
+    def emit(self) -> list[Dim]:
+        """Emit the whole function; return the sizes that it computes."""
         self._copy_donated()
         self.computation(self.module.entry)
         self.f.ret(self.f.const(lt.I32, 0))
+        return list(self._sizes.asked)
 
     def _copy_donated(self) -> None:
         """Fill outputs that start as a parameter's value when the caller gave another buffer."""

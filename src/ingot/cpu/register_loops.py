@@ -80,6 +80,7 @@ class _LoopFunction(ControlFlow):
         self._places = (*self._state, *(place for place in used if not is_held(place)))
         self._numbers = {place: number for number, place in enumerate(self._places)}
         f, emitter, _ = open_kernel(builder, symbol, len(self._places), plan.symbols, fma=True)
+        self._buffers = emitter.buffers
         super().__init__(builder, f, emitter, module, assignment, kernels)
         self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._places), plan.symbols)
         self._held = {place: self._room_for(place) for place in held}
@@ -101,7 +102,7 @@ class _LoopFunction(ControlFlow):
         return self._held.get(found) or self._outside(found)
 
     def _outside(self, found: Slice) -> Value:
-        return self.emitter.buffers[self._numbers[found]]
+        return self._buffers[self._numbers[found]]
 
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
         """Refuse: all kernels of such a loop are emitted in place."""

@@ -7,13 +7,14 @@ ops demand of sizes (`analysis.size_demands`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ingot.analysis.size_demands import Demand, region_demands, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values.indices import IndexValue
-from ingot.cpu.emit.values.values import ValueEmitter
+from ingot.cpu.emit.values.sizes import SizeEmitter
+from ingot.cpu.size_limits import SizeLimit, emit_limits
 from ingot.hlo.assertions import assertion_text, assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import foreign_calls
@@ -24,6 +25,7 @@ from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
+from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.support.diagnostics import Diagnostic, UnsupportedError
 from ingot.support.records import record
 
@@ -189,7 +191,9 @@ def _require_bound(size: Dim, bindings: dict[str, Binding], name: str, shape: Sh
         )
 
 
-def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
+def program_info(
+    module: Module, symbol: str, plan: SizePlan, assignment: BufferAssignment
+) -> ProgramInfo:
     """Return the ABI description of a module."""
     params = tuple(
         ParamInfo(shape.dtype.name, _dims(shape), name) for name, shape in parameter_leaves(module)
@@ -210,7 +214,17 @@ def program_info(module: Module, symbol: str, plan: SizePlan) -> ProgramInfo:
             *map(_call_failure, foreign_calls(module)),
             *(margin.message for region in plan.regions.values() for margin in region),
         ),
+        largest=_largest(assignment),
     )
+
+
+def _largest(assignment: BufferAssignment) -> str:
+    """Return the text of the largest buffer that a call allocates."""
+    found = assignment.largest()
+    if found is None:
+        return ""
+    value = found.values[0]
+    return f"%{value.instruction.name}'s {value.shape}, {found.slice.size} bytes"
 
 
 def _call_failure(call: Instruction) -> str:
@@ -238,6 +252,12 @@ def _takeovers(module: Module) -> dict[tuple[int, ...], int]:
     return {alias.output: numbers[alias.parameter, alias.path] for alias in module.aliases}
 
 
+def computed_sizes(module: Module, plan: SizePlan, arena_bytes: int | Dim) -> list[int | Dim]:
+    """Return what `S_sizes` computes."""
+    checked = [check.size for check in (*plan.constraints, *plan.margins)]
+    return [*checked, arena_bytes, *result_sizes(module)]
+
+
 def result_sizes(module: Module) -> list[int | Dim]:
     """Return the bytes of each output, then all outputs' dimensions, as `SizesLayout` has them."""
     shapes = [shape for _, shape in module.result_shape.leaves()]
@@ -250,8 +270,9 @@ def emit_sizes(
     plan: SizePlan,
     info: ProgramInfo,
     arena_bytes: int | Dim,
+    limits: Sequence[SizeLimit],
 ) -> None:
-    """Emit `S_sizes`."""
+    """Emit `S_sizes`, which refuses sizes that break one of `limits`."""
     f = builder.function(info.sizes_symbol, lt.I32, _PARAMS)
     in_dims, sizes, _ = f.params
 
@@ -265,7 +286,8 @@ def emit_sizes(
     names: dict[str, IndexValue] = {
         binding.name: dimension(binding.parameter, binding.place) for binding in plan.bindings
     }
-    emitter = ValueEmitter(f, {}, names, fma=True)
+    emit_limits(builder, f, info, limits, names)
+    emitter = SizeEmitter(f, names)
     for number, constraint in enumerate(plan.constraints):
         actual = dimension(constraint.parameter, constraint.place)
 

@@ -15,7 +15,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from math import gcd
 from typing import ClassVar
@@ -253,6 +253,21 @@ def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
     return _function("max", first, second)
 
 
+def always_positive(size: int | Dim) -> bool:
+    """Whether `size` is plainly >= 1: more than what is >= 0, or the larger of such a size."""
+    if isinstance(size, int):
+        return size >= 1
+    if never_negative(size - 1):
+        return True
+    (key, value), *rest = size.terms
+    return not rest and value > 0 and all(map(_atom_always_positive, key))
+
+
+def _atom_always_positive(atom: Atom) -> bool:
+    sides = (atom.left, atom.right)
+    return atom.function == "max" and any(map(always_positive, sides))
+
+
 def never_negative(size: int | Dim) -> bool:
     """Whether `size` is plainly >= 0: a sum of products of what is."""
     if isinstance(size, int):
@@ -293,15 +308,19 @@ def symbols_of(sizes: Iterable[int | Dim]) -> frozenset[str]:
 
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda left, right: left // right,
-    "mod": lambda left, right: left % right,
+    "floordiv": lambda left, right: left // max(right, 1),
+    "mod": lambda left, right: left % max(right, 1),
     "max": max,
     "min": min,
 }
 
 
 def evaluate(size: int | Dim, values: Mapping[str, int]) -> int:
-    """Return the number that `size` is when the named sizes have `values`."""
+    """Return the number that `size` is when the named sizes have `values`.
+
+    A divisor below 1 counts as 1, in machine code too: no size traps. Shapes that divide by such a
+    size are refused where the op runs (`divisors`).
+    """
     if isinstance(size, int):
         return size
     total = 0
@@ -314,6 +333,44 @@ def evaluate(size: int | Dim, values: Mapping[str, int]) -> int:
                 value *= values[atom.text]
         total += value
     return total
+
+
+def divisors(size: int | Dim) -> Iterator[Dim]:
+    """Yield the symbolic sizes that `size` divides by."""
+    for key, _ in () if isinstance(size, int) else size.terms:
+        for atom in key:
+            if atom.function:
+                yield from divisors(atom.left)
+                yield from divisors(atom.right)
+            if atom.function in ("floordiv", "mod") and isinstance(atom.right, Dim):
+                yield atom.right
+
+
+def bound(size: int | Dim, most: int) -> int:
+    """Return what neither `size` nor anything on the way to it exceeds in magnitude.
+
+    The named sizes are 0 to `most`.
+
+    Example:
+        >>> n = Dim.symbol("n")
+        >>> bound(4 * n - 3, 10), bound(floordiv(n * n, 2), 10)
+        (43, 100)
+    """
+    if isinstance(size, int):
+        return abs(size)
+    total = 0
+    for key, value in size.terms:
+        term = abs(value)
+        for atom in key:
+            term *= max(_atom_bound(atom, most), 1)
+        total += term
+    return total
+
+
+def _atom_bound(atom: Atom, most: int) -> int:
+    if not atom.function:
+        return most
+    return max(bound(atom.left, most), bound(atom.right, most))
 
 
 def substitute(size: int | Dim, values: Mapping[str, int | Dim]) -> int | Dim:

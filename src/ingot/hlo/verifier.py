@@ -23,6 +23,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import InternalError, VerifyError
 
+MAX_SHAPE_BYTES = 1 << 62
+"""The largest value, materialized or not: an index, rounded up to a tile, fits into 64 bits."""
+
 
 def verify(module: Module) -> None:
     """Check the whole module.
@@ -129,6 +132,13 @@ def _verify_op(instruction: Instruction) -> None:
         raise _error(instruction, f"{definition.name} takes {wanted} operands, got {count}")
     if not isinstance(instruction.attributes, definition.attributes):
         raise _error(instruction, f"{definition.name} has attributes of another op")
+    size = instruction.shape.bytes
+    if isinstance(size, int) and size > MAX_SHAPE_BYTES:
+        raise _error(
+            instruction,
+            f"{instruction.shape} takes {size} bytes, more than 2**62",
+            code="INGOT0218",
+        )
     shapes = tuple([operand.shape for operand in operands])
     try:
         inferred = definition.result(shapes, instruction.attributes, instruction.shape)

@@ -5,7 +5,9 @@ Outputs and arenas of programs come from here. A freshly mapped page costs a fau
 `cache_limit` bytes. Blocks are 64-byte aligned and of fixed size classes, four per power of two;
 each class has a free list, all under one spin lock that is never held across a system call.
 Small blocks come from aligned_alloc, larger ones from mmap, and the mappings of the largest lie on
-2 MiB borders with MADV_HUGEPAGE. Out of memory is a null pointer, after the cache was given back.
+2 MiB borders with MADV_HUGEPAGE. Out of memory is a null pointer, after the cache was given back:
+where the system gives nothing, and where it would give more than the machine has (`memory_limit`)
+and end the process later, when the pages are touched.
 
 Invariant: a header of 64 bytes precedes each block and says its class, so `ingot_free` needs no
 size; the order of stores in push and pop leaves every list whole at any instant, so a fork child
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -32,7 +35,6 @@ HUGE_FROM_BYTES = 4 << 20
 _COLOURS = 64
 _COLOUR_STEP = 5  # neighbours in time lie some lines apart, and all colours come up
 _SMALL_LIMIT = 256
-_LARGEST = 1 << 46
 
 _PROT_READ_WRITE = 3
 _MAP_PRIVATE_ANONYMOUS = 0x22
@@ -247,7 +249,7 @@ def _emit_allocate(
     """`ptr (i64 bytes)`: a 64-byte aligned block, or null."""
     f = module.function("ingot_allocate", PTR, [("bytes", I64)])
     (size,) = f.params
-    too_large = f.icmp("ugt", size, f.const(I64, _LARGEST))
+    too_large = f.icmp("ugt", size, f.const(I64, MAX_BUFFER_BYTES))
     f.if_(too_large, lambda: f.ret(zero(PTR)), likely=False)
     size = f.imax(size, 1)
     assert isinstance(size, Value)
@@ -268,15 +270,25 @@ def _emit_allocate(
 
     f.if_(_is_block(f, first), reuse, likely=True)
     made = _emit_add(f, state, "system_allocations", f.const(I64, 1))
+    limit = ALLOCATOR.load(f, state, "memory_limit")
+    wanted = f.add(f.sub(in_use, capacity), size)
+    cached = ALLOCATOR.load(f, state, "bytes_cached")
     emit_unlock(f, lock)
-    fresh = f.call(take, [capacity, made])
 
-    def retry() -> list[Value]:
-        f.call(trim, [])
-        return [f.call(take, [capacity, made])]
+    def take_or_retry() -> list[Value]:
+        crowded = f.icmp("sgt", f.add(wanted, cached), limit)
+        f.if_(crowded, lambda: discard(f.call(trim, [])), likely=False)
+        fresh = f.call(take, [capacity, made])
 
-    missing = f.icmp("eq", fresh, zero(PTR))
-    (block,) = f.if_(missing, retry, otherwise=[fresh], likely=False)
+        def retry() -> list[Value]:
+            f.call(trim, [])
+            return [f.call(take, [capacity, made])]
+
+        missing = f.icmp("eq", fresh, zero(PTR))
+        return list(f.if_(missing, retry, otherwise=[fresh], likely=False))
+
+    has_room = f.icmp("sle", wanted, limit)
+    (block,) = f.if_(has_room, take_or_retry, otherwise=[zero(PTR)], likely=True)
 
     def fail() -> None:
         emit_lock(f, lock)

@@ -36,12 +36,11 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
         return ResourceError(
             f"out of memory while running '{info.symbol}'",
             code="INGOT0401",
-            notes=notes,
+            notes=(*notes, *largest_note(info)),
             hint="use smaller sizes, or free arrays of earlier calls",
         )
     if status <= FIRST_CONSTRAINT:
-        message = _message(info.constraints, FIRST_CONSTRAINT - status, "shape constraint")
-        return ExecutionError(f"'{info.symbol}': {message}", code="INGOT0504", notes=notes)
+        return sizes_error(info, status, notes, f"'{info.symbol}': ")
     message = _message(info.run_errors, status - 1, "run error")
     failure = take_error()
     if failure is None:
@@ -52,6 +51,26 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
     error.__cause__ = failure.cause
     error.status = failure.status
     return error
+
+
+def largest_note(info: ProgramInfo) -> tuple[str, ...]:
+    """Return what an error of too little memory says of the largest buffer."""
+    return (f"its largest buffer is {info.largest}",) if info.largest else ()
+
+
+def sizes_error(
+    info: ProgramInfo, status: int, notes: tuple[str, ...], who: str = ""
+) -> IngotError:
+    """Return the exception for sizes that a program refuses; `who` is said before the reason."""
+    number = FIRST_CONSTRAINT - status
+    if number < len(info.constraints):
+        return ExecutionError(f"{who}{info.constraints[number]}", code="INGOT0504", notes=notes)
+    return ResourceError(
+        f"{who}{info.limits[number - len(info.constraints)]}",
+        code="INGOT0402",
+        notes=notes,
+        hint="use smaller sizes: no array of this program may be that large",
+    )
 
 
 def _message(messages: Sequence[str], index: int, kind: str) -> str:

@@ -7,6 +7,7 @@ so the object is compiled once per machine and comes from the cache after.
 
 from __future__ import annotations
 
+from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value
@@ -105,4 +106,5 @@ def _emit_initialize(
     POOL.store(f, states.pool, "num_threads", num_threads)
     POOL.store(f, states.pool, "spin", spin)
     ALLOCATOR.store(f, states.allocator, "cache_limit", cache_limit)
+    ALLOCATOR.store(f, states.allocator, "memory_limit", f.const(I64, MAX_BUFFER_BYTES))
     f.ret()

@@ -10,13 +10,16 @@ the child starts with no workers and free locks, and makes new workers when it n
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
@@ -60,6 +63,7 @@ class NativeRuntime:
         self._pool = RUNTIME.read(self.record, "pool")
         self._allocator = int(library.function("ingot_allocator", ctypes.c_void_p)())
         self._trim = library.function("ingot_trim", None)
+        self.set_memory_limit(machine_memory())
 
     def address(self, name: str) -> int:
         """Return the address of one of `module.NATIVE_FUNCTIONS` (or of `PYTHON_FUNCTIONS`)."""
@@ -97,6 +101,10 @@ class NativeRuntime:
         ALLOCATOR.write(self._allocator, "cache_limit", limit)
         if ALLOCATOR.read(self._allocator, "bytes_cached") > limit:
             self.trim()
+
+    def set_memory_limit(self, limit: int) -> None:
+        """Refuse blocks beyond `limit` bytes in use."""
+        ALLOCATOR.write(self._allocator, "memory_limit", min(limit, MAX_BUFFER_BYTES))
 
     def reset_peak(self) -> None:
         """Let `peak_bytes` start again from what is in use now."""
@@ -139,6 +147,20 @@ def default_cache_limit() -> int:
     chosen = ALLOCATOR_CACHE_BYTES.value()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return memory // _CACHE_SHARE if chosen is None else chosen
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory and swap that this process may use."""
+    memory = swap = MAX_BUFFER_BYTES
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        rows = dict(line.split(":", 1) for line in lines)
+        memory, swap = (int(rows[name].split()[0]) << 10 for name in ("MemTotal", "SwapTotal"))
+    limits = {"memory.max": memory, "memory.swap.max": swap}
+    for name, most in limits.items():
+        with contextlib.suppress(OSError, ValueError):
+            limits[name] = min(most, int(Path(f"/sys/fs/cgroup/{name}").read_text()))
+    return sum(limits.values())
 
 
 def library_imports() -> dict[str, int]:

@@ -55,6 +55,7 @@ ALLOCATOR = Record(
     Field("peak_bytes", "i64", note="the most that `bytes_in_use` was"),
     Field("bytes_cached", "i64", note="capacity of all blocks kept for reuse"),
     Field("cache_limit", "i64", note="the most that `bytes_cached` may be"),
+    Field("memory_limit", "i64", note="blocks handed out beyond so many bytes are refused"),
     Field("allocations", "i64", note="calls that gave a block"),
     Field("frees", "i64", note="blocks given back"),
     Field("system_allocations", "i64", note="blocks that had to come from the system"),

@@ -38,6 +38,7 @@ from ingot.hlo.donors import taken_donors
 from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.passes.spmd.partitioner import Partitioned
+from ingot.runtime.execution import largest_note
 from ingot.runtime.native import native_runtime
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 
@@ -214,7 +215,10 @@ class LoadedExecutable(Handle):
             f"out of memory while running '{self.executable.module.name}': its results take "
             f"{results} bytes, and its temporaries {found['temp_size_in_bytes']}",
             code="INGOT0401",
-            notes=(f"its arguments are {found['argument_size_in_bytes']} bytes",),
+            notes=(
+                f"its arguments are {found['argument_size_in_bytes']} bytes",
+                *largest_note(self.executable.artifact.info),
+            ),
             hint="use smaller sizes, or donate arguments that are not used any more",
         )
 

@@ -202,8 +202,8 @@ class ShapeReader:
         reader.expect(",")
         right = self._sum(depth + 1)
         reader.expect(")")
-        if right == 0 and name in ("floordiv", "mod"):
-            reader.fail("this size divides by zero", at=at, code="INGOT0110")
+        if isinstance(right, int) and right < 1 and name in ("floordiv", "mod"):
+            reader.fail(f"this size divides by {right}", at=at, code="INGOT0110")
         return _FUNCTIONS[name](left, right)
 
 

@@ -19,6 +19,7 @@ from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.modules import errors
 from ingot.runtime.execute import FIRST_CONSTRAINT
+from ingot.runtime.execution import sizes_error
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 
 CANNOT_COMPILE = "Ingot cannot compile"
@@ -57,7 +58,7 @@ def status_of(error: BaseException, function: str) -> tuple[int, str]:
     )
 
 
-def run_error(info: ProgramInfo, code: int, sizes: Sequence[Sequence[int]]) -> ExecutionError:
+def run_error(info: ProgramInfo, code: int, sizes: Sequence[Sequence[int]]) -> IngotError:
     """Return the error for what a compiled program returned on inputs of these sizes."""
     given = [
         f"{param.name or f'input {number}'} is {param.dtype}[{','.join(map(str, dims))}]"
@@ -67,8 +68,7 @@ def run_error(info: ProgramInfo, code: int, sizes: Sequence[Sequence[int]]) -> E
     more = f" and {len(given) - _MOST_INPUTS} more" if len(given) > _MOST_INPUTS else ""
     notes = (", ".join(given[:_MOST_INPUTS]) + more,) if given else ()
     if code <= FIRST_CONSTRAINT:
-        message = info.constraints[FIRST_CONSTRAINT - code]
-        return ExecutionError(message, code="INGOT0504", notes=notes)
+        return sizes_error(info, code, notes)
     return ExecutionError(info.run_errors[code - 1], code="INGOT0505", notes=notes)
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from ingot.analysis.aliasing import Path, Value
 from ingot.analysis.liveness import FOREVER, Liveness, analyze_liveness
-from ingot.hlo.dim import Dim
+from ingot.artifact.abi import MAX_BUFFER_BYTES
+from ingot.hlo.dim import Dim, bound
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -33,7 +34,7 @@ from ingot.passes.buffers.buffer_table import (
 )
 from ingot.passes.buffers.coalesce import Classes, join_edges
 from ingot.passes.buffers.packing import ALIGNMENT, Item, aligned, pack
-from ingot.support.diagnostics import InternalError
+from ingot.support.diagnostics import InternalError, ResourceError
 
 __all__ = [
     "BufferAssignment",
@@ -52,6 +53,7 @@ def assign_buffers(module: Module, scratch_bytes: int | Dim = 0) -> BufferAssign
 
     Raises:
         InternalError: INGOT0922 when copy insertion has not run, or not after the last edit.
+        ResourceError: INGOT0402 when a buffer or the arena is larger than any memory.
     """
     liveness = analyze_liveness(module)
     classes = Classes(liveness)
@@ -89,6 +91,22 @@ class _ConstantBlock:
         return found
 
 
+def _require_allocatable(size: int | Dim, value: Value) -> None:
+    """Raise unless memory of `size` bytes, for the sake of `value`, can exist."""
+    if isinstance(size, Dim) or size <= MAX_BUFFER_BYTES:
+        return
+    origin = value.instruction.metadata
+    raise ResourceError(
+        f"{value.shape} takes {value.shape.bytes} bytes, the memory it is in {size}: too much",
+        code="INGOT0402",
+        instruction=repr(value.instruction),
+        op_type=origin.op_type,
+        op_name=origin.op_name,
+        location=origin.location,
+        hint="use smaller sizes",
+    )
+
+
 class _Assigner:
     """Turns classes of values into slices."""
 
@@ -121,6 +139,8 @@ class _Assigner:
             if allocation is None:
                 temps.append(representative)
                 continue
+            if isinstance(allocation, Output):
+                _require_allocatable(allocation.size, first)
             for value in members:
                 self._slices[value] = Slice(allocation, 0, value.shape.bytes)
         scratch_offset = self._place_temps(temps)
@@ -202,9 +222,14 @@ class _Assigner:
         return known
 
     def _place_temps(self, temps: list[Value]) -> int | Dim:
+        for value in temps:
+            _require_allocatable(value.shape.bytes, value)
         items = [Item(*self._span(value), value.shape.bytes) for value in temps]
         packed = pack(items)
         self._temp = Temp(packed.size + aligned(self._scratch_bytes))
+        if temps:
+            largest = max(temps, key=lambda value: bound(value.shape.bytes, 0))
+            _require_allocatable(self._temp.size, largest)
         for representative, offset in zip(temps, packed.offsets, strict=True):
             for value in self._classes.members(representative):
                 self._slices[value] = Slice(self._temp, offset, value.shape.bytes)

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from ingot.analysis.aliasing import Aliasing, Path, Value
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, bound
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.support.diagnostics import InternalError
@@ -146,6 +146,11 @@ class BufferAssignment:
     def arena_bytes(self) -> int | Dim:
         """Size of the temporary arena."""
         return self.temp.size
+
+    def largest(self) -> Contents | None:
+        """Return the largest buffer that a call allocates; symbolic sizes count as a thousand."""
+        made = [one for one in self.contents if isinstance(one.slice.allocation, Output | Temp)]
+        return max(made, key=lambda one: bound(one.slice.size, 1000), default=None)
 
     def slice_of(self, instruction: Instruction, path: Path = ()) -> Slice:
         """Return where a leaf of an instruction lives; InternalError for tokens and tuples."""

@@ -63,7 +63,8 @@ def pack(items: Sequence[Item]) -> Packed:
     for slot in _slots(items, symbolic):
         for number in slot.items:
             offsets[number] = total
-        total = total + aligned(slot.size)
+        # A region's size may be negative in a call that does not run the region.
+        total = total + aligned(dim.maximum(slot.size, 0))
     return Packed(offsets, total)
 
 

@@ -1,0 +1,145 @@
+"""Sizes that are too large: no size that native code computes leaves 64 bits.
+
+`S_sizes` looks at the named sizes first. Below a power of two that is found when the program is
+compiled, every size of the program is small enough: one comparison per call. Above it a function of
+its own computes all of them exactly, and says which is too large.
+
+Invariant: when `S_sizes` returns 0, whatever the host program and `S_sizes` compute of sizes, and
+the bytes of every shape, fused ones too, is at most `MOST` in magnitude, and so is each step on the
+way there. What kernels compute from shapes (indices, rounded up to tiles) stays below 2**63.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.cpu.emit.values.indices import IndexValue
+from ingot.cpu.emit.values.sizes import CheckedSizes
+from ingot.hlo.dim import Dim, bound
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.values import Value
+from ingot.support.diagnostics import ResourceError
+from ingot.support.records import record
+
+MOST = 1 << 56
+"""The largest size in bytes: 512 times the address space of a process."""
+
+
+@record
+class SizeLimit:
+    """A size that must not be too large.
+
+    Attributes:
+        size: the size.
+        message: what to say of a call where it is.
+    """
+
+    size: Dim
+    message: str
+
+
+def size_limits(module: Module, others: Iterable[Dim], largest: str) -> tuple[SizeLimit, ...]:
+    """Return the sizes that a call checks: bytes of shapes, then `others`, which code computes.
+
+    `largest` is what messages name where a size is not that of one shape: the largest buffer.
+
+    Raises:
+        ResourceError: INGOT0402, one is too large whatever the named sizes are.
+    """
+    found: dict[Dim, SizeLimit] = {}
+    for instruction in _instructions(module):
+        for _, shape in instruction.shape.leaves():
+            if isinstance(shape.bytes, Dim) and shape.bytes not in found:
+                found[shape.bytes] = _limit(shape.bytes, _too_large(instruction, shape.bytes))
+    for size in others:
+        if size not in found:
+            message = (
+                f"{size}, a size of this program, is too large; its largest buffer is {largest}"
+            )
+            found[size] = _limit(size, message)
+    return tuple(found.values())
+
+
+def _limit(size: Dim, message: str) -> SizeLimit:
+    if bound(size, 1) > MOST:
+        raise ResourceError(message, code="INGOT0402")
+    return SizeLimit(size, message)
+
+
+def _instructions(module: Module) -> Iterator[Instruction]:
+    """Yield what runs, in order, each fusion before what it fuses."""
+    for order in module.schedule.values():
+        for instruction in order:
+            yield instruction
+            if instruction.opcode == "fusion":
+                yield from instruction.attributes.calls.instructions
+
+
+def _too_large(instruction: Instruction, size: Dim) -> str:
+    origin = instruction.metadata
+    where = f" ({origin.location})" if origin.location is not None else ""
+    return f"%{instruction.name} = {instruction.shape}{where} is too large: {size} bytes"
+
+
+def safe_bits(limits: Sequence[SizeLimit]) -> int:
+    """Return a number of bits: named sizes that have no more of them keep every limit.
+
+    Example:
+        >>> n = Dim.symbol("n")
+        >>> safe_bits([SizeLimit(4 * n * n, "")]), safe_bits([SizeLimit(n + 1, "")])
+        (27, 55)
+    """
+    bits = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        most = (1 << (bits + step)) - 1
+        if all(bound(limit.size, most) <= MOST for limit in limits):
+            bits += step
+    return bits
+
+
+def emit_limits(
+    builder: ModuleBuilder,
+    f: FunctionBuilder,
+    info: ProgramInfo,
+    limits: Sequence[SizeLimit],
+    names: Mapping[str, IndexValue],
+) -> None:
+    """Emit into `f`, which is `S_sizes`, the return of what `emit_exact` says of large sizes."""
+    if not limits:
+        return
+    bits = safe_bits(limits)
+    symbols = [f.as_value(value) for value in names.values()]
+    together = symbols[0]
+    for value in symbols[1:]:
+        together = f.or_(together, value)
+    is_large = f.icmp("ne", f.lshr(together, f.const(lt.I64, bits)), f.const(lt.I64, 0))
+    arguments = [(f"size_{number}", lt.I64) for number in range(len(symbols))]
+
+    def look() -> None:
+        exact = builder.function(f"{info.symbol}_limits", lt.I32, arguments, linkage="internal")
+        _emit_exact(exact, limits, dict(zip(names, exact.params, strict=True)), info)
+        code = f.call(exact.reference, symbols)
+        f.if_(f.icmp("ne", code, f.const(lt.I32, 0)), lambda: f.ret(code))
+
+    f.if_(is_large, look, likely=False)
+
+
+def _emit_exact(
+    f: FunctionBuilder, limits: Sequence[SizeLimit], names: Mapping[str, Value], info: ProgramInfo
+) -> None:
+    """Emit the status of the first limit that is not kept, or 0."""
+    emitter = CheckedSizes(f, names)
+    most = f.const(lt.I64, MOST)
+    wide = f.const(lt.I64, 2 * MOST)
+    for number, limit in enumerate(limits, len(info.constraints) + 1):
+        emitter.begin()
+        # One unsigned comparison for both sides: -MOST <= size <= MOST.
+        moved = f.add(f.as_value(emitter.index(limit.size)), most)
+        is_far = f.icmp("ugt", moved, wide)
+        wrong = f.or_(emitter.overflow, is_far)
+        f.if_(wrong, lambda number=number: f.ret(f.const(lt.I32, number)), likely=False)
+    f.ret(f.const(lt.I32, 0))
