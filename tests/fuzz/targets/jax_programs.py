@@ -1,0 +1,108 @@
+"""Random JAX programs on Ingot and on JAX's own CPU backend, in one process.
+
+A case is a Python file: a function of some arrays, and transformations of it (`jit`, `grad`,
+`vmap`). Where a small change of the inputs changes JAX's own result by more than the tolerance, the
+program is no measure of anybody's precision, and that result is not compared.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from tests.fuzz.jax_lines import MAKERS
+from tests.fuzz.python_programs import FLOAT, Variable, Writer, indented
+from tests.fuzz.target import Target
+
+TOLERANCE = 2e-3
+_HEAD = """\
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+"""
+
+
+def generate(choose: random.Random) -> bytes:
+    """Return a program."""
+    writer = Writer(choose)
+    shapes = [writer.shape() for _ in range(choose.randint(1, 3))]
+    writer.pool = [Variable(f"x{n}", shape) for n, shape in enumerate(shapes)]
+    writer.grow(choose.randint(3, 14), MAKERS)
+    results = [item for item in writer.pool if not item.name.startswith("x")][-4:]
+    names = ", ".join(item.name for item in results) or "x0"
+    given = ", ".join(f"x{n}" for n in range(len(shapes)))
+    lines = [*writer.lines, f"return ({names},)"]
+    seed = choose.randint(0, 1 << 20)
+    drawn = ", ".join(f"draw.normal(size={shape}).astype(np.float32)" for shape in shapes)
+    floats = [item.name for item in results if item.kind == FLOAT] or ["x0"]
+    total = " + ".join(f"jnp.sum(jnp.tanh({name}))" for name in floats)
+    loss = [*writer.lines, f"return {total}"]
+    text = (
+        f"{_HEAD}draw = np.random.default_rng({seed})\nINPUTS = [{drawn}]\n"
+        f"def program({given}):\n{indented(lines)}\n"
+    )
+    wanted = choose.choice(("program", "program", "gradient", "mapped"))
+    if wanted == "gradient":
+        numbers = tuple(range(len(shapes)))
+        text += f"def loss({given}):\n{indented(loss)}\nRUN = jax.grad(loss, {numbers})\n"
+    elif wanted == "mapped":
+        text += "INPUTS = [np.stack([x, -x, x * 0.5]) for x in INPUTS]\nRUN = jax.vmap(program)\n"
+    else:
+        text += "RUN = program\n"
+    return text.encode()
+
+
+def check(data: bytes) -> str:
+    """Compare Ingot with JAX's CPU backend."""
+    import jax
+
+    names: dict[str, Any] = {}
+    exec(compile(data, "<case>", "exec"), names)
+    run, inputs = names["RUN"], names["INPUTS"]
+    with jax.default_device(jax.devices("cpu")[0]):
+        try:
+            want = _leaves(jax.jit(run)(*inputs))
+        except ValueError as error:
+            if "Reverse-mode differentiation does not work" in str(error):
+                return ""  # of a loop with a condition: JAX says so before anything is compiled
+            raise
+        near = _leaves(jax.jit(run)(*[x * np.float32(1 + 2e-6) for x in inputs]))
+    with jax.default_device(jax.devices("ingot")[0]):
+        got = _leaves(jax.jit(run)(*inputs))
+    for number, (mine, other, shaken) in enumerate(zip(got, want, near, strict=True)):
+        found = _difference(mine, other, shaken)
+        if found:
+            return f"leaf {number}: {found}"
+    return ""
+
+
+def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
+    import jax
+
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
+
+
+def _difference(mine: Any, other: Any, shaken: Any) -> str:
+    if (mine.dtype, mine.shape) != (other.dtype, other.shape):
+        return f"is {mine.dtype}{mine.shape}, not {other.dtype}{other.shape}"
+    wide = [np.asarray(value).astype(np.float64) for value in (mine, other, shaken)]
+    with np.errstate(all="ignore"):
+        size = np.nanmax(np.abs(np.where(np.isfinite(wide[1]), wide[1], 0)), initial=1.0)
+        shakes = ~np.isclose(wide[1], wide[2], rtol=0, atol=TOLERANCE * size / 8, equal_nan=True)
+        near = np.isclose(wide[0], wide[1], rtol=TOLERANCE, atol=TOLERANCE * size, equal_nan=True)
+    if shakes.any() or near.all():
+        return ""
+    index = tuple(map(int, np.argwhere(~near)[0]))
+    return f"at {index}: {mine[index]} not {other[index]}, {int((~near).sum())} of {mine.size}"
+
+
+TARGET = Target(
+    "jax_programs",
+    ".py",
+    generate,
+    check,
+    share=3.0,
+    seconds=120.0,
+    memory=48 << 30,
+    environment=(("JAX_PLATFORMS", "cpu,ingot"),),
+)
