@@ -35,7 +35,7 @@ class Code:
 class _Compiled:
     """Base of what has code: in a module of the program's own, and in parts of the library."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
     code: Code | None
     shared: tuple[Shared, ...]
 
@@ -52,6 +52,11 @@ class _Compiled:
     def objects(self) -> tuple[bytes, ...]:
         """Those modules' ELF objects."""
         return tuple(module.object for module in self._modules)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the texts and objects of the program's own module."""
+        return 0 if self.code is None else len(self.code.text) + len(self.code.object)
 
     def _own_addresses(self, symbols: Iterable[str]) -> dict[str, int]:
         """Return the addresses of functions of the program's own module."""

@@ -8,7 +8,6 @@ the library (`ingot.cpu.library`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -48,6 +47,7 @@ from ingot.llvm.jit import compile_later, usable_cpus
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.recent import RecentTable
 
 CONTRACTION_WEIGHT = 300
 KERNEL_WEIGHT = 40
@@ -62,6 +62,8 @@ KERNEL_PASSES = ()
 """LLVM passes over kernels. Their IR has neither calls nor stack slots to remove, and what folds is
 folded while it is built: LLVM's short list made them no faster and compilation 10 % slower."""
 
+KEPT_BYTES = 16 << 20
+"""IR and objects of kernels that stay while no program uses them."""
 
 Job = tuple[Code, Callable[[], bytes]]
 """A module and what waits for its object, or makes it."""
@@ -88,7 +90,7 @@ class KernelSet:
             return
         if name in self.compiled or name in self.pending:
             return
-        made = _known.get((self.target, name)) or self._of_library(name, kernel)
+        made = _known.find((self.target, name)) or self._of_library(name, kernel)
         if made is not None:
             self.compiled[name] = made
         else:
@@ -176,9 +178,9 @@ class KernelSet:
         library = link_object([code.object for code, _ in self._jobs], needed)
         for code, _ in self._jobs:
             code.library = library
-        with _lock:
-            for name in self.pending:
-                _known.setdefault((self.target, name), self.compiled[name])
+        for name in self.pending:
+            kernel = self.compiled[name]
+            _known.keep((self.target, name), kernel, kernel.bytes)
         self.pending.clear()
         self._jobs.clear()
 
@@ -264,15 +266,13 @@ def _compile_weight(kernel: Kernel, vectors: Vectors) -> int:
     return KERNEL_WEIGHT + sum(1 for _ in walk(kernel.exprs))
 
 
-_known: dict[tuple[TargetSpec, str], CompiledKernel] = {}
-_lock = threading.Lock()
+_known = RecentTable[tuple[TargetSpec, str], CompiledKernel](most=KEPT_BYTES)
 
 
 def forget_kernels() -> None:
     """Compile every kernel anew from now on; code in use stays."""
     driver_call.cache_clear()
-    with _lock:
-        _known.clear()
+    _known.clear()
 
 
 def emit_kernel(

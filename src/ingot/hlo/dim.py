@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from math import gcd
-from typing import ClassVar
 
+from ingot.support.interning import InternTable
 from ingot.support.records import record
 
 Monomial = tuple["Atom", ...]
@@ -44,8 +44,7 @@ class Atom:
 class Dim:
     """An integer expression over named sizes; interned, immutable, hashable."""
 
-    __slots__ = ("terms", "text")
-    _interned: ClassVar[dict[tuple[tuple[Monomial, int], ...], Dim]] = {}
+    __slots__ = ("__weakref__", "terms", "text")
     terms: tuple[tuple[Monomial, int], ...]
     text: str
 
@@ -162,13 +161,16 @@ def _from_terms(terms: Iterable[tuple[Monomial, int]]) -> int | Dim:
     return _intern(tuple((key, kept[key]) for key in order))
 
 
+_dims = InternTable[tuple[tuple[Monomial, int], ...], Dim]()
+
+
 def _intern(terms: tuple[tuple[Monomial, int], ...]) -> Dim:
-    found = Dim._interned.get(terms)  # pyright: ignore[reportPrivateUsage]
+    found = _dims.find(terms)
     if found is None:
         found = Dim()
         found.terms = terms
         found.text = _render(terms)
-        Dim._interned[terms] = found  # pyright: ignore[reportPrivateUsage]
+        found = _dims.keep(terms, found)
     return found
 
 

@@ -25,13 +25,14 @@ Example:
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S64, DType, from_numpy
 from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
+from ingot.support.interning import InternTable
 from ingot.support.records import record
 
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
@@ -63,8 +64,9 @@ class Expr:
     simple ops must be done one after the other for it.
     """
 
-    __slots__ = ("args", "axes", "dtype", "height", "op", "payload", "reductions")
-    _table: ClassVar[dict[tuple[object, ...], Expr]] = {}
+    __slots__ = (
+        "__weakref__", "args", "axes", "dtype", "height", "op", "payload", "reductions",
+    )  # fmt: skip
 
     op: str
     dtype: DType
@@ -80,11 +82,13 @@ class Expr:
         return f"{self.op}{payload}({inner})" if inner else f"{self.op}{payload}"
 
 
+_exprs = InternTable[tuple[object, ...], Expr]()
+
+
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None) -> Expr:
     """Return the expression, made once."""
     key = (op, dtype.name, args, payload)
-    table = Expr._table  # pyright: ignore[reportPrivateUsage]
-    found = table.get(key)
+    found = _exprs.find(key)
     if found is None:
         found = Expr()
         found.op, found.dtype, found.args, found.payload = op, dtype, args, payload
@@ -92,7 +96,7 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None
         own = frozenset((payload[0],)) if op == "reduced" else frozenset[int]()
         found.reductions = own.union(*(arg.reductions for arg in args))
         found.height = latency(op) + max((arg.height for arg in args), default=0)
-        table[key] = found
+        found = _exprs.keep(key, found)
     return found
 
 

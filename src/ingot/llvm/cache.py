@@ -33,7 +33,7 @@ _DIGEST_BYTES = 32
 _HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES
 _MOST_BYTES = 256 << 20
 """Larger objects are not kept on disk, and a larger file is none of ours."""
-_MEMORY_BYTES = 64 << 20
+_MEMORY_BYTES = 32 << 20
 _SWEPT = "swept"
 """A file whose time says when a process last swept."""
 _WRITES_PER_SWEEP = 1024

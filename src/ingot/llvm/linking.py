@@ -88,7 +88,8 @@ def link_object(
         struct.pack_into("<Q", content, at, start + place)
     for at, name, addend in image.imports:
         struct.pack_into("<Q", content, at, bound[name] + addend)
-    ctypes.memmove(start, (ctypes.c_char * len(content)).from_buffer(content), len(content))
+    # Not an array of the image's length: ctypes keeps each type of array that it ever made.
+    ctypes.memmove(start, ctypes.byref(ctypes.c_char.from_buffer(content)), len(content))
     if _system().mprotect(start, code_bytes, _EXECUTED):
         raise ResourceError("the system allows no new executable memory")
     addresses = {name: start + image.position_of(name) for name in image.defined}
@@ -113,7 +114,7 @@ def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
     bound: dict[str, int] = {}
     missing: list[str] = []
     for name in names:
-        address = given.get(name) or _library_address(name)
+        address = given.get(name) or (name in LIBRARY_SYMBOLS and _library_address(name))
         if address:
             bound[name] = address
         else:
@@ -129,9 +130,7 @@ def _bind(names: Sequence[str], given: Mapping[str, int]) -> dict[str, int]:
 
 @functools.cache
 def _library_address(name: str) -> int:
-    """Return the address of a C or libm function that programs may use, or 0."""
-    if name not in LIBRARY_SYMBOLS:
-        return 0
+    """Return the address of a function of `LIBRARY_SYMBOLS`, 0 if this machine lacks it."""
     for library in (_system(), ctypes.CDLL("libm.so.6")):
         function = getattr(library, name, None)
         if function is not None:

@@ -16,10 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ingot.support.interning import InternTable
+
 Kind = Literal["integer", "float", "pointer", "vector", "array", "struct", "void"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Type:
     """One LLVM type; made by the constants and functions of this module only.
 
@@ -90,19 +92,21 @@ F64 = _float("double", "f64", 64)
 PTR = Type("ptr", "pointer", 64, "p0", alignment=8)
 VOID = Type("void", "void", 0, "")
 
-_vectors: dict[tuple[Type, int], Type] = {}
-_arrays: dict[tuple[Type, int], Type] = {}
-_structs: dict[tuple[Type, ...], Type] = {}
-_pointers: dict[int, Type] = {0: PTR}
+_LATEST = 512
+_vectors = InternTable[tuple[Type, int], Type](_LATEST)
+_arrays = InternTable[tuple[Type, int], Type](_LATEST)
+_structs = InternTable[tuple[Type, ...], Type](_LATEST)
+_pointers = InternTable[int, Type](_LATEST)
+_pointers.keep(0, PTR)
 
 
 def pointer(address_space: int = 0) -> Type:
     """Return the pointer type of an address space (NVPTX: 1 global, 3 shared, 5 local)."""
-    found = _pointers.get(address_space)
+    found = _pointers.find(address_space)
     if found is None:
         text = f"ptr addrspace({address_space})"
         made = Type(text, "pointer", 64, f"p{address_space}", alignment=8)
-        found = _pointers.setdefault(address_space, made)
+        found = _pointers.keep(address_space, made)
     return found
 
 
@@ -110,7 +114,7 @@ def vector(element: Type, lanes: int) -> Type:
     """Return `<lanes x element>`; one lane is the element itself, so that widths can be generic."""
     if lanes == 1:
         return element
-    found = _vectors.get((element, lanes))
+    found = _vectors.find((element, lanes))
     if found is None:
         made = Type(
             f"<{lanes} x {element.text}>",
@@ -122,13 +126,13 @@ def vector(element: Type, lanes: int) -> Type:
             lanes=lanes,
             alignment=element.alignment,
         )
-        found = _vectors.setdefault((element, lanes), made)
+        found = _vectors.keep((element, lanes), made)
     return found
 
 
 def array(element: Type, count: int) -> Type:
     """Return `[count x element]`."""
-    found = _arrays.get((element, count))
+    found = _arrays.find((element, count))
     if found is None:
         made = Type(
             f"[{count} x {element.text}]",
@@ -139,13 +143,13 @@ def array(element: Type, count: int) -> Type:
             lanes=count,
             alignment=element.alignment,
         )
-        found = _arrays.setdefault((element, count), made)
+        found = _arrays.keep((element, count), made)
     return found
 
 
 def struct(*fields: Type) -> Type:
     """Return the literal struct `{ fields }` with C layout (natural alignment of each field)."""
-    found = _structs.get(fields)
+    found = _structs.find(fields)
     if found is None:
         offset, widest = 0, 1
         for item in fields:
@@ -154,7 +158,7 @@ def struct(*fields: Type) -> Type:
         size = -(-offset // widest) * widest
         text = "{ " + ", ".join(item.text for item in fields) + " }"
         made = Type(text, "struct", size * 8, "", fields=fields, alignment=widest)
-        found = _structs.setdefault(fields, made)
+        found = _structs.keep(fields, made)
     return found
 
 

@@ -30,17 +30,21 @@ def record(cls: type[_Class], /) -> type[_Class]: ...
 
 
 @overload
-def record(*, kw_only: bool) -> Callable[[type[_Class]], type[_Class]]: ...
+def record(
+    *, kw_only: bool = False, weakref_slot: bool = False
+) -> Callable[[type[_Class]], type[_Class]]: ...
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(
-    cls: type[_Class] | None = None, /, *, kw_only: bool = False
+    cls: type[_Class] | None = None, /, *, kw_only: bool = False, weakref_slot: bool = False
 ) -> type[_Class] | Callable[[type[_Class]], type[_Class]]:
-    """Make `cls` a record: with slots, compared by its fields."""
+    """Make `cls` a record: with slots, compared by its fields; `weakref_slot`: may be held weakly."""
 
     def make(cls: type[_Class]) -> type[_Class]:
         hashes = "__hash__" not in vars(cls)
-        return dataclass(slots=True, unsafe_hash=hashes, kw_only=kw_only)(cls)
+        return dataclass(
+            slots=True, unsafe_hash=hashes, kw_only=kw_only, weakref_slot=weakref_slot
+        )(cls)
 
     return make if cls is None else make(cls)

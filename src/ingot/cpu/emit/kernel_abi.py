@@ -61,7 +61,7 @@ Slot = str | int | Dim | CodeSlot
 """What a slot of env holds: the size of that name, a number or size, a function's address."""
 
 
-@record
+@record(weakref_slot=True)
 class EmittedKernel:
     """What the host program must know to run a kernel.
 

@@ -3,7 +3,7 @@
 What XLA takes from precompiled libraries (Eigen, oneDNN, DUCC), Ingot emits: micro-kernels whose
 strides are parameters, drivers of plain products, plain reductions, sorts, selections, moves, the
 steps of Fourier transforms. Each part is compiled when it is first needed on a machine, kept on
-disk by the object cache, mapped once for each process and kept for its life; programs refer to its
+disk by the object cache, and mapped once for all programs of a process; these refer to its
 functions by name and pass numbers in env.
 
 `MAKERS` is the table of what may run each kind of kernel: the first that can, does. `COMMON` is the

@@ -15,7 +15,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.loop.split import plain_fold
 from ingot.cpu.library.drivers import shared_code
-from ingot.cpu.library.parts import LibraryKernel, Shared, shared_part
+from ingot.cpu.library.parts import KEPT_PARTS, LibraryKernel, Shared, shared_part
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -27,6 +27,7 @@ from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
+from ingot.support.recent import RecentTable
 
 MAX_INPUTS = 4
 """Arrays at most of the sums whose folds are loaded."""
@@ -35,22 +36,23 @@ PASSES = ()
 """LLVM's passes over forms: none, as over kernels. Its instruction combiner made the places of
 maxima take half as long again."""
 
-_emitted: dict[tuple[TargetSpec, str], EmittedKernel] = {}
+_emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=KEPT_PARTS)
 
 
 def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
     """Return how the library runs a form; `kind` says in its name what it is."""
     name = f"{kind}_{form.name}"
 
-    def define(module: ModuleBuilder) -> None:
+    def define(module: ModuleBuilder) -> EmittedKernel:
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
-        _emitted[target, name] = made
+        return _emitted.keep((target, name), made)
 
     code = shared_part(target, name, define, PASSES)
-    if (target, name) not in _emitted:
+    made = _emitted.find((target, name))
+    if made is None:
         # The object was kept; how it is called follows from emitting it once.
-        define(ModuleBuilder(name, vector_bits=target.vector_bits))
-    return LibraryKernel(with_sizes(_emitted[target, name], form.values), (code,))
+        made = define(ModuleBuilder(name, vector_bits=target.vector_bits))
+    return LibraryKernel(with_sizes(made, form.values), (code,))
 
 
 def common_forms(target: TargetSpec) -> Iterator[Shared]:

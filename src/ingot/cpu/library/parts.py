@@ -1,12 +1,11 @@
 """Parts of the library: named LLVM modules, compiled once on a machine, mapped once in a process.
 
 Below the makers of kernels of this package. Invariant: a part's name says all that its code depends
-on, so equal names are equal code.
+on, so equal names are equal code; a part stays mapped while a program uses it.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
@@ -14,13 +13,14 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT_PASSES, compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
+from ingot.support.recent import RecentTable
 from ingot.support.records import record
 
 SOURCES = ("support", "llvm", "hlo", "kernel", "cpu")
 """The packages that make the library's code."""
 
 
-@record
+@record(weakref_slot=True)
 class Shared:
     """A part of the library: its name, object and mapped code; `make_text` gives its LLVM IR."""
 
@@ -56,8 +56,10 @@ def shared_addresses(parts: Iterable[Shared]) -> dict[str, int]:
     return found
 
 
-_loaded: dict[tuple[TargetSpec, str], Shared] = {}
-_lock = threading.Lock()
+KEPT_PARTS = 512
+"""Parts that stay mapped while no program uses them: what `load_library` loads is a fifth."""
+
+_loaded = RecentTable[tuple[TargetSpec, str], Shared](most=KEPT_PARTS)
 
 
 def shared_part(
@@ -70,7 +72,7 @@ def shared_part(
 
     `passes` are LLVM's; they follow from the name.
     """
-    found = _loaded.get((target, name))
+    found = _loaded.find((target, name))
     if found is not None:
         return found
 
@@ -80,7 +82,4 @@ def shared_part(
         return module.text()
 
     data = compile_named(name, SOURCES, text, target, passes)
-    with _lock:
-        if (target, name) not in _loaded:
-            _loaded[target, name] = Shared(name, text, data, link_object([data]))
-        return _loaded[target, name]
+    return _loaded.keep((target, name), Shared(name, text, data, link_object([data])))

@@ -1,0 +1,81 @@
+"""Tables of values of which equal ones are one object, as long as somebody holds it.
+
+What is interned (sizes, expressions, types of LLVM) is compared by identity, so a table must never
+give two objects for one key; and it must not keep every value that a process ever met. Both hold
+from any number of threads, without a lock: a lock could be held by another thread while the process
+forks, or by the thread in which the collector drops a value.
+
+Invariant: while an object that `keep` returned is alive, every `find` and `keep` of an equal key
+returns it.
+
+Example:
+    >>> class Point:
+    ...     pass
+    >>> table = InternTable[tuple[int, int], Point]()
+    >>> point = table.keep((1, 2), Point())
+    >>> table.keep((1, 2), Point()) is point, table.find((1, 3)) is None, len(table)
+    (True, True, 1)
+    >>> del point
+    >>> len(table)
+    0
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# What `WeakValueDictionary` removes with: only if the value is dead, in one step.
+_remove_dead: Any = getattr(weakref, "_remove_dead_weakref")  # noqa: B009
+
+
+class _Reference(weakref.ref[Any]):
+    """A value of a table, and its key."""
+
+    __slots__ = ("key",)
+    key: Any
+
+
+class InternTable(Generic[K, V]):
+    """Weak values by key; `latest`: how many of the last new ones stay without anybody else."""
+
+    __slots__ = ("_drop", "_latest", "_references")
+
+    def __init__(self, latest: int = 0) -> None:
+        """Begin empty."""
+        references: dict[K, _Reference] = {}
+        self._references = references
+        self._latest: deque[V] | None = deque(maxlen=latest) if latest else None
+
+        def drop(reference: _Reference) -> None:
+            _remove_dead(references, reference.key)
+
+        self._drop = drop
+
+    def find(self, key: K) -> V | None:
+        """Return the value of an equal key, None if there is none."""
+        reference = self._references.get(key)
+        return None if reference is None else reference()
+
+    def keep(self, key: K, value: V) -> V:
+        """Return the value of an equal key; if there is none, that is `value` from now on."""
+        made = _Reference(value, self._drop)
+        made.key = key
+        while True:
+            # In one step: of several threads one comes first.
+            held = self._references.setdefault(key, made)
+            found = value if held is made else held()
+            if found is not None:
+                break
+            _remove_dead(self._references, key)
+        if held is made and self._latest is not None:
+            self._latest.append(value)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._references)

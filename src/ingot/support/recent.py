@@ -1,0 +1,98 @@
+"""Tables that remember what is in use and, up to a limit, what was used last.
+
+For what is costly to make again but is not interned: kernels, parts of the library. A value that
+somebody holds is found however long ago it was made; one that nobody holds stays while it is among
+the latest. All methods are thread-safe, also across a fork.
+
+Invariant: the weights of the values that only the table holds sum up to `most` at most, and one
+value more.
+
+Example:
+    >>> class Kernel:
+    ...     pass
+    >>> table, first = RecentTable[str, Kernel](most=1), Kernel()
+    >>> _ = table.keep("a", first), table.keep("b", Kernel()), table.keep("c", Kernel())
+    >>> table.find("a") is first, table.find("b") is None, table.find("c") is None
+    (True, True, False)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class RecentTable(Generic[K, V]):
+    """Values by key, see the module; their type must allow weak references."""
+
+    def __init__(self, most: int) -> None:
+        """Keep values of a weight of `most` together that nobody else holds."""
+        self.most = most
+        self._alive: weakref.WeakValueDictionary[K, V] = weakref.WeakValueDictionary()
+        self._latest: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._weight = 0
+        # The collector may end up here again from inside: what it drops may run anything.
+        self._lock = threading.RLock()
+        _tables.add(self)
+
+    def find(self, key: K) -> V | None:
+        """Return the value of a key, if it is in use or among the latest."""
+        with self._lock:
+            if key in self._latest:
+                self._latest.move_to_end(key)
+            return self._alive.get(key)
+
+    def keep(self, key: K, value: V, weight: int = 1) -> V:
+        """Return the value of a key; if there is none, that is `value` from now on."""
+        with self._lock:
+            found = self._alive.setdefault(key, value)
+            if found is value and key not in self._latest:
+                self._latest[key] = value, weight
+                self._weight += weight
+            while self._weight > self.most and len(self._latest) > 1:
+                _, (_, dropped) = self._latest.popitem(last=False)
+                self._weight -= dropped
+            return found
+
+    def clear(self) -> None:
+        """Forget all; what is in use stays as it is, but is not found again."""
+        with self._lock:
+            self._alive.clear()
+            self._latest.clear()
+            self._weight = 0
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def lock(self) -> None:
+        """Let nobody change the table: the process forks."""
+        self._lock.acquire()
+
+    def unlock(self) -> None:
+        """End `lock`."""
+        self._lock.release()
+
+
+_tables: weakref.WeakSet[RecentTable[Any, Any]] = weakref.WeakSet()
+_locked: list[RecentTable[Any, Any]] = []
+
+
+def _before_fork() -> None:
+    for table in list(_tables):
+        table.lock()
+        _locked.append(table)
+
+
+def _after_fork() -> None:
+    while _locked:
+        _locked.pop().unlock()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
