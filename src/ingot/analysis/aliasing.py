@@ -35,6 +35,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.trampoline import Recursion, run
 
 Path: TypeAlias = tuple[int, ...]
 
@@ -174,23 +175,23 @@ class _Analyzer:
 
     def entry(self, computation: Computation) -> None:
         trees = [self._make("parameter", p, p.shape) for p in computation.parameters]
-        self._walk(computation, trees)
+        run(self._walk(computation, trees))
 
-    def _walk(self, computation: Computation, arguments: list[Tree]) -> None:
+    def _walk(self, computation: Computation, arguments: list[Tree]) -> Recursion[None]:
         trees = self._analysis.trees
         for parameter, tree in zip(computation.parameters, arguments, strict=True):
             trees[parameter] = tree
         for instruction in computation.post_order():
             if instruction.opcode != "parameter":
-                trees[instruction] = self._tree(instruction)
+                trees[instruction] = yield from self._tree(instruction)
 
-    def _tree(self, instruction: Instruction) -> Tree:
+    def _tree(self, instruction: Instruction) -> Recursion[Tree]:
         if is_view(instruction):
             return _view_tree(instruction, self._analysis.trees)
         if instruction.opcode == "while":
-            return self._while(instruction)
+            return (yield from self._while(instruction))
         if instruction.opcode == "conditional":
-            return self._conditional(instruction)
+            return (yield from self._conditional(instruction))
         if instruction.opcode == "call":
             raise UnsupportedError(
                 "a call reaches buffer analysis",
@@ -213,7 +214,9 @@ class _Analyzer:
         self._analysis.values.append(value)
         return value
 
-    def _enter(self, called: Computation, caller: Instruction, arguments: list[Tree]) -> None:
+    def _enter(
+        self, called: Computation, caller: Instruction, arguments: list[Tree]
+    ) -> Recursion[None]:
         known = self._analysis.callers.setdefault(called, caller)
         if known is not caller or called is self._analysis.module.entry:
             raise InternalError(
@@ -221,16 +224,16 @@ class _Analyzer:
                 code="INGOT0920",
                 hint="run flatten-call-graph before",
             )
-        self._walk(called, arguments)
+        yield self._walk(called, arguments)
 
-    def _while(self, loop: Instruction) -> Tree:
+    def _while(self, loop: Instruction) -> Recursion[Tree]:
         initial = self._analysis.trees[loop.operands[0]]
         condition, body = loop.attributes.condition, loop.attributes.body
         if condition is body:
             raise InternalError(
                 f"{body.name} is condition and body of {loop.name}", code="INGOT0920"
             )
-        invariant = self._unchanged_leaves(body)
+        invariant = run(self._unchanged_leaves(body))
         states: list[tuple[Path, Value, Value]] = []
 
         def split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
@@ -248,17 +251,17 @@ class _Analyzer:
 
         inside, after = split(initial, ())
         self._analysis.states[loop] = states
-        self._enter(condition, loop, [inside])
-        self._enter(body, loop, [inside])
+        yield from self._enter(condition, loop, [inside])
+        yield from self._enter(body, loop, [inside])
         return after
 
-    def _conditional(self, instruction: Instruction) -> Tree:
+    def _conditional(self, instruction: Instruction) -> Recursion[Tree]:
         branches: tuple[Computation, ...] = instruction.attributes.branch_computations
         arguments = [self._analysis.trees[operand] for operand in instruction.operands[1:]]
         if len(set(branches)) != len(branches):
             raise InternalError(f"{instruction.name} calls a branch twice", code="INGOT0920")
         for branch, argument in zip(branches, arguments, strict=True):
-            self._enter(branch, instruction, [argument])
+            yield from self._enter(branch, instruction, [argument])
         merges: list[tuple[Path, Value]] = []
         outer = {value for _, value in leaves(tuple(arguments))}
 
@@ -279,22 +282,23 @@ class _Analyzer:
         self._analysis.merges[instruction] = merges
         return tree
 
-    def _unchanged_leaves(self, computation: Computation) -> dict[Path, Path]:
+    def _unchanged_leaves(self, computation: Computation) -> Recursion[dict[Path, Path]]:
         """Return, per leaf of the root that is a parameter's leaf, (number, *path) of that."""
         known = self._unchanged.get(computation)
         if known is None:
-            known = self._unchanged[computation] = _Passing(self._unchanged_leaves).run(computation)
+            known = yield _Passing(self._unchanged_leaves).leaves_of(computation)
+            self._unchanged[computation] = known
         return known
 
 
 class _Passing:
     """Finds which leaves of a root are leaves of parameters, whatever the arguments are."""
 
-    def __init__(self, inner: Callable[[Computation], dict[Path, Path]]) -> None:
+    def __init__(self, inner: Callable[[Computation], Recursion[dict[Path, Path]]]) -> None:
         self._inner = inner
         self._trees: dict[Instruction, Tree] = {}
 
-    def run(self, computation: Computation) -> dict[Path, Path]:
+    def leaves_of(self, computation: Computation) -> Recursion[dict[Path, Path]]:
         origins: dict[Value, Path] = {}
         for number, parameter in enumerate(computation.parameters):
             tree = _placeholders(parameter, parameter.shape, ())
@@ -302,23 +306,25 @@ class _Passing:
             origins.update({value: (number, *path) for path, value in leaves(tree)})
         for instruction in computation.post_order():
             if instruction.opcode != "parameter":
-                self._trees[instruction] = self._tree(instruction)
+                self._trees[instruction] = yield from self._tree(instruction)
         return {path: origins[value] for path, value in leaves(self._trees[computation.root])}
 
-    def _tree(self, instruction: Instruction) -> Tree:
+    def _tree(self, instruction: Instruction) -> Recursion[Tree]:
         if is_view(instruction):
             return _view_tree(instruction, self._trees)
         if instruction.opcode == "while":
-            unchanged = self._inner(instruction.attributes.body)
+            unchanged: dict[Path, Path] = yield self._inner(instruction.attributes.body)
             kept = {path for path, origin in unchanged.items() if origin == (0, *path)}
             return _filtered(self._trees[instruction.operands[0]], kept, ())
         if instruction.opcode == "conditional":
-            return self._conditional(instruction)
+            return (yield from self._conditional(instruction))
         return _placeholders(None, instruction.shape, ())
 
-    def _conditional(self, instruction: Instruction) -> Tree:
+    def _conditional(self, instruction: Instruction) -> Recursion[Tree]:
         arguments = instruction.operands[1:]
-        branches = [self._inner(b) for b in instruction.attributes.branch_computations]
+        branches: list[dict[Path, Path]] = []
+        for called in instruction.attributes.branch_computations:
+            branches.append((yield self._inner(called)))
 
         def pick(shape: Shape, path: Path) -> Tree:
             if shape.is_tuple:

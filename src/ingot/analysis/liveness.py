@@ -30,6 +30,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.support.records import record
+from ingot.support.trampoline import Recursion, run
 
 Schedule: TypeAlias = Mapping[Computation, Sequence[Instruction]]
 Segment: TypeAlias = tuple[int, int]  # first and last time, both included
@@ -126,7 +127,7 @@ def forget_liveness(module: Module) -> None:
 def _analyze(module: Module) -> Liveness:
     schedule = module.schedule
     found = Liveness(analyze(module))
-    _number(found, module.entry, None, schedule)
+    run(_number(found, module.entry, None, schedule))
     found.end = found.regions[module.entry].end
     _Ranges(found, schedule).run(module)
     return found
@@ -143,7 +144,7 @@ def called_by_control_flow(instruction: Instruction) -> tuple[Computation, ...]:
 
 def _number(
     found: Liveness, computation: Computation, caller: Instruction | None, schedule: Schedule
-) -> None:
+) -> Recursion[None]:
     """Give positions to a computation and to all that it calls, from where the line ends now."""
     region = Region(computation, caller, found.end)
     found.regions[computation] = region
@@ -153,7 +154,7 @@ def _number(
         found.end += 1
         called = called_by_control_flow(instruction)
         for inner in called:
-            _number(found, inner, instruction, schedule)
+            yield _number(found, inner, instruction, schedule)
         if called:
             found.after[instruction] = found.end
             found.end += 1

@@ -39,26 +39,33 @@ def combiner_exprs(
 ) -> tuple[Expr, ...]:
     """Return the results of a scalar computation as expressions over `arguments`."""
     memo = dict(arguments)
-
-    def visit(instruction: Instruction) -> Expr:
-        found = memo.get(instruction)
-        if found is not None:
-            return found
-        if instruction.opcode == "constant":
-            given: ConstantAttributes = instruction.attributes
-            found = ex.constant(given.literal.scalar)
-        elif instruction.has(Trait.ELEMENTWISE) or instruction.opcode == "bitcast-convert":
-            args = tuple(visit(operand) for operand in instruction.operands)
-            found = ex.make(
-                instruction.opcode, instruction.shape.dtype, args, instruction.attributes
-            )
-        else:
-            raise _not_elementwise(instruction)
-        memo[instruction] = found
-        return found
-
     roots = computation_root.operands if computation_root.opcode == "tuple" else (computation_root,)
-    return tuple(visit(root) for root in roots)
+    stack = list(reversed(roots))
+    while stack:
+        instruction = stack[-1]
+        waiting = [operand for operand in instruction.operands if operand not in memo]
+        if instruction in memo:
+            stack.pop()
+        elif waiting and _is_computed(instruction):
+            stack.extend(reversed(waiting))
+        else:
+            memo[instruction] = _combined(instruction, memo)
+    return tuple(memo[root] for root in roots)
+
+
+def _is_computed(instruction: Instruction) -> bool:
+    return instruction.has(Trait.ELEMENTWISE) or instruction.opcode == "bitcast-convert"
+
+
+def _combined(instruction: Instruction, memo: dict[Instruction, Expr]) -> Expr:
+    """Return an instruction of a scalar computation as an expression over its operands'."""
+    if instruction.opcode == "constant":
+        given: ConstantAttributes = instruction.attributes
+        return ex.constant(given.literal.scalar)
+    if not _is_computed(instruction):
+        raise _not_elementwise(instruction)
+    args = tuple(memo[operand] for operand in instruction.operands)
+    return ex.make(instruction.opcode, instruction.shape.dtype, args, instruction.attributes)
 
 
 def _not_elementwise(instruction: Instruction) -> UnsupportedError:

@@ -333,25 +333,31 @@ class _Inserter:
 
 
 def _with_after(instructions: Iterable[Instruction], edits: _Edits) -> Iterator[Instruction]:
-    for instruction in instructions:
-        yield instruction
-        yield from _with_after(edits.after.get(instruction, ()), edits)
+    stack = [iter(instructions)]
+    while stack:
+        instruction = next(stack[-1], None)
+        if instruction is None:
+            stack.pop()
+        else:
+            yield instruction
+            stack.append(iter(edits.after.get(instruction, ())))
 
 
 def _holders(root: Instruction, moved: set[Instruction]) -> list[Instruction]:
     """Return the tuples at the root that hold `moved`, inner ones first."""
-    found: list[Instruction] = []
-
-    def visit(item: Instruction) -> bool:
-        if item.opcode != "tuple":
-            return item in moved
-        holds = [visit(operand) for operand in item.operands]
-        if any(holds) and item not in found:
-            found.append(item)
-        return any(holds)
-
-    visit(root)
-    return found
+    holds: dict[Instruction, bool] = {}
+    stack = [root]
+    while stack:
+        item = stack[-1]
+        waiting = [] if item.opcode != "tuple" else [o for o in item.operands if o not in holds]
+        if waiting:
+            stack.extend(reversed(waiting))
+            continue
+        stack.pop()
+        if item not in holds:
+            inner = item.opcode == "tuple" and any(holds[operand] for operand in item.operands)
+            holds[item] = inner or (item.opcode != "tuple" and item in moved)
+    return [item for item, held in holds.items() if held and item.opcode == "tuple"]
 
 
 def _leaf(root: Instruction, path: Path) -> Instruction:

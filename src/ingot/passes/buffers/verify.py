@@ -31,8 +31,12 @@ from ingot.passes.buffers.buffer_table import (
 )
 from ingot.passes.buffers.packing import ALIGNMENT
 from ingot.support.diagnostics import InternalError
+from ingot.support.trampoline import Recursion, run
 
 _ROUNDS = 2
+_REPEATED = 6
+"""Loops inside each other that run so often; those inside of them run once: 3^n is too much."""
+
 _SIZES = ((0, 1), (1, 2), (5, 37), (129, 1))  # (first symbol's number, step to the next one's)
 # Marks of the leaves of one instruction; 0 for tokens.
 Marks = dict[Path, int]
@@ -107,6 +111,7 @@ class _Simulation:
         self._new = count(1)
         self._memory: dict[Allocation, _Block] = {a: _Block() for a in assignment.allocations}
         self._constants: dict[int, int] = {}
+        self._depth = 0
 
     def run(self) -> None:
         entry = self._module.entry
@@ -123,7 +128,7 @@ class _Simulation:
             block = self._memory[self._assignment.constant]
             if placed.literal.value.nbytes:
                 block.write(start, start + placed.literal.value.nbytes, mark)
-        result = self._computation(entry, arguments)
+        result = run(self._computation(entry, arguments))
         outputs = iter(self._assignment.outputs)
         for path, leaf in entry.root.shape.leaves():
             output = next(outputs)
@@ -154,16 +159,20 @@ class _Simulation:
 
     # ---- instructions
 
-    def _computation(self, computation: Computation, arguments: Sequence[Marks]) -> Marks:
+    def _computation(
+        self, computation: Computation, arguments: Sequence[Marks]
+    ) -> Recursion[Marks]:
         marks: dict[Instruction, Marks] = {}
         for parameter, argument in zip(computation.parameters, arguments, strict=True):
             marks[parameter] = argument
         for instruction in self._schedule[computation]:
             if instruction.opcode != "parameter":
-                marks[instruction] = self._instruction(instruction, marks)
+                marks[instruction] = yield from self._instruction(instruction, marks)
         return marks[computation.root]
 
-    def _instruction(self, instruction: Instruction, marks: dict[Instruction, Marks]) -> Marks:
+    def _instruction(
+        self, instruction: Instruction, marks: dict[Instruction, Marks]
+    ) -> Recursion[Marks]:
         for operand in instruction.operands:
             if operand not in marks:
                 raise _error(instruction, f"%{operand.name} is scheduled too late")
@@ -176,9 +185,9 @@ class _Simulation:
             }
         operands = [marks[operand] for operand in instruction.operands]
         if instruction.opcode == "while":
-            return self._while(instruction, operands[0])
+            return (yield from self._while(instruction, operands[0]))
         if instruction.opcode == "conditional":
-            return self._conditional(instruction, operands)
+            return (yield from self._conditional(instruction, operands))
         return self._kernel(instruction, operands)
 
     def _read(self, user: Instruction, number: int, marks: Marks) -> list[Slice]:
@@ -218,24 +227,27 @@ class _Simulation:
         if left.allocation == right.allocation and overlap:
             raise _error(instruction, f"reads {left} and writes {right}")
 
-    def _while(self, loop: Instruction, state: Marks) -> Marks:
+    def _while(self, loop: Instruction, state: Marks) -> Recursion[Marks]:
         # Leaves that the body passes on unchanged are checked where they are read.
         condition, body = loop.attributes.condition, loop.attributes.body
         varying = [path for path, _, _ in self._assignment.aliasing.states[loop]]
-        for number in range(_ROUNDS + 1):
+        self._depth += 1
+        rounds = _ROUNDS if self._depth <= _REPEATED else 1
+        for number in range(rounds + 1):
             for path in varying:
                 where = self._assignment.slice_of(loop, path)
                 self._expect(where, state[path], loop, f"state {path} in round {number}")
-            test = self._computation(condition, [state])
+            test: Marks = yield self._computation(condition, [state])
             self._expect(self._assignment.slice_of(condition.root), test[()], loop, "condition")
-            if number < _ROUNDS:
-                state = self._computation(body, [state])
+            if number < rounds:
+                state = yield self._computation(body, [state])
+        self._depth -= 1
         for path in varying:
             where = self._assignment.slice_of(loop, path)
             self._expect(where, state[path], loop, f"result {path}")
         return state
 
-    def _conditional(self, instruction: Instruction, operands: list[Marks]) -> Marks:
+    def _conditional(self, instruction: Instruction, operands: list[Marks]) -> Recursion[Marks]:
         self._read(instruction, 0, operands[0])
         before = {allocation: block.copy() for allocation, block in self._memory.items()}
         made: Marks = {path: next(self._new) for path, _ in instruction.shape.leaves()}
@@ -245,7 +257,7 @@ class _Simulation:
         merged = [path for path, _ in self._assignment.aliasing.merges[instruction]]
         for branch, operand in zip(branches, operands[1:], strict=True):
             self._memory = {allocation: block.copy() for allocation, block in before.items()}
-            result = self._computation(branch, [operand])
+            result: Marks = yield self._computation(branch, [operand])
             given.append(result)
             for path in merged:
                 where = self._assignment.slice_of(instruction, path)

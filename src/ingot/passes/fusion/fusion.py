@@ -21,18 +21,13 @@ CONTROL = frozenset({"while", "conditional", "call"})
 
 def controlled_computations(module: Module) -> list[Computation]:
     """Return the computations that run instructions one by one, callees first."""
-    found: dict[Computation, None] = {}
-
-    def visit(computation: Computation) -> None:
-        for instruction in computation.instructions:
-            if instruction.opcode in CONTROL:
-                for called in instruction.called_computations:
-                    if called not in found:
-                        visit(called)
-        found[computation] = None
-
-    visit(module.entry)
-    return list(found)
+    seen, stack = {module.entry}, [module.entry]
+    while stack:
+        actors = stack.pop().actors
+        called = [c for i in actors if i.opcode in CONTROL for c in i.called_computations]
+        stack.extend(c for c in called if c not in seen)
+        seen.update(called)
+    return [computation for computation in module.post_order() if computation in seen]
 
 
 @dataclass(frozen=True, slots=True)

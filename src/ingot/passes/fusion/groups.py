@@ -37,6 +37,7 @@ class Group:
         frames: where each member varies.
         members: roots and pulled instructions.
         places: where each pulled member is computed, relative to a point (`recompute.places_in`).
+        moves: how much moving lies between a pulled member and a point (`recompute.moves_to`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
         ways_in: pulled members through which the contraction reads its operands.
@@ -49,6 +50,7 @@ class Group:
     places: dict[Instruction, frozenset[object]] = field(
         default_factory=dict[Instruction, frozenset[object]]
     )
+    moves: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
     ways_in: dict[Instruction, None] = field(default_factory=dict[Instruction, None])

@@ -18,7 +18,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.recompute import is_repeated, places_in, read_of
+from ingot.passes.fusion.recompute import is_repeated, moves_to, places_in, read_of
 
 MAX_PLACES = 4
 """Places of one point at which a kernel computes the same cheap value again, at most."""
@@ -32,6 +32,9 @@ MAX_MEMBERS = 400
 MAX_LEAVES = 800
 """So many more that only read an array and repeated numbers: left out, their result would be an
 array to read, from a kernel of its own."""
+
+MAX_MOVES = 48
+"""Slices, transposes, pads ... that a kernel's index goes through, one inside the other."""
 
 SMALL_GRID = 16
 """Grids below this leave threads idle: a whole-array reduction stays apart from its big users."""
@@ -157,13 +160,11 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     """Return why `producer` cannot (or should not) be computed inside `group`; empty if it can."""
     if producer.shape.is_tuple:
         return "its result is a tuple"
-    if is_full(group) and not _is_leaf_with_room(group, producer):
-        return f"the kernel already has {MAX_MEMBERS} instructions"
     if producer.opcode in ALONE or is_scan(producer):
         return f"{producer.opcode} is a kernel of its own"
-    in_place = _why_not_in_place(producer, group)
-    if in_place:
-        return in_place
+    reason = _why_not_size(producer, group) or _why_not_in_place(producer, group)
+    if reason:
+        return reason
     frame = group.frames.frames.get(producer)
     if producer.opcode in REDUCTIONS:
         return _why_not_reduce(producer, group, frame)
@@ -176,6 +177,14 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
     if producer.opcode == "gather" and any(u.opcode in _MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
     return _why_not_places(producer, group)
+
+
+def _why_not_size(producer: Instruction, group: Group) -> str:
+    if is_full(group) and not _is_leaf_with_room(group, producer):
+        return f"the kernel already has {MAX_MEMBERS} instructions"
+    if moves_to(group, producer) > MAX_MOVES:
+        return "too many moves, one inside the other, lie between it and the kernel's result"
+    return ""
 
 
 def _why_not_in_place(producer: Instruction, group: Group) -> str:

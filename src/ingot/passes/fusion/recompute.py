@@ -25,6 +25,9 @@ MIN_REPETITIONS = 32
 
 EXPENSIVE_OPERATIONS = 12
 
+RESHAPE_MOVES = 8
+"""Moves that a reshape counts as: six of them, one inside the other, give 2^6 divisions."""
+
 
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
     """Whether at most so many operations an element stand behind `producer`."""
@@ -95,6 +98,24 @@ def places_in(group: Group, producer: Instruction) -> frozenset[object]:
         reads = [n for n, operand in enumerate(user.operands) if operand is producer]
         found |= {(user, number, place) for number in reads for place in of_user}
     return frozenset(found)
+
+
+def moves_to(group: Group, producer: Instruction) -> int:
+    """Return how many moves of elements a kernel would follow from a point to `producer`.
+
+    A reshape counts as many: its index holds that of its result once for each dimension.
+    """
+    users = _users_in(group, producer)
+    return max((group.moves.get(user, 0) + _weight(user, producer) for user in users), default=0)
+
+
+def _weight(user: Instruction, producer: Instruction) -> int:
+    if user.has(Trait.ELEMENTWISE):
+        return 0
+    if user.opcode not in ("reshape", "bitcast"):
+        return 1
+    given, wanted = ([size for size in one.shape.dims if size != 1] for one in (producer, user))
+    return 1 if given == wanted else RESHAPE_MOVES
 
 
 def read_of(place: object) -> tuple[Instruction, object] | None:

@@ -56,9 +56,14 @@ class MemoryScheduler(Pass):
         module.schedule.clear()
         trees = analyze(module).trees
         problems: dict[Computation, _Problem] = {}
+        effects: dict[Computation, bool] = {}
         for computation in _control_flow_order(module.entry):
-            problem = problems[computation] = _Problem(computation, trees, problems)
+            problem = _Problem(computation, trees, problems, effects)
+            problems[computation] = problem
             module.schedule[computation] = list(problem.best)
+            if computation is not module.entry:
+                # Its callers ask; those of callers of callers would ask one inside the other.
+                _ = problem.lowest_peak
         if before == module.schedule:
             return False
         forget_liveness(module)
@@ -103,6 +108,7 @@ class _Problem:
         computation: Computation,
         trees: dict[Instruction, Tree],
         problems: dict[Computation, _Problem],
+        effects: dict[Computation, bool],
     ) -> None:
         self.order = computation.post_order()
         self._trees = trees
@@ -114,7 +120,7 @@ class _Problem:
         self.reads = {i: self._read(i) for i in self.order}
         self.missing: dict[Instruction, int] = {}
         self.next: dict[Instruction, list[Instruction]] = {}
-        self._depend()
+        self._depend(effects)
 
     @cached_property
     def readers(self) -> dict[Value, list[Instruction]]:
@@ -152,12 +158,12 @@ class _Problem:
             found.update((value, None) for _, value in leaves(self._trees[operand]))
         return list(found)
 
-    def _depend(self) -> None:
+    def _depend(self, effects: dict[Computation, bool]) -> None:
         """Note what must come before each instruction; side effects follow one another."""
         previous: Instruction | None = None
         for instruction in self.order:
             needed = dict.fromkeys((*instruction.operands, *instruction.control_predecessors))
-            if has_side_effect(instruction):
+            if has_side_effect(instruction, effects):
                 if previous is not None:
                     needed[previous] = None
                 previous = instruction

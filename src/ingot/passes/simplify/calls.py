@@ -18,7 +18,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import replace_by_call
+from ingot.passes.simplify.inline import inline_all, replace_by_call
 
 
 def _pinned(computation: Computation) -> set[Instruction]:
@@ -40,13 +40,8 @@ class CallInliner(Pass):
     ensures: ClassVar[frozenset[str]] = frozenset({"flat-calls"})
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Inline in every reachable computation, callees first, so that nothing nests."""
-        changed = False
-        for computation in module.post_order():
-            for call in [i for i in computation.instructions if i.opcode == "call"]:
-                replace_by_call(call, call.attributes.to_apply, call.operands)
-                changed = True
-        return changed
+        """Inline in every reachable computation."""
+        return inline_all(module, "call")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.inline import replace_by_call
+from ingot.passes.simplify.inline import inline_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,12 @@ class Defuser(Pass):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"fusion"})
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Inline in every reachable computation, callees first, so that nothing nests."""
-        changed = False
+        """Inline in every reachable computation."""
         for computation in module.post_order():
-            fusions = {i for i in computation.instructions if i.opcode == "fusion"}
+            fusions = {i for i in computation.actors if i.opcode == "fusion"}
             if fusions:
                 _free(computation, fusions)
-                changed = True
-            for fusion in [i for i in computation.instructions if i in fusions]:
-                replace_by_call(fusion, fusion.attributes.calls, fusion.operands)
-        return changed
+        return inline_all(module, "fusion")
 
 
 def _free(computation: Computation, fusions: set[Instruction]) -> None:
