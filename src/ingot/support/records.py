@@ -39,7 +39,7 @@ def record(
 def record(
     cls: type[_Class] | None = None, /, *, kw_only: bool = False, weakref_slot: bool = False
 ) -> type[_Class] | Callable[[type[_Class]], type[_Class]]:
-    """Make `cls` a record: with slots, compared by its fields; `weakref_slot`: may be held weakly."""
+    """Make `cls` a record: with slots, compared by its fields (`weakref_slot`: held weakly)."""
 
     def make(cls: type[_Class]) -> type[_Class]:
         hashes = "__hash__" not in vars(cls)
