@@ -42,6 +42,7 @@ class Writer:
         pool: the variables so far.
         depth: of loops, branches and mapped functions around.
         prefix: begins the names of variables.
+        full: how an array of one number is written.
     """
 
     choose: random.Random
@@ -49,6 +50,7 @@ class Writer:
     pool: list[Variable] = field(default_factory=list[Variable])
     depth: int = 0
     prefix: str = "v"
+    full: str = "jnp.full({shape}, {value})"
 
     def grow(self, steps: int, makers: list[Callable[[Writer], Variable | None]]) -> None:
         """Add so many lines, each made by one of `makers`; None is another try."""
@@ -70,7 +72,8 @@ class Writer:
         found = self.any(lambda v: v.kind == FLOAT and shape in (None, v.shape))
         if found is None:
             wanted = shape if shape is not None else self.shape()
-            return self.let(f"jnp.full({wanted}, {self.choose.choice((0.5, -1.0, 2.0))})", wanted)
+            value = self.choose.choice((0.5, -1.0, 2.0))
+            return self.let(self.full.format(shape=wanted, value=value), wanted)
         return found
 
     def shape(self) -> Shape:
