@@ -13,8 +13,8 @@ The two functions of a program `S`:
 * `i32 S_run(ptr rt, ptr inputs, ptr outputs, ptr temp, ptr sizes, ptr constants)`: `inputs` and
   `outputs` are `ptr[n]` to dense row-major data, `temp` a 64-byte aligned arena of `sizes[0]`
   bytes (null if 0), `constants` the 64-byte aligned constant block. Returns 0, or 1 + index into
-  `run_errors`. An output with `alias_param` j may be given the pointer of input j (donation);
-  if it is not, the program copies first.
+  `run_errors`, or `CANCELLED`. An output with `alias_param` j may be given the pointer of input j
+  (donation); if it is not, the program copies first.
 
 They are the program's own machine code, or the runtime's, for a program of steps
 (`ingot.artifact.steps`), which lie in the constant block.
@@ -48,11 +48,22 @@ DATA_ALIGNMENT = 64
 MAX_BUFFER_BYTES = 1 << 46
 """The largest buffer in bytes: half of what a process can address on x86-64."""
 
+RUNTIME_FIELDS = ("pool", "parallel", "profile", "attention", "poll", "cancelled")
+"""Fields of the runtime record that programs read, 8 bytes each, in this order."""
+
+CANCELLED = -(1 << 31)
+"""What `S_run` returns when the execution was ended: by a signal, a thread or a deadline."""
+
 FRAME_FIELDS = ("runtime", "operands", "results", "operand_dims", "result_dims")
 """Fields of the frame of a foreign call, 8 bytes each."""
 
 ARENA_SLOT = 0
 """Index in `sizes` of the temp arena's bytes."""
+
+
+def runtime_offset(field: str) -> int:
+    """Return the byte offset of one of `RUNTIME_FIELDS`."""
+    return RUNTIME_FIELDS.index(field) * 8
 
 
 @record

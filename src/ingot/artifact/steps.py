@@ -11,12 +11,12 @@ The steps are words of 8 bytes, which lie before the constants in the constant b
     and 0
 
 A slot of a kernel's env holds `bases[base] + offset`, where `bases` are zero, the temporary arena,
-the constants, the inputs and the outputs.
+the constants, the runtime record, the inputs and the outputs.
 
 Invariant: a word is a number, or the name of the function whose address it becomes.
 
 Example:
-    >>> steps = Steps.of(1, 1, [0, 8, 2], [Step((Slot(3, 0), Slot(4, 0)), (("k", 2),))])
+    >>> steps = Steps.of(1, 1, [0, 8, 2], [Step((Slot(4, 0), Slot(5, 0)), (("k", 2),))])
     >>> print(steps)
     k over 2 chunks: input 0, output 0
     >>> len(steps.block({"k": 4096}, b"constants"))
@@ -32,8 +32,8 @@ from typing import Any
 from ingot.artifact.abi import DATA_ALIGNMENT
 from ingot.support.records import record
 
-NUMBER, TEMP, CONSTANTS, FIRST_INPUT = range(4)
-"""Bases: zero, the arena, the constants, the first input. Outputs follow the inputs."""
+NUMBER, TEMP, CONSTANTS, RUNTIME, FIRST_INPUT = range(5)
+"""Bases: zero, the arena, the constants, the runtime record, the first input. Outputs follow."""
 
 HEADER = ("table_bytes", "inputs", "outputs", "slots", "sizes")
 """The first words."""
@@ -139,5 +139,5 @@ def _place(base: int, offset: Word, inputs: int) -> str:
     elif base >= FIRST_INPUT:
         name = f"input {base - FIRST_INPUT}"
     else:
-        name = "temp" if base == TEMP else "constants"
+        name = {TEMP: "temp", CONSTANTS: "constants", RUNTIME: "runtime"}[base]
     return f"{name} at {offset}" if offset else name

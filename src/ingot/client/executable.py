@@ -19,6 +19,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.jit import assembly, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
+from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
 from ingot.support.diagnostics import ExecutionError
@@ -74,6 +75,18 @@ class Executable:
             return self.call(*args)
         # What is of dynamic size is copied to its bound, and nothing of it donated.
         return self.call(*args) if self._sizes else self.program(*args, donate=donate)
+
+    def run(self, *args: Any, donate: Collection[int] = (), cancellation: Cancellation) -> Any:
+        """Run the program until it is done or `cancellation` ends it.
+
+        Raises:
+            ExecutionError: an argument does not fit; INGOT0511, the execution was ended.
+            ResourceError: out of memory.
+        """
+        runtime, sizes = cancellation.runtime, self._sizes
+        if sizes is None:
+            return self.program.run_on(runtime, *args, donate=donate)
+        return sizes.results(self.program.run_on(runtime, *sizes.arguments(args)))
 
     def execute_replicated(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """Run on as many virtual devices as the module's header says; one argument list for each.

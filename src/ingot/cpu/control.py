@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Slot
+from ingot.artifact.polling import Poller
+from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, RuntimeSlot, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
 from ingot.cpu.emit.values.indices import IndexEmitter
 from ingot.cpu.inlining import VIEWS
@@ -38,6 +39,7 @@ class ControlFlow(ABC):
         builder: ModuleBuilder,
         f: FunctionBuilder,
         emitter: IndexEmitter,
+        runtime: Value,
         module: Module,
         assignment: BufferAssignment,
         kernels: KernelSet,
@@ -48,6 +50,7 @@ class ControlFlow(ABC):
             builder: module that gets the kernels that are emitted in place.
             f: the function.
             emitter: emitter of sizes.
+            runtime: address of the runtime record.
             module: scheduled module.
             assignment: where values live.
             kernels: compiled kernels of its fusions.
@@ -55,6 +58,8 @@ class ControlFlow(ABC):
         self.builder = builder
         self.f = f
         self.emitter = emitter
+        self.runtime = runtime
+        self.poller = Poller(f, runtime)
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
@@ -151,6 +156,8 @@ class ControlFlow(ABC):
         """Return what a slot of env holds: a number, a function's address or a symbolic size."""
         if isinstance(held, int | Dim):
             return self.f.as_value(self.emitter.index(held))
+        if isinstance(held, RuntimeSlot):
+            return self.runtime
         if isinstance(held, CodeSlot):
             return Value(lt.PTR, self.builder.declare(held.symbol, lt.VOID, []).text)
         return self.f.as_value(self.emitter.names[held])
@@ -174,10 +181,15 @@ class ControlFlow(ABC):
             return self.predicate(condition.root)
 
         def step(_: list[Value]) -> list[Value]:
+            self.poller.check(self.leave)
             self.computation(body)
             return []
 
         self.f.while_([], test, step)
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Emit the end of the function for an execution that is to end."""
 
     def predicate(self, instruction: Instruction) -> Value:
         """Return whether a pred[] holds."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ingot.artifact.abi import FRAME_FIELDS, ProgramInfo
+from ingot.artifact.abi import CANCELLED, FRAME_FIELDS, ProgramInfo, runtime_offset
 from ingot.artifact.artifact import call_symbol
 from ingot.cpu.control import ControlFlow
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, EmittedKernel
@@ -33,8 +33,6 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
-
-RUNTIME_POOL, RUNTIME_PARALLEL, RUNTIME_PROFILE = 0, 8, 16
 
 
 class HostProgram(ControlFlow):
@@ -63,7 +61,7 @@ class HostProgram(ControlFlow):
             (name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")
         ]
         f = builder.function(info.run_symbol, lt.I32, params, attrs="nounwind")
-        self.runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = f.params
+        runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = f.params
         layout = info.sizes_layout
         names: dict[str, IndexValue] = {
             name: f.load(lt.I64, f.gep(sizes, layout.symbol(n) * SLOT_BYTES), 8)
@@ -71,10 +69,10 @@ class HostProgram(ControlFlow):
         }
         emitter = SizeEmitter(f, names)
         self._sizes = emitter
-        super().__init__(builder, f, emitter, module, assignment, kernels)
-        self.pool = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_POOL), 8)
-        self.parallel = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_PARALLEL), 8)
-        self.profile = f.load(lt.PTR, f.gep(self.runtime, RUNTIME_PROFILE), 8)
+        super().__init__(builder, f, emitter, runtime, module, assignment, kernels)
+        self.pool = f.load(lt.PTR, f.gep(runtime, runtime_offset("pool")), 8)
+        self.parallel = f.load(lt.PTR, f.gep(runtime, runtime_offset("parallel")), 8)
+        self.profile = f.load(lt.PTR, f.gep(runtime, runtime_offset("profile")), 8)
         self.is_profiled = f.icmp("ne", self.profile, f.zero(lt.PTR))
         self._sites = {instruction: number for number, instruction in enumerate(sites(module))}
         calls = foreign_calls(module)
@@ -106,6 +104,7 @@ class HostProgram(ControlFlow):
 
     def emit(self) -> list[Dim]:
         """Emit the whole function; return the sizes that it computes."""
+        self.poller.first(self.leave)
         self._copy_donated()
         self.computation(self.module.entry)
         self.f.ret(self.f.const(lt.I32, 0))
@@ -156,10 +155,17 @@ class HostProgram(ControlFlow):
         else:
             super().call(instruction)
 
+    def leave(self) -> None:
+        """Emit the end of an execution that is to end."""
+        self.f.ret(self.f.const(lt.I32, CANCELLED))
+
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
         """Emit the call of a kernel."""
         with self._timed(instruction):
-            self.call_kernel(self.kernels.of(instruction).emitted, addresses)
+            kernel = self.kernels.of(instruction).emitted
+            self.call_kernel(kernel, addresses)
+        if any(phase.chunks != 1 for phase in kernel.phases):
+            self.poller.check(self.leave)
 
     def call_kernel(self, kernel: EmittedKernel, addresses: list[Value]) -> None:
         """Fill env and run every phase of a kernel."""
@@ -189,6 +195,7 @@ class HostProgram(ControlFlow):
                 super().loop(instruction)
             else:
                 self.call_kernel(known.emitted, [self.place(found) for found in known.places])
+        self.poller.check(self.leave)
 
     def _assert(self, instruction: Instruction) -> None:
         f = self.f

@@ -13,7 +13,14 @@ from collections.abc import Iterable
 
 from ingot.cpu.code import RegisterLoop
 from ingot.cpu.control import ControlFlow
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import (
+    SLOT_BYTES,
+    EmittedKernel,
+    Phase,
+    RuntimeSlot,
+    open_kernel,
+)
+from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import VIEWS, is_held, is_register_loop, nested
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sizes import SizePlan
@@ -80,9 +87,12 @@ class _LoopFunction(ControlFlow):
         self._places = (*self._state, *(place for place in used if not is_held(place)))
         self._numbers = {place: number for number, place in enumerate(self._places)}
         f, emitter, _ = open_kernel(builder, symbol, len(self._places), plan.symbols, fma=True)
+        slots: tuple[KernelSlot, ...] = (*plan.symbols, RuntimeSlot())
+        self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._places), slots)
+        last = (self._emitted.slots - 1) * SLOT_BYTES
+        runtime = f.load(lt.PTR, f.gep(f.params[0], last), 8)
         self._buffers = emitter.buffers
-        super().__init__(builder, f, emitter, module, assignment, kernels)
-        self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._places), plan.symbols)
+        super().__init__(builder, f, emitter, runtime, module, assignment, kernels)
         self._held = {place: self._room_for(place) for place in held}
 
     def emit(self) -> RegisterLoop:
@@ -96,6 +106,10 @@ class _LoopFunction(ControlFlow):
                 f.memcpy(self._outside(place), self._held[place], self.emitter.index(place.size))
         f.ret()
         return RegisterLoop(self._emitted, self._places)
+
+    def leave(self) -> None:
+        """Emit the end of the loop; who called it polls too."""
+        self.f.ret()
 
     def place(self, found: Slice) -> Value:
         """Return the address of a slice: on the stack if it is held there."""

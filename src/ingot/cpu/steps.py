@@ -16,13 +16,14 @@ from ingot.artifact.steps import (
     COPY,
     FIRST_INPUT,
     NUMBER,
+    RUNTIME,
     TEMP,
     Slot,
     Step,
     Steps,
 )  # fmt: skip
 from ingot.cpu.code import RegisterLoop
-from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, RuntimeSlot
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import VIEWS
 from ingot.cpu.kernels import KernelSet
@@ -133,5 +134,7 @@ def _copy(target: Slot, source: Slot, size: int) -> Step:
 def _kernel_slot(held: KernelSlot) -> Slot:
     if isinstance(held, CodeSlot):
         return Slot(NUMBER, held.symbol)
+    if isinstance(held, RuntimeSlot):
+        return Slot(RUNTIME, 0)
     assert isinstance(held, int), "no size is symbolic"
     return Slot(NUMBER, held)

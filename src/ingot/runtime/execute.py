@@ -6,7 +6,7 @@ runtime record says which replica and partition it is.
 
 Invariant: these functions hold no state of their own, so any number of threads may execute the same
 program at once. Their status: 0 done, 1+k run error k, -1 out of memory, -2-k shape constraint k
-violated.
+violated, `CANCELLED` ended. `ingot_execute_watched` sees signals and deadlines (`interrupts`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, Type
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.allocator import AllocatorFunctions
+from ingot.runtime.interrupts import WatchFunctions
 from ingot.runtime.records import PROGRAM
 
 OUT_OF_MEMORY = -1
@@ -31,6 +32,7 @@ class ExecuteFunctions:
 
     prepare: FunctionRef
     execute: FunctionRef
+    execute_watched: FunctionRef
 
 
 def emit_stack_array(f: FunctionBuilder, item: Type, count: Value) -> Value:
@@ -38,12 +40,29 @@ def emit_stack_array(f: FunctionBuilder, item: Type, count: Value) -> Value:
     return f.define(PTR, f"alloca {item.text}, {count.type.text} {count.text}, align 8")
 
 
-def emit_execute(module: ModuleBuilder, allocator: AllocatorFunctions) -> ExecuteFunctions:
+def emit_execute(
+    module: ModuleBuilder, allocator: AllocatorFunctions, watch: WatchFunctions
+) -> ExecuteFunctions:
     """Add `ingot_prepare`, `ingot_execute` and `ingot_call` to `module`."""
     prepare = _emit_prepare(module)
-    execute = _emit_execute(module, allocator)
+    execute_on = _emit_execute_on(module, allocator)
+    execute = _emit_execute(module, execute_on)
+    watched = _emit_execute_watched(module, execute_on, watch)
     _emit_call(module, prepare, execute)
-    return ExecuteFunctions(prepare, execute)
+    return ExecuteFunctions(prepare, execute, watched)
+
+
+def _emit_execute_watched(
+    module: ModuleBuilder, execute_on: FunctionRef, watch: WatchFunctions
+) -> FunctionRef:
+    """`i32 (ptr program, ptr runtime, ptr inputs, ptr outputs, ptr sizes)`: may be ended."""
+    names = ("program", "runtime", "inputs", "outputs", "sizes")
+    f = module.function("ingot_execute_watched", I32, [(name, PTR) for name in names])
+    f.call(watch.begin, [])
+    status = f.call(execute_on, list(f.params))
+    f.call(watch.end, [])
+    f.ret(status)
+    return f.reference
 
 
 def _emit_prepare(module: ModuleBuilder) -> FunctionRef:
@@ -59,9 +78,8 @@ def _emit_prepare(module: ModuleBuilder) -> FunctionRef:
     return f.reference
 
 
-def _emit_execute(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
+def _emit_execute(module: ModuleBuilder, execute_on: FunctionRef) -> FunctionRef:
     """`i32 (ptr program, ptr inputs, ptr outputs, ptr sizes)`: run with an arena."""
-    execute_on = _emit_execute_on(module, allocator)
     f = module.function(
         "ingot_execute",
         I32,

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ingot.artifact.abi import DATA_ALIGNMENT, ProgramInfo
+from ingot.artifact.abi import CANCELLED, DATA_ALIGNMENT, ProgramInfo
 from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import Array, array_text, conform_all
 from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import NativeRuntime, native_runtime
+from ingot.runtime.python_interrupts import raise_interrupt
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 
 Record = Any
@@ -38,6 +39,12 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
             code="INGOT0401",
             notes=(*notes, *largest_note(info)),
             hint="use smaller sizes, or free arrays of earlier calls",
+        )
+    if status == CANCELLED:
+        return ExecutionError(
+            f"'{info.symbol}' was ended before it was done: it was cancelled, or its time was over",
+            code="INGOT0511",
+            notes=notes,
         )
     if status <= FIRST_CONSTRAINT:
         return sizes_error(info, status, notes, f"'{info.symbol}': ")
@@ -84,7 +91,8 @@ class PythonHalf:
         """Bind the native functions."""
         pointer, status = ctypes.c_void_p, ctypes.c_int32
         self._prepare = runtime.function("ingot_prepare", status, *[pointer] * 3)
-        self._execute = runtime.function("ingot_execute_on", status, *[pointer] * 5)
+        self._execute = runtime.function("ingot_execute_watched", status, *[pointer] * 5)
+        self._python = int(runtime.function("ingot_python_record", pointer)())
         self._allocate = runtime.function("ingot_allocate", pointer, ctypes.c_int64)
         self._free = runtime.function("ingot_free", None, pointer)
         call_type = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, pointer, ctypes.c_ssize_t)
@@ -101,7 +109,9 @@ class PythonHalf:
         return self._call(record, items, len(arrays))
 
     def fail(self, record: Record, status: int, *args: Array) -> None:
-        """Raise what a status of the fast path means."""
+        """Raise what a status of an execution means."""
+        if status == CANCELLED:
+            raise_interrupt(self._python)
         raise status_error(record.info, status, args)
 
     def sizes(self, record: Record, arrays: Sequence[Array]) -> list[int]:
@@ -139,7 +149,7 @@ class PythonHalf:
             (ctypes.c_int64 * len(sizes))(*sizes),
         )
         if status:
-            raise status_error(info, status, arrays)
+            self.fail(record, status, *arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _output(

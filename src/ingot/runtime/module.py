@@ -14,15 +14,18 @@ from ingot.llvm.values import FunctionRef, Value
 from ingot.runtime.allocator import AllocatorFunctions, emit_allocator
 from ingot.runtime.array_memory import HANDLER_FUNCTIONS, emit_array_memory
 from ingot.runtime.execute import emit_execute
+from ingot.runtime.interrupts import WATCH, WatchFunctions, emit_watch
 from ingot.runtime.layout import Record
 from ingot.runtime.pool import emit_pool
 from ingot.runtime.profiler import PROFILE_FUNCTION, PROFILER, emit_profiler
 from ingot.runtime.python_call import emit_python_call
+from ingot.runtime.python_interrupts import emit_python_check
 from ingot.runtime.records import ABI_VERSION, ALLOCATOR, POOL, PYTHON, RUNTIME
 from ingot.runtime.steps import emit_steps
 
 NATIVE_FUNCTIONS = (
     *("ingot_prepare", "ingot_execute", "ingot_execute_on", "ingot_call"),
+    *("ingot_execute_watched", "ingot_poll", "ingot_interrupt", "ingot_watch"),
     *("ingot_allocate", "ingot_free", "ingot_trim"),
     *("ingot_steps_sizes", "ingot_steps_run", "ingot_steps_copy"),
     *("ingot_parallel", "ingot_runtime", "ingot_allocator", "ingot_initialize"),
@@ -30,7 +33,12 @@ NATIVE_FUNCTIONS = (
 )
 """What other native code may call; `records.c_header` has the signatures."""
 
-PYTHON_FUNCTIONS = ("ingot_python_call", "ingot_python_record", *HANDLER_FUNCTIONS)
+PYTHON_FUNCTIONS = (
+    "ingot_python_call",
+    "ingot_python_record",
+    "ingot_python_check",
+    *HANDLER_FUNCTIONS,
+)
 
 LIBRARY_FUNCTIONS = (
     *("pthread_create", "pthread_detach", "pthread_sigmask", "sched_yield", "syscall"),
@@ -47,9 +55,13 @@ def runtime_module(with_python: bool) -> ModuleBuilder:
     allocator_state = _state(module, ALLOCATOR)
     parallel = emit_pool(module)
     allocator = emit_allocator(module, allocator_state)
-    execute = emit_execute(module, allocator)
+    watch_state = _state(module, WATCH)
+    watch = emit_watch(module, watch_state)
+    execute = emit_execute(module, allocator, watch)
     emit_steps(module)
-    _emit_initialize(module, _States(runtime, pool, allocator_state), parallel, allocator)
+    states = _States(runtime, pool, allocator_state, watch_state)
+    _emit_initialize(module, states, parallel, allocator, watch)
+    _emit_getter(module, "ingot_watch", watch_state)
     _emit_getter(module, "ingot_runtime", runtime)
     _emit_getter(module, "ingot_allocator", allocator_state)
     profiler = _state(module, PROFILER)
@@ -58,20 +70,22 @@ def runtime_module(with_python: bool) -> ModuleBuilder:
     if with_python:
         python = _state(module, PYTHON)
         emit_python_call(module, python, allocator, execute)
+        emit_python_check(module, python)
         emit_array_memory(module, allocator)
         _emit_getter(module, "ingot_python_record", python)
     return module
 
 
 class _States:
-    """The addresses of the three records."""
+    """The addresses of the records."""
 
-    __slots__ = ("allocator", "pool", "runtime")
+    __slots__ = ("allocator", "pool", "runtime", "watch")
 
-    def __init__(self, runtime: Value, pool: Value, allocator: Value) -> None:
+    def __init__(self, runtime: Value, pool: Value, allocator: Value, watch: Value) -> None:
         self.runtime = runtime
         self.pool = pool
         self.allocator = allocator
+        self.watch = watch
 
 
 def _state(module: ModuleBuilder, record: Record) -> Value:
@@ -86,7 +100,11 @@ def _emit_getter(module: ModuleBuilder, name: str, state: Value) -> None:
 
 
 def _emit_initialize(
-    module: ModuleBuilder, states: _States, parallel: FunctionRef, allocator: AllocatorFunctions
+    module: ModuleBuilder,
+    states: _States,
+    parallel: FunctionRef,
+    allocator: AllocatorFunctions,
+    watch: WatchFunctions,
 ) -> None:
     """`void (i64 num_threads, i64 spin, i64 cache_limit)`: fill the records; before any other."""
     names = ("num_threads", "spin", "cache_limit")
@@ -96,6 +114,8 @@ def _emit_initialize(
     runtime: dict[str, Value] = {
         "pool": states.pool,
         "parallel": Value(PTR, parallel.text),
+        "attention": WATCH.address(f, states.watch, "attention"),
+        "poll": Value(PTR, watch.poll.text),
         "num_threads": num_threads,
         "allocate": Value(PTR, allocator.allocate.text),
         "free": Value(PTR, allocator.free.text),

@@ -23,6 +23,7 @@ from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
+from ingot.runtime.interrupts import WATCH
 from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
 from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
@@ -63,6 +64,7 @@ class NativeRuntime:
         self._pool = RUNTIME.read(self.record, "pool")
         self._allocator = int(library.function("ingot_allocator", ctypes.c_void_p)())
         self._trim = library.function("ingot_trim", None)
+        self._watch = int(library.function("ingot_watch", ctypes.c_void_p)())
         self.set_memory_limit(machine_memory())
 
     def address(self, name: str) -> int:
@@ -120,6 +122,8 @@ class NativeRuntime:
         for name in ("lock", "started", "sleepers", "next_worker"):
             POOL.write(self._pool, name, 0)
         ALLOCATOR.write(self._allocator, "lock", 0)
+        for name in ("active", "asleep", "started"):
+            WATCH.write(self._watch, name, 0)
 
 
 def default_num_threads() -> int:

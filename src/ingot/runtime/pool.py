@@ -153,30 +153,35 @@ def _emit_start(module: ModuleBuilder, worker: FunctionRef) -> FunctionRef:
         "ingot_pool_start", VOID, [("pool", PTR), ("wanted", I64)], linkage="internal"
     )
     pool, wanted = f.params
-    set_mask = module.declare("pthread_sigmask", I32, [I32, PTR, PTR])
-    create = module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
-    detach = module.declare("pthread_detach", I32, [I64])
-    everything, before = f.alloca(I8, _SIGSET_BYTES, 8), f.alloca(I8, _SIGSET_BYTES, 8)
-    thread = f.alloca(I64)
-    f.memset(everything, 0xFF, _SIGSET_BYTES)
-    # Workers inherit the mask: the user's signal handlers must run on the user's threads.
-    mode = f.const(I32, _SIG_SETMASK)
-    f.call(set_mask, [mode, everything, before])
     started = POOL.address(f, pool, "started")
 
     def start(count: Value, _: list[Value]) -> None:
-        failed = f.call(create, [thread, zero(PTR), Value(PTR, worker.text), pool])
-
         def made() -> None:
-            f.call(detach, [f.load(I64, thread)])
             f.atomic_store(f.add(count, f.const(I64, 1)), started, "monotonic")
 
-        f.if_(f.icmp("eq", failed, f.const(I32, 0)), made)
+        f.if_(emit_detached_thread(f, worker, pool), made)
 
     f.loop(f.atomic_load(I64, started, "monotonic"), wanted, 1, [], start)
-    f.call(set_mask, [mode, before, zero(PTR)])
     f.ret()
     return f.reference
+
+
+def emit_detached_thread(f: FunctionBuilder, function: FunctionRef, argument: Value) -> Value:
+    """Start a thread that takes no signals and nobody waits for; return whether it exists."""
+    set_mask = f.module.declare("pthread_sigmask", I32, [I32, PTR, PTR])
+    create = f.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
+    detach = f.module.declare("pthread_detach", I32, [I64])
+    everything, before = f.alloca(I8, _SIGSET_BYTES, 8), f.alloca(I8, _SIGSET_BYTES, 8)
+    thread = f.alloca(I64)
+    f.memset(everything, 0xFF, _SIGSET_BYTES)
+    # A thread inherits the mask: the user's signal handlers must run on the user's threads.
+    mode = f.const(I32, _SIG_SETMASK)
+    f.call(set_mask, [mode, everything, before])
+    failed = f.call(create, [thread, zero(PTR), Value(PTR, function.text), argument])
+    f.call(set_mask, [mode, before, zero(PTR)])
+    made = f.icmp("eq", failed, f.const(I32, 0))
+    f.if_(made, lambda: discard(f.call(detach, [f.load(I64, thread)])))
+    return made
 
 
 def _emit_parallel(module: ModuleBuilder, claim: FunctionRef, start: FunctionRef) -> FunctionRef:

@@ -11,14 +11,17 @@ Source: NumPy's numpy_api.py (slot numbers of the C API table), NEP 49 (PyDataMe
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sysconfig
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ingot.runtime.array_memory import HANDLER_FUNCTIONS
+from ingot.runtime.interrupts import WATCH
 from ingot.runtime.native import NativeRuntime
 from ingot.runtime.python_arrays import OBJECT
 from ingot.runtime.records import PYTHON
@@ -157,9 +160,20 @@ def fill_python_record(
         "tuple_set_item": _c_address("PyTuple_SetItem"),
         "save_thread": _c_address("PyEval_SaveThread"),
         "restore_thread": _c_address("PyEval_RestoreThread"),
+        "ensure_gil": _c_address("PyGILState_Ensure"),
+        "release_gil": _c_address("PyGILState_Release"),
+        "check_signals": _c_address("PyErr_CheckSignals"),
+        "fetch_error": _c_address("PyErr_Fetch"),
+        "main_thread": threading.main_thread().ident or 0,
     }
     for name, value in values.items():
         PYTHON.write(record, name, value)
+    watch = int(runtime.function("ingot_watch", ctypes.c_void_p)())
+    WATCH.write(watch, "check", runtime.address("ingot_python_check"))
+    # After a fork, the thread that forked is the main one.
+    os.register_at_fork(
+        after_in_child=lambda: PYTHON.write(record, "main_thread", threading.get_ident())
+    )
 
 
 def make_method(runtime: NativeRuntime) -> Callable[[Any], Callable[..., Any]]:

@@ -160,7 +160,9 @@ class _Call:
 
         def without_gil() -> list[Value]:
             thread = call_python(f, self.python, "save_thread", PTR, [])
-            done = f.call(self.execute.execute, args)
+            program, *rest = args
+            runtime = PROGRAM.load(f, program, "runtime")
+            done = f.call(self.execute.execute_watched, [program, runtime, *rest])
             call_python(f, self.python, "restore_thread", VOID, [thread])
             return [done]
 

@@ -2,7 +2,7 @@
 
 One table for everyone: the emitted pool, allocator and execution code, Python, and native code by
 others (the TensorFlow kernel, the PJRT client), who get the C declarations from `c_header`.
-Invariant: `Runtime` begins with `pool`, `parallel` and `profile`, as compiled programs expect.
+Invariant: `Runtime` begins with `artifact.abi.RUNTIME_FIELDS`, as compiled programs expect.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ RUNTIME = Record(
     Field("pool", "ptr", note="the thread pool, first argument of `parallel`"),
     Field("parallel", "ptr", note="void(ptr pool, ptr fn, ptr env, i64 nchunks)"),
     Field("profile", "ptr", note="`ingot_profile` while somebody profiles, else null"),
+    Field("attention", "ptr", note="int64_t: advanced when executions are to poll"),
+    Field("poll", "ptr", note="i32(ptr runtime): not 0 if the execution is to end"),
+    Field("cancelled", "i64", note="1: executions with this record end"),
+    Field("deadline", "i64", note="when they end, in ns of CLOCK_MONOTONIC; 0: never"),
     Field("num_threads", "i64", note="threads that take part, the caller included"),
     Field("allocate", "ptr", note="ptr(i64 bytes), 64-byte aligned, null if there is no memory"),
     Field("free", "ptr", note="void(ptr), null is allowed"),
@@ -119,9 +123,15 @@ PYTHON = Record(
     Field("tuple_set_item", "ptr", note="PyTuple_SetItem"),
     Field("save_thread", "ptr", note="PyEval_SaveThread"),
     Field("restore_thread", "ptr", note="PyEval_RestoreThread"),
+    Field("ensure_gil", "ptr", note="PyGILState_Ensure"),
+    Field("release_gil", "ptr", note="PyGILState_Release"),
+    Field("check_signals", "ptr", note="PyErr_CheckSignals"),
+    Field("fetch_error", "ptr", note="PyErr_Fetch"),
+    Field("main_thread", "i64", note="pthread_self of the thread that runs signal handlers"),
+    Field("interrupt", "ptr", count=3, note="what a handler raised: type, value, traceback"),
 )
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, CALL_FRAME)
 
@@ -135,12 +145,16 @@ def c_header() -> str:
 {records}
 
 /* Status of the functions below: 0 = done, 1+k = run error k, -1 = out of memory,
-   -2-k = shape constraint k violated. */
+   -2-k = shape constraint k violated, INT32_MIN = cancelled. */
 int32_t ingot_prepare(IngotProgram* program, const int64_t* const* in_dims, int64_t* sizes);
 int32_t ingot_execute(IngotProgram* program, void* const* inputs, void* const* outputs,
                       const int64_t* sizes);
 int32_t ingot_execute_on(IngotProgram* program, IngotRuntime* runtime, void* const* inputs,
                          void* const* outputs, const int64_t* sizes);
+int32_t ingot_execute_watched(IngotProgram* program, IngotRuntime* runtime, void* const* inputs,
+                              void* const* outputs, const int64_t* sizes);
+int32_t ingot_poll(IngotRuntime* runtime);
+void ingot_interrupt(void);
 int32_t ingot_call(IngotProgram* program, void* const* inputs, const int64_t* const* in_dims,
                    void* const* outputs);
 /* S_sizes, S_run and a kernel of programs that are steps. */

@@ -10,6 +10,8 @@ Invariant: they hold no state; the table is only read.
 
 from __future__ import annotations
 
+from ingot.artifact.abi import CANCELLED
+from ingot.artifact.polling import Poller
 from ingot.artifact.steps import COPY, FIRST_INPUT, HEADER, NO_SITE, WORD_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
@@ -69,10 +71,16 @@ def _emit_run(module: ModuleBuilder) -> None:
     runtime, inputs, outputs, temp, _, table = f.params
     num_inputs, num_outputs = _field(f, table, "inputs"), _field(f, table, "outputs")
     first_output = f.add(num_inputs, f.const(I64, FIRST_INPUT))
+    poller = Poller(f, runtime)
+
+    def leave() -> None:
+        f.ret(f.const(I32, CANCELLED))
+
+    poller.first(leave)
     bases = emit_stack_array(f, I64, f.add(first_output, num_outputs))
     env = emit_stack_array(f, I64, _field(f, table, "slots"))
     constants = f.gep(table, _field(f, table, "table_bytes"))
-    for number, base in enumerate((f.zero(PTR), temp, constants)):
+    for number, base in enumerate((f.zero(PTR), temp, constants, runtime)):
         f.store(base, f.gep(bases, number * WORD_BYTES), WORD_BYTES)
     _copy_words(f, f.gep(bases, FIRST_INPUT * WORD_BYTES), inputs, num_inputs)
     _copy_words(f, f.gep(bases, first_output, I64), outputs, num_outputs)
@@ -120,6 +128,7 @@ def _emit_run(module: ModuleBuilder) -> None:
             tell(site, start)
 
         f.if_(timed, end, likely=False)
+        poller.check(leave)
         return cursors
 
     sizes = f.add(_field(f, table, "sizes"), f.const(I64, len(HEADER)))

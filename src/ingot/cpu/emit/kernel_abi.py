@@ -57,8 +57,14 @@ class CodeSlot:
 
 Buffer = TypeVar("Buffer")
 
-Slot = str | int | Dim | CodeSlot
-"""What a slot of env holds: the size of that name, a number or size, a function's address."""
+
+@record
+class RuntimeSlot:
+    """A slot of env that holds the address of the runtime record."""
+
+
+Slot = str | int | Dim | CodeSlot | RuntimeSlot
+"""What a slot of env holds: the size of that name, a number or size, an address."""
 
 
 @record(weakref_slot=True)

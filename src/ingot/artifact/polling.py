@@ -1,0 +1,50 @@
+"""Polls in emitted code: whether this execution is to end. Compiler and runtime emit the same.
+
+A host program asks in its loops and after long kernels; it costs a load and a branch until somebody
+advances the runtime's counter. See `ingot.runtime.interrupts` for who does.
+
+Invariant: what was asked for before an execution began is seen too: the counter is read first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingot.artifact.abi import runtime_offset
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import I32, I64, PTR
+from ingot.llvm.values import Value
+
+
+class Poller:
+    """Emits polls into one function."""
+
+    def __init__(self, f: FunctionBuilder, runtime: Value) -> None:
+        """Emit into `f`, at its entry; `runtime` is the record that the execution runs with."""
+        self._f = f
+        self._runtime = runtime
+        self._counter = self._field("attention")
+        self._poll = self._field("poll")
+        self._seen = f.alloca(I64)
+        f.store(f.atomic_load(I64, self._counter), self._seen)
+
+    def _field(self, name: str) -> Value:
+        return self._f.load(PTR, self._f.gep(self._runtime, runtime_offset(name)), 8)
+
+    def first(self, leave: Callable[[], None]) -> None:
+        """Emit `leave` for an execution that was cancelled before it began."""
+        f = self._f
+        cancelled = f.atomic_load(I64, f.gep(self._runtime, runtime_offset("cancelled")))
+        f.if_(f.icmp("ne", cancelled, f.const(I64, 0)), leave, likely=False)
+
+    def check(self, leave: Callable[[], None]) -> None:
+        """Emit `leave`, which ends in `ret`, for an execution that is to end."""
+        f = self._f
+        now = f.atomic_load(I64, self._counter, "monotonic")
+
+        def poll() -> None:
+            f.store(now, self._seen)
+            status = f.call_indirect(self._poll, I32, [PTR], [self._runtime])
+            f.if_(f.icmp("ne", status, f.const(I32, 0)), leave)
+
+        f.if_(f.icmp("ne", now, f.load(I64, self._seen)), poll, likely=False)
