@@ -107,7 +107,7 @@ def _emit_ticker(module: ModuleBuilder, state: Value) -> FunctionRef:
 
 def _emit_begin(module: ModuleBuilder, state: Value, ticker: FunctionRef) -> FunctionRef:
     """`void ()`: an execution begins."""
-    f = module.function("ingot_watch_begin", VOID, [])
+    f = module.function("ingot_watch_begin", VOID, [], linkage="internal")
     f.atomicrmw("add", WATCH.address(f, state, "active"), f.const(I64, 1), "seq_cst")
     asleep, started = WATCH.address(f, state, "asleep"), WATCH.address(f, state, "started")
 
@@ -129,7 +129,7 @@ def _emit_begin(module: ModuleBuilder, state: Value, ticker: FunctionRef) -> Fun
 
 def _emit_end(module: ModuleBuilder, state: Value) -> FunctionRef:
     """`void ()`: an execution ends."""
-    f = module.function("ingot_watch_end", VOID, [])
+    f = module.function("ingot_watch_end", VOID, [], linkage="internal")
     f.atomicrmw("sub", WATCH.address(f, state, "active"), f.const(I64, 1), "seq_cst")
     f.ret()
     return f.reference
