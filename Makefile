@@ -6,6 +6,7 @@ WORKERS ?= 2
 JAX_CASES ?= 1
 JAX_DEVICES ?= 1
 MINUTES ?= 10
+HOURS ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +18,7 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check types fast-tests bench bench-jax bench-ops scaling conformance fuzz docs format clean
+.PHONY: help demo test check types fast-tests bench bench-jax bench-ops scaling conformance fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -28,7 +29,8 @@ help:
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
-	@echo "make fuzz MINUTES=n   random and damaged inputs beside evaluator, XLA and frameworks; findings in .fuzz/"
+	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
+	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
 	@echo "make docs    write the generated reference pages"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
 	@echo "make format  format the code and mend what ruff can mend"
@@ -79,6 +81,9 @@ conformance: $(DEV)
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --workers $(WORKERS)
+
+soak: $(DEV)
+	$(BIN)/python -m tests.soak --hours $(HOURS)
 
 docs: $(DEV)
 	$(BIN)/python tools/make_docs.py

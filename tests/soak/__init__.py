@@ -1,0 +1,1 @@
+"""Soak: trains, serves and recompiles for hours while faults happen; nothing may grow."""
