@@ -62,7 +62,16 @@ def ops() -> str:
     return "\n".join(lines) + "\n"
 
 
+def constraints() -> str:
+    """Return the page of the constraints of ops; its bad instructions are with the tests."""
+    sys.path.insert(0, str(DOCS.parent))
+    from tools.constraints_page import markdown
+
+    return markdown()
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "constraints.md": constraints,
     "ops.md": ops,
     "switches.md": switches,
     "tensorflow_ops.md": coverage.markdown,

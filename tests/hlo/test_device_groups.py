@@ -60,7 +60,10 @@ def test_who_is_in_no_group_is_alone() -> None:
     assert group_of(((0, 1),), 1) == (0, 1)
 
 
-@pytest.mark.parametrize("groups", ["{{0,1,2}}", "{{0,0}}", "{{0},{0}}"])
-def test_what_does_not_fit(groups: str) -> None:
-    with pytest.raises(VerifyError, match="INGOT0213"):
+@pytest.mark.parametrize(
+    ("groups", "error"),
+    [("{{0,1,2}}", "INGOT0213"), ("{{0,0}}", "all_reduce_c1"), ("{{0},{0}}", "all_reduce_c1")],
+)
+def test_what_does_not_fit(groups: str, error: str) -> None:
+    with pytest.raises(VerifyError, match=error):
         groups_of(op(f"all-reduce(x), replica_groups={groups}, to_apply=add"), GRID)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.registry import Array
-from ingot.hlo.dtype import DTYPES, F64, DType, Kind, from_numpy
+from ingot.hlo.dtype import DTYPES, DType, Kind, from_numpy
+from ingot.hlo.opset.contraction import summed_type
 
 
 def element_of(value: Array) -> DType:
@@ -78,9 +79,9 @@ def _wrap_narrow(array: Array, element: DType) -> Array:
 
 
 def summed_as(operands: Iterable[Array], element: DType) -> DType:
-    """Return the type of sums of products: floats give floats, also where integers are wanted."""
-    floats = all(element_of(value).is_float for value in operands)
-    return F64 if element.is_integer and floats else element
+    """Return the type of sums of products; see `summed_type`."""
+    left, right = operands
+    return summed_type(element_of(left), element_of(right), element)
 
 
 def converted(value: Array, target: DType) -> Array:

@@ -129,6 +129,9 @@ class OpDef:
         traits: what passes may assume.
         spec: anchor in the StableHLO specification or XLA's operation semantics.
         doc: one line for the op reference.
+        results: labels of what the result's dimensions and its element type must be.
+        counts: label of how many operands there must be.
+        takes_arrays: whether every operand is an array, not a tuple or token.
         callees: (name, whether it holds several) of each attribute that refers to computations.
         may_act: whether an instruction may have a side effect, its own or of what it calls.
     """
@@ -143,6 +146,9 @@ class OpDef:
     doc: str
     callees: tuple[tuple[str, bool], ...]
     may_act: bool
+    results: tuple[str, str]
+    counts: str
+    takes_arrays: bool
 
     def has(self, trait: Trait) -> bool:
         """Whether the op has `trait`."""
@@ -156,8 +162,31 @@ class OpDef:
         Computations may be edited, and to tell apart constants takes longer than their rule.
         """
         if self.callees or self.name == "constant":
-            return self.infer(OpView(self.name, operands, attributes, declared))
+            return self.inferred(operands, attributes, declared)
         return _remembered(self, operands, attributes, declared)
+
+    def inferred(
+        self, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None
+    ) -> Shape:
+        """Return the result shape, made anew; VerifyError with a label if operands do not fit."""
+        least, greatest = self.arity
+        count = len(operands)
+        if count < least or (greatest is not None and count > greatest):
+            wanted = str(least) if least == greatest else f"{least} to {greatest or 'any number'}"
+            require(False, self.counts, f"{self.name} takes {wanted} operands, got {count}")
+        if self.takes_arrays:
+            for operand in operands:
+                if not operand.is_array:
+                    label = f"{label_prefix(self.spec)}_i1"
+                    require(False, label, f"{self.name} takes arrays, got {operand}")
+        return self.infer(OpView(self.name, operands, attributes, declared))
+
+    def require_result(self, inferred: Shape, declared: Shape) -> None:
+        """Check the declared shape of a result against the inferred one, up to layouts."""
+        if not inferred.compatible(declared):
+            same_dims = inferred.dims == declared.dims and inferred.is_array
+            label = self.results[same_dims]
+            require(False, label, f"{self.name} gives {inferred}, declared as {declared}")
 
     @property
     def fields(self) -> tuple[Field[Any], ...]:
@@ -169,7 +198,7 @@ class OpDef:
 def _remembered(
     definition: OpDef, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None
 ) -> Shape:
-    return definition.infer(OpView(definition.name, operands, attributes, declared))
+    return definition.inferred(operands, attributes, declared)
 
 
 @cache
@@ -197,15 +226,28 @@ def define(
     traits: frozenset[Trait] | set[Trait] = frozenset(),
     spec: str = "",
     doc: str = "",
+    results: str | tuple[str, str] = "c1",
+    counts: str = "arity",
+    takes_arrays: bool = True,
 ) -> OpDef:
-    """Add an opcode to the table."""
+    """Add an opcode to the table.
+
+    `results` and `counts` are the parts of labels behind the op's name; one of `results` stands for
+    both dimensions and element type.
+    """
     if name in _TABLE:
         raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")
     both = (arity, arity) if isinstance(arity, int) else arity
     callees = _callees(attributes)
     may_act = Trait.SIDE_EFFECT in traits or bool(callees) or name == "custom-call"
     kept, place = frozenset(traits), spec or name
-    entry = OpDef(name, family, both, attributes, infer, kept, place, doc, callees, may_act)
+    prefix = label_prefix(place)
+    dims, element = (results, results) if isinstance(results, str) else results
+    labels = (f"{prefix}_{dims}", f"{prefix}_{element}")
+    entry = OpDef(
+        name, family, both, attributes, infer, kept, place, doc, callees, may_act,
+        labels, f"{prefix}_{counts}", takes_arrays,
+    )  # fmt: skip
     _TABLE[name] = entry
     return entry
 
@@ -223,6 +265,11 @@ def find(name: str) -> OpDef:
     if found is None:
         raise VerifyError(f"unknown opcode '{name}'", code="INGOT0208")
     return found
+
+
+def label_prefix(name: str) -> str:
+    """Return what the labels of an op's constraints begin with: `dot_general` of `dot-general`."""
+    return name.replace("-", "_")
 
 
 def require(condition: bool, label: str, message: str) -> None:

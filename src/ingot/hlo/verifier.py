@@ -125,11 +125,6 @@ def _verify_operands(instruction: Instruction) -> None:
 def _verify_op(instruction: Instruction) -> None:
     """Check operands, attributes and shape against the op's row of the table."""
     definition, operands = instruction.definition, instruction.operands
-    least, greatest = definition.arity
-    count = len(operands)
-    if count < least or (greatest is not None and count > greatest):
-        wanted = str(least) if least == greatest else f"{least} to {greatest or 'any number'}"
-        raise _error(instruction, f"{definition.name} takes {wanted} operands, got {count}")
     if not isinstance(instruction.attributes, definition.attributes):
         raise _error(instruction, f"{definition.name} has attributes of another op")
     size = instruction.shape.bytes
@@ -142,13 +137,10 @@ def _verify_op(instruction: Instruction) -> None:
     shapes = tuple([operand.shape for operand in operands])
     try:
         inferred = definition.result(shapes, instruction.attributes, instruction.shape)
+        definition.require_result(inferred, instruction.shape)
     except VerifyError as error:
         found = error.diagnostic
         raise _error(instruction, found.message, notes=found.notes, code=found.code) from error
-    if not inferred.compatible(instruction.shape):
-        raise _error(
-            instruction, f"{instruction.opcode} gives {inferred}, declared as {instruction.shape}"
-        )
 
 
 def _verify_sharing(module: Module) -> None:

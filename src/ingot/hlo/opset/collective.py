@@ -11,7 +11,7 @@ from __future__ import annotations
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import U32
-from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.opset.regions import require_region
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -77,9 +77,35 @@ class PermuteAttributes:
 def _dimension(view: OpView) -> int:
     """Return the one dimension that the op goes along."""
     places: tuple[int, ...] = view.attributes.dimensions
-    label = f"{view.opcode.replace('-', '_')}_c1"
+    label = f"{label_prefix(view.opcode)}_c1"
     require(len(places) == 1, label, f"{view.opcode} goes along one dimension, not {places}")
     return places[0]
+
+
+def _require_groups(view: OpView, labels: tuple[str, str, str], *, uniform: bool = True) -> None:
+    """Check `replica_groups`: labels of uniqueness, of the size, and of the range.
+
+    As in XLA, groups name 0, 1, ... up to some number, each once. Whether there are as many devices
+    is known when the program is compiled for a grid of them (`groups_of`).
+    """
+    groups: Groups = view.attributes.replica_groups or ()
+    prefix, (unique, size, within) = label_prefix(view.opcode), labels
+    named = [one for group in groups for one in group]
+    if len(set(named)) != len(named):
+        require(False, f"{prefix}_{unique}", f"replica_groups {groups} name one twice")
+    if sorted(named) != list(range(len(named))):
+        message = f"replica_groups {groups} do not name 0 to {len(named) - 1}"
+        require(False, f"{prefix}_{within}", message)
+    if not all(groups) or (uniform and len({len(group) for group in groups}) > 1):
+        require(False, f"{prefix}_{size}", f"replica_groups {groups} are of different sizes")
+
+
+def _require_ids(view: OpView, label: str) -> None:
+    """Check that global device ids come with a channel."""
+    given = view.attributes
+    if given.use_global_device_ids and not (given.channel_id or 0) > 0:
+        name = f"{label_prefix(view.opcode)}_{label}"
+        require(False, name, f"{view.opcode} with use_global_device_ids needs a channel_id")
 
 
 def _joined(shapes: tuple[Shape, ...]) -> Shape:
@@ -99,6 +125,8 @@ def _require_reducer(label: str, called: Computation, operands: tuple[Shape, ...
 
 
 def _infer_all_reduce(view: OpView) -> Shape:
+    _require_groups(view, ("c1", "c2", "c3"), uniform=False)
+    _require_ids(view, "c4")
     _require_reducer("all_reduce_c5", view.attributes.to_apply, view.operands)
     return _joined(view.operands)
 
@@ -111,6 +139,8 @@ def _infer_all_gather(view: OpView) -> Shape:
 
 def _require_gathered(view: OpView, result: Shape) -> None:
     place = _dimension(view)
+    _require_groups(view, ("c2", "c3", "c4"))
+    _require_ids(view, "c5")
     parts = _parts(result, len(view.operands))
     require(len(parts) == len(view.operands), "all_gather_c6", f"all-gather gives {result}")
     for operand, part in zip(view.operands, parts, strict=True):
@@ -144,6 +174,8 @@ def _infer_all_gather_start(view: OpView) -> Shape:
 
 def _infer_reduce_scatter(view: OpView) -> Shape:
     given = view.given()
+    _require_groups(view, ("c3", "c4", "c5"))
+    _require_ids(view, "c6")
     _require_reducer("reduce_scatter_c7", view.attributes.to_apply, view.operands)
     place = _dimension(view)
     parts = _parts(given, len(view.operands))
@@ -154,18 +186,23 @@ def _infer_reduce_scatter(view: OpView) -> Shape:
             have == want or n == place
             for n, (have, want) in enumerate(zip(operand.dims, part.dims, strict=True))
         )
-        require(
-            fits and (part.dims[place] == 0 or dim.mod(operand.dims[place], part.dims[place]) == 0),
-            "reduce_scatter_c8",
-            f"reduce-scatter of {operand} does not give {part}",
-        )
+        message = f"reduce-scatter of {operand} does not give {part}"
+        require(fits, "reduce_scatter_c8", message)
+        require(operand.dtype is part.dtype, "reduce_scatter_c9", message)
+        whole = part.dims[place] == 0 or dim.mod(operand.dims[place], part.dims[place]) == 0
+        require(whole, "reduce_scatter_c1", message)
     return given
 
 
 def _infer_all_to_all(view: OpView) -> Shape:
     places: tuple[int, ...] = view.attributes.dimensions
+    _require_groups(view, ("c5", "c6", "c7"))
     if not places:
         first = view.operands[0]
+        groups: Groups = view.attributes.replica_groups or ()
+        if groups and len(groups[0]) != len(view.operands):
+            message = f"{len(view.operands)} operands for groups of {len(groups[0])} devices"
+            require(False, "all_to_all_c8", message)
         for operand in view.operands:
             require(operand.compatible(first), "all_to_all_c1", f"all-to-all of {view.operands}")
         given = view.declared
@@ -176,18 +213,28 @@ def _infer_all_to_all(view: OpView) -> Shape:
     require(len(view.operands) == 1, "all_to_all_c1", "all-to-all of a dimension takes one operand")
     place = _dimension(view)
     require(0 <= place < operand.rank, "all_to_all_c1", f"dimension {place} of {operand}")
+    groups = view.attributes.replica_groups or ()
+    if groups and dim.mod(operand.dims[place], len(groups[0])) != 0:
+        message = f"dimension {place} of {operand} is not divided by {len(groups[0])} devices"
+        require(False, "all_to_all_c2", message)
     return operand
 
 
-def _infer_same(view: OpView) -> Shape:
+def _infer_broadcast(view: OpView) -> Shape:
+    _require_groups(view, ("c1", "size", "c2"))
     return _joined(view.operands)
 
 
 def _infer_permute(view: OpView) -> Shape:
     _require_pairs(view)
-    if view.attributes.slice_sizes:
-        return view.given()
-    return _joined(view.operands)
+    if not view.attributes.slice_sizes:
+        for operand in view.operands:
+            message = f"collective-permute takes arrays, got {operand}"
+            require(operand.is_array, "collective_permute_i1", message)
+        return _joined(view.operands)
+    # In place: what is sent, where it goes, and the offsets of both.
+    require(len(view.operands) == 4, "collective_permute_i1", "four operands go in place")
+    return view.operands[1]
 
 
 def _require_pairs(view: OpView) -> None:
@@ -200,6 +247,8 @@ def _require_pairs(view: OpView) -> None:
             f"collective_permute_{label}",
             f"a {name} stands twice in source_target_pairs {pairs}",
         )
+        message = f"a {name} of source_target_pairs {pairs} is negative"
+        require(min(places, default=0) >= 0, "collective_permute_c4", message)
 
 
 def _infer_permute_start(view: OpView) -> Shape:
@@ -250,39 +299,40 @@ def _infer_device(view: OpView) -> Shape:
 
 
 define("all-reduce", family=FAMILY, arity=(1, None), infer=_infer_all_reduce, spec="all_reduce",
-       attributes=AllReduceAttributes, traits=_COLLECTIVE,
+       attributes=AllReduceAttributes, traits=_COLLECTIVE, results=("c6", "c7"),
        doc="each element combined over the devices of a group")  # fmt: skip
 define("all-reduce-start", family=FAMILY, arity=(1, None), infer=_infer_all_reduce,
        attributes=AllReduceAttributes, traits=_COLLECTIVE, doc="begins an all-reduce")  # fmt: skip
-define("all-reduce-done", family=FAMILY, arity=1, infer=_infer_first,
+define("all-reduce-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_first,
        traits=_COLLECTIVE, doc="the value of an all-reduce-start")  # fmt: skip
 define("all-gather", family=FAMILY, arity=(1, None), infer=_infer_all_gather, spec="all_gather",
        attributes=AllGatherAttributes, traits=_GIVEN,
        doc="the operands of a group's devices, one after the other")  # fmt: skip
 define("all-gather-start", family=FAMILY, arity=(1, None), infer=_infer_all_gather_start,
        attributes=AllGatherAttributes, traits=_GIVEN, doc="begins an all-gather")  # fmt: skip
-define("all-gather-done", family=FAMILY, arity=1, infer=_infer_second,
+define("all-gather-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_second,
        traits=_COLLECTIVE, doc="the value of an all-gather-start")  # fmt: skip
 define("reduce-scatter", family=FAMILY, arity=(1, None), infer=_infer_reduce_scatter,
        attributes=ReduceScatterAttributes, traits=_GIVEN, spec="reduce_scatter",
        doc="an all-reduce of which each device keeps its part")  # fmt: skip
 define("all-to-all", family=FAMILY, arity=(1, None), infer=_infer_all_to_all, spec="all_to_all",
-       attributes=AllToAllAttributes, traits=_COLLECTIVE,
+       attributes=AllToAllAttributes, traits=_COLLECTIVE, results="c9",
        doc="part k of each device goes to device k")  # fmt: skip
 define("ragged-all-to-all", family=FAMILY, arity=6, infer=_infer_ragged,
        attributes=GroupAttributes, traits=_COLLECTIVE,
        doc="all-to-all of rows, as many as the operands say")  # fmt: skip
-define("collective-broadcast", family=FAMILY, arity=(1, None), infer=_infer_same,
-       attributes=GroupAttributes, traits=_COLLECTIVE, spec="collective_broadcast",
+define("collective-broadcast", family=FAMILY, arity=(1, None), infer=_infer_broadcast,
+       attributes=GroupAttributes, traits=_COLLECTIVE, results="c3",
        doc="the operand of the group's first device")  # fmt: skip
 define("collective-permute", family=FAMILY, arity=(1, None), infer=_infer_permute,
-       attributes=PermuteAttributes, traits=_COLLECTIVE, spec="collective_permute",
+       attributes=PermuteAttributes, traits=_COLLECTIVE, results="c5", takes_arrays=False,
        doc="the operand of another device, or zeros")  # fmt: skip
 define("collective-permute-start", family=FAMILY, arity=(1, None), infer=_infer_permute_start,
-       attributes=PermuteAttributes, traits=_GIVEN, doc="begins a collective-permute")  # fmt: skip
-define("collective-permute-done", family=FAMILY, arity=1, infer=_infer_second,
+       attributes=PermuteAttributes, traits=_GIVEN, takes_arrays=False,
+       doc="begins a collective-permute")  # fmt: skip
+define("collective-permute-done", family=FAMILY, arity=1, takes_arrays=False, infer=_infer_second,
        traits=_COLLECTIVE, doc="the value of a collective-permute-start")  # fmt: skip
-define("partition-id", family=FAMILY, arity=0, infer=_infer_device, spec="partition_id",
+define("partition-id", family=FAMILY, arity=0, infer=_infer_device, results="o1",
        doc="the number of this device's partition")  # fmt: skip
-define("replica-id", family=FAMILY, arity=0, infer=_infer_device, spec="replica_id",
+define("replica-id", family=FAMILY, arity=0, infer=_infer_device, results="o1",
        doc="the number of this device's replica")  # fmt: skip

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 
 from ingot.hlo import dim
+from ingot.hlo.dtype import C64, C128, F32, F64, DType, Kind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.opset.windows import require_window
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.diagnostics import VerifyError
@@ -84,9 +86,42 @@ class ConvolutionAttributes:
         return ConvolutionLabels.parse(self.dim_labels)
 
 
-def _check_places(label: str, places: tuple[int, ...], shape: Shape) -> None:
-    require(len(set(places)) == len(places), label, f"dimension numbers {places} repeat")
-    require(all(0 <= p < shape.rank for p in places), label, f"dimensions {places} of {shape}")
+def _check_places(
+    labels: tuple[str, str, str], batch: tuple[int, ...], contracting: tuple[int, ...], shape: Shape
+) -> None:
+    unique, *ranges = labels
+    for label, places in zip(ranges, (batch, contracting), strict=True):
+        if not all(0 <= place < shape.rank for place in places):
+            require(False, f"dot_general_{label}", f"dimensions {places} of {shape}")
+    places = (*batch, *contracting)
+    if len(set(places)) != len(places):
+        require(False, f"dot_general_{unique}", f"dimension numbers {places} repeat")
+
+
+_RANK = {Kind.PRED: 0, Kind.UNSIGNED: 1, Kind.SIGNED: 1, Kind.FLOAT: 2, Kind.COMPLEX: 3}
+
+
+def _higher(left: DType, right: DType) -> DType:
+    """Return the type of more of two: complex over float over integer, then the wider one."""
+    order = [(_RANK[element.kind], element.bits) for element in (left, right)]
+    return right if order[1] > order[0] else left
+
+
+def summed_type(left: DType, right: DType, result: DType) -> DType:
+    """Return the type that products of `left` and `right` are summed in where `result` is wanted.
+
+    It is `result`, but where numbers of the operands are none of the result's kind: then the sum
+    is made of the operands' own and converted once. Floats are summed in f32 at least.
+    """
+    higher = _higher(left, right)
+    if _RANK[higher.kind] <= _RANK[result.kind]:
+        return result
+    wide = F64 in (left, right) or C128 in (left, right)
+    if higher.is_complex:
+        return C128 if wide else C64
+    if higher.is_float:
+        return F64 if wide else F32
+    return higher
 
 
 def _infer_dot(view: OpView) -> Shape:
@@ -102,8 +137,8 @@ def _infer_dot(view: OpView) -> Shape:
         "dot_general_c2",
         "as many lhs as rhs contracting dimensions",
     )
-    _check_places("dot_general_c3", (*given.lhs_batch_dims, *given.lhs_contracting_dims), lhs)
-    _check_places("dot_general_c4", (*given.rhs_batch_dims, *given.rhs_contracting_dims), rhs)
+    _check_places(("c3", "c5", "c6"), given.lhs_batch_dims, given.lhs_contracting_dims, lhs)
+    _check_places(("c4", "c7", "c8"), given.rhs_batch_dims, given.rhs_contracting_dims, rhs)
     for left, right in zip(given.lhs_batch_dims, given.rhs_batch_dims, strict=True):
         require(lhs.dims[left] == rhs.dims[right], "dot_general_c9", f"batch of {lhs} and {rhs}")
     for left, right in zip(given.lhs_contracting_dims, given.rhs_contracting_dims, strict=True):
@@ -115,15 +150,27 @@ def _infer_dot(view: OpView) -> Shape:
         *(lhs.dims[place] for place in given.lhs_free_dims(lhs.rank)),
         *(rhs.dims[place] for place in given.rhs_free_dims(rhs.rank)),
     )
-    # The element type may be wider than the operands' (preferred_element_type): take the declared.
-    element = view.declared.dtype if view.declared is not None else lhs.dtype
-    return Shape.array(element, dims)
+    return Shape.array(product_type(view), dims)
+
+
+def product_type(view: OpView) -> DType:
+    """Return the element type of sums of products: the declared one, any type of array.
+
+    Sums are made in the type of `summed_type` and converted (XLA's `preferred_element_type`).
+    """
+    lhs, rhs = view.operands[:2]
+    if view.declared is None or not view.declared.is_array:
+        return _higher(lhs.dtype, rhs.dtype)
+    return view.declared.dtype
 
 
 def _require_labels(lhs: Shape, rhs: Shape, given: ConvolutionAttributes) -> None:
     labels, spatial = given.labels, len(given.window)
     digits = "".join(str(number) for number in range(spatial))
-    require(lhs.rank == rhs.rank == spatial + 2, "convolution_c1", f"{given} of {lhs} and {rhs}")
+    require(lhs.rank == rhs.rank, "convolution_c1", f"convolution of {lhs} and {rhs}")
+    message = f"{spatial} dimensions of the window for {lhs} and {rhs}"
+    require(lhs.rank == spatial + 2, "convolution_c2", message)
+    require_window("convolution", given.window, ("", "c3", "c6", "c8"))
     for text, letters, label in (
         (labels.lhs, "bf", "convolution_c13"),
         (labels.rhs, "io", "convolution_c18"),
@@ -155,11 +202,12 @@ def _infer_convolution(view: OpView) -> Shape:
     found = (dim.floordiv(batch, batches), *windows, outer)
     order = labels.places(labels.output, "bf")
     dims = tuple(found[order.index(place)] for place in range(len(found)))
-    element = view.declared.dtype if view.declared is not None else lhs.dtype
-    return Shape.array(element, dims)
+    return Shape.array(product_type(view), dims)
 
 
 define("dot", family=FAMILY, arity=2, infer=_infer_dot, attributes=DotAttributes,
-       spec="dot_general", doc="sums of products over contracting dimensions")  # fmt: skip
+       results="c12", spec="dot_general",
+       doc="sums of products over contracting dimensions")  # fmt: skip
 define("convolution", family=FAMILY, arity=2, infer=_infer_convolution,
-       attributes=ConvolutionAttributes, doc="sums of products over windows")  # fmt: skip
+       results="c25", attributes=ConvolutionAttributes,
+       doc="sums of products over windows")  # fmt: skip

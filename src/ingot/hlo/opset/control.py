@@ -6,7 +6,7 @@ Source: StableHLO specification `while`, `if`, `case`; XLA's text attributes.
 from __future__ import annotations
 
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -79,21 +79,26 @@ def _infer_conditional(view: OpView) -> Shape:
         "case_c1",
         f"conditional has {len(branches)} branches and {len(operands)} operands",
     )
+    # The code reads 32 bits of it, or a pred.
+    known = index.is_scalar and index.dtype in (PRED, S32)
+    require(known, "case_i1", f"conditional on a pred or s32, not {index}")
     if index.dtype is PRED:
         require(len(branches) == 2, "if_c1", "conditional on a pred takes two branches")
+    first = branches[0].root.shape
     for branch, operand in zip(branches, operands, strict=True):
         _require_call("case_c2", branch, (operand,))
-        require(
-            branch.root.shape.compatible(branches[0].root.shape),
-            "case_c3",
-            f"branch {branch.name} gives {branch.root.shape}, not {branches[0].root.shape}",
-        )
-    return branches[0].root.shape
+        if not branch.root.shape.compatible(first):
+            label = "if_c2" if index.dtype is PRED else "case_c3"
+            require(False, label, f"branch {branch.name} gives {branch.root.shape}, not {first}")
+    return first
 
 
 define("call", family=FAMILY, arity=(0, None), infer=_infer_call, attributes=CallAttributes,
+       takes_arrays=False, results="c2",
        doc="the value of a computation")  # fmt: skip
 define("while", family=FAMILY, arity=1, infer=_infer_while, attributes=WhileAttributes,
+       takes_arrays=False, results="c3",
        doc="repeats body while condition holds")  # fmt: skip
 define("conditional", family=FAMILY, arity=(1, None), infer=_infer_conditional,
-       attributes=ConditionalAttributes, spec="case", doc="one of some computations")  # fmt: skip
+       takes_arrays=False, results="c4", attributes=ConditionalAttributes, spec="case",
+       doc="one of some computations")  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
-from ingot.hlo.opset.contraction import DotAttributes
+from ingot.hlo.opset.contraction import DotAttributes, product_type
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
@@ -80,8 +80,7 @@ def _infer_ragged(view: OpView) -> Shape:
         *(lhs.dims[place] for place in given.lhs_free_dims(lhs.rank)),
         *(rhs.dims[place] for place in range(rhs.rank) if place not in taken),
     )
-    element = view.declared.dtype if view.declared is not None else lhs.dtype
-    return Shape.array(element, dims)
+    return Shape.array(product_type(view), dims)
 
 
 def _infer_scaled(view: OpView) -> Shape:
@@ -104,11 +103,11 @@ def _infer_scaled(view: OpView) -> Shape:
         *(lhs.dims[place] for place in given.lhs_free_dims(lhs.rank)),
         *(rhs.dims[place] for place in given.rhs_free_dims(rhs.rank)),
     )
-    element = view.declared.dtype if view.declared is not None else lhs.dtype
-    return Shape.array(element, dims)
+    return Shape.array(product_type(view), dims)
 
 
 define("ragged-dot", family=FAMILY, arity=3, infer=_infer_ragged, attributes=RaggedDotAttributes,
+       results="c5",
        doc="a dot per group of neighbouring rows")  # fmt: skip
 define("scaled-dot", family=FAMILY, arity=4, infer=_infer_scaled, attributes=DotAttributes,
-       doc="dot of operands that are multiplied by scales of blocks")  # fmt: skip
+       results="c2", doc="dot of operands that are multiplied by scales of blocks")  # fmt: skip

@@ -7,7 +7,7 @@ Source: StableHLO specification, XLA operation semantics. Element type constrain
 from __future__ import annotations
 
 from ingot.hlo.dtype import C64, C128, F32, F64, PRED, DType, Kind
-from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
@@ -61,18 +61,17 @@ class ReducePrecisionAttributes:
 def _same_dims(view: OpView) -> tuple[Shape, ...]:
     first = view.operands[0]
     for other in view.operands:
-        if not other.is_array:
-            require(False, f"{view.opcode}_i1", f"{view.opcode} takes arrays, got {other}")
         if other.dims != first.dims:
             message = f"{view.opcode} takes operands of one shape, got {first} and {other}"
-            require(False, f"{view.opcode}_c1", message)
+            number = "c2" if view.opcode == "compare" else "c1"
+            require(False, f"{label_prefix(view.opcode)}_{number}", message)
     return view.operands
 
 
 def _kinds(view: OpView, allowed: frozenset[Kind], element: DType) -> None:
     if element.kind not in allowed:
         message = f"{view.opcode} does not take element type {element}"
-        require(False, f"{view.opcode}_i1", message)
+        require(False, f"{label_prefix(view.opcode)}_i1", message)
 
 
 def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = False):
@@ -93,7 +92,7 @@ def _binary(allowed: frozenset[Kind]):
         _kinds(view, allowed, left.dtype)
         if left.dtype is not right.dtype:
             message = f"{view.opcode} takes operands of one element type, got {left} and {right}"
-            require(False, f"{view.opcode}_c1", message)
+            require(False, f"{label_prefix(view.opcode)}_c1", message)
         return left
 
     return infer
@@ -161,6 +160,7 @@ for _name, _allowed, _traits, _doc in _UNARY:
         infer=_unary(_allowed, real=_name == "abs"),
         traits=_traits | {_E},
         doc=_doc,
+        results=("c1", "c2") if _name == "abs" else "c1",
     )
 for _name, _doc in _TRANSCENDENTAL:
     define(
@@ -176,17 +176,17 @@ for _name, _allowed, _traits, _doc in _BINARY:
     define(_name, family=FAMILY, arity=2, infer=_binary(_allowed), traits=_traits | {_E}, doc=_doc)
 
 define("is-finite", family=FAMILY, arity=1, infer=_unary(_FLOAT, PRED), traits={_E},
-       doc="whether x is neither NaN nor infinite")  # fmt: skip
+       results=("c1", "o1"), doc="whether x is neither NaN nor infinite")  # fmt: skip
 define("real", family=FAMILY, arity=1, infer=_unary(_FLOAT | _COMPLEX, real=True), traits={_E},
-       doc="real part")  # fmt: skip
+       results=("c1", "c2"), doc="real part")  # fmt: skip
 define("imag", family=FAMILY, arity=1, infer=_unary(_FLOAT | _COMPLEX, real=True), traits={_E},
-       doc="imaginary part")  # fmt: skip
+       results=("c1", "c2"), doc="imaginary part")  # fmt: skip
 
 
 def _infer_complex(view: OpView) -> Shape:
     left, right = _same_dims(view)
     require(left.dtype is right.dtype, "complex_c1", "complex takes operands of one element type")
-    require(left.dtype in _COMPLEX_OF, "complex_c2", f"complex does not take {left.dtype}")
+    require(left.dtype in _COMPLEX_OF, "complex_i1", f"complex does not take {left.dtype}")
     return left.with_dtype(_COMPLEX_OF[left.dtype])
 
 
@@ -197,7 +197,20 @@ def _infer_compare(view: OpView) -> Shape:
     directions = ("EQ", "NE", "GE", "GT", "LE", "LT")
     direction = view.attributes.direction
     require(direction in directions, "compare_i3", f"compare direction {direction} is not known")
+    given, fitting = view.attributes.type, _COMPARISONS[left.dtype.kind]
+    if given and given not in fitting:
+        message = f"compare of {left} is of type {' or '.join(fitting)}, not {given}"
+        require(False, "compare_c3", message)
     return left.with_dtype(PRED)
+
+
+_COMPARISONS = {
+    Kind.FLOAT: ("FLOAT", "TOTALORDER"),
+    Kind.COMPLEX: ("FLOAT",),
+    Kind.SIGNED: ("SIGNED",),
+    Kind.UNSIGNED: ("UNSIGNED",),
+    Kind.PRED: ("UNSIGNED",),
+}
 
 
 def _infer_select(view: OpView) -> Shape:
@@ -223,7 +236,7 @@ def _infer_convert(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
     require(operand.dims == given.dims, "convert_c1", f"convert of {operand} to {given}")
-    require(operand.is_array and given.is_array, "convert_i1", f"convert of {operand} to {given}")
+    require(given.is_array, "convert_o1", f"convert of {operand} to {given}")
     return given
 
 
@@ -234,7 +247,8 @@ def _infer_stochastic(view: OpView) -> Shape:
     require(fits, "stochastic_convert_i1", f"stochastic-convert of {operand} with {random}")
     same = operand.dtype.bits == random.dtype.bits
     require(same, "stochastic_convert_c2", f"{operand} takes u{operand.dtype.bits}, not {random}")
-    require(given.dims == operand.dims, "stochastic_convert_c1", f"{operand} to {given}")
+    fits = given.dims == operand.dims and given.is_array
+    require(fits, "stochastic_convert_c1", f"{operand} to {given}")
     return given
 
 
@@ -251,12 +265,15 @@ def _infer_map_dims(view: OpView) -> Shape:
 
 
 define("complex", family=FAMILY, arity=2, infer=_infer_complex, traits={_E},
-       doc="complex number of real and imaginary part")  # fmt: skip
+       results=("c2", "c3"), doc="complex number of real and imaginary part")  # fmt: skip
 define("compare", family=FAMILY, arity=2, infer=_infer_compare, attributes=CompareAttributes,
-       traits={_E}, doc="comparison; IEEE by default, TOTALORDER by type")  # fmt: skip
+       results=("c2", "o1"), traits={_E},
+       doc="comparison; IEEE by default, TOTALORDER by type")  # fmt: skip
 define("select", family=FAMILY, arity=3, infer=_infer_select, traits={_E},
+       results="c2",
        doc="second operand where the first is true, else the third")  # fmt: skip
 define("clamp", family=FAMILY, arity=3, infer=_infer_clamp, traits={_E},
+       results="c4",
        doc="operand held between low and high")  # fmt: skip
 define("convert", family=FAMILY, arity=1, infer=_infer_convert,
        traits={_E, Trait.NEEDS_SHAPE}, doc="to another element type")  # fmt: skip
@@ -266,5 +283,5 @@ define("stochastic-convert", family=FAMILY, arity=2, infer=_infer_stochastic,
 define("reduce-precision", family=FAMILY, arity=1, infer=_infer_map_dims,
        attributes=ReducePrecisionAttributes, traits={_E, _I},
        doc="rounded to a narrower float format, kept in the same type")  # fmt: skip
-define("copy", family=FAMILY, arity=1, infer=_infer_same, traits={_E, _I}, spec="copy",
+define("copy", family=FAMILY, arity=1, infer=_infer_same, traits={_E, _I}, takes_arrays=False,
        doc="the same value in its own buffer")  # fmt: skip

@@ -288,11 +288,14 @@ def _infer_topk(view: OpView) -> Shape:
 
 
 define("gather", family=FAMILY, arity=2, infer=_infer_gather, attributes=GatherAttributes,
+       results=("c22", "c23"),
        doc="windows of the operand at computed places, clamped inside")  # fmt: skip
 define("scatter", family=FAMILY, arity=(3, None), infer=_infer_scatter,
-       attributes=ScatterAttributes,
+       attributes=ScatterAttributes, results=("c24", "c25"), counts="c5",
        doc="operand with updates combined in at computed places, dropped outside")  # fmt: skip
 define("sort", family=FAMILY, arity=(1, None), infer=_infer_sort, attributes=SortAttributes,
+       results="c2", counts="c1",
        doc="sorts along a dimension by a comparator, other operands along")  # fmt: skip
 define("topk", family=FAMILY, arity=1, infer=_infer_topk, attributes=TopKAttributes,
+       results="c3",
        doc="k greatest (or least) elements of the last dimension, with their indices")  # fmt: skip

@@ -67,5 +67,5 @@ def _infer_triangular_solve(view: OpView) -> Shape:
 define("cholesky", family=FAMILY, arity=1, infer=_infer_cholesky, attributes=CholeskyAttributes,
        doc="triangular factor of positive definite matrices; NaN if they are not")  # fmt: skip
 define("triangular-solve", family=FAMILY, arity=2, infer=_infer_triangular_solve,
-       attributes=TriangularSolveAttributes, spec="triangular_solve",
+       attributes=TriangularSolveAttributes, results="c4",
        doc="solution of linear equations with triangular matrices")  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from ingot.hlo.opdef import Codec, OpView, attribute, define, require
+from ingot.hlo.opdef import Codec, OpView, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
@@ -28,48 +28,49 @@ class BatchNormAttributes:
         return struct.unpack("f", struct.pack("f", self.epsilon))[0]
 
 
-def _require_features(view: OpView, vectors: tuple[Shape, ...]) -> Shape:
-    """Check that `vectors` have an element for each feature; return the shape of one."""
+def _require_features(view: OpView, vectors: tuple[Shape, ...], labels: str) -> Shape:
+    """Check that `vectors` have an element for each feature; return the shape of the first.
+
+    `labels` are the numbers of their constraints. Their floats may be others than the operand's.
+    """
     operand = view.operands[0]
-    label = view.opcode.replace("-", "_")
+    label = label_prefix(view.opcode)
     place: int = view.attributes.feature_index
     require(0 <= place < operand.rank, f"{label}_c1", f"feature_index {place} of {operand}")
     require(operand.dtype.is_float, f"{label}_i1", f"{view.opcode} takes floats, not {operand}")
     features = (operand.dims[place],)
-    for vector in vectors:
-        require(
-            vector.dims == features and vector.dtype.is_float,
-            f"{label}_c3",
-            f"{view.opcode} of {operand} takes vectors of {features[0]} elements, not {vector}",
-        )
+    for vector, number in zip(vectors, labels, strict=True):
+        if vector.dims != features or not vector.dtype.is_float:
+            message = f"{view.opcode} of {operand} takes vectors of {features[0]} floats"
+            require(False, f"{label}_c{number}", f"{message}, not {vector}")
     return vectors[0]
 
 
 def _infer_training(view: OpView) -> Shape:
     operand, *vectors = view.operands
-    scale = _require_features(view, tuple(vectors))
+    scale = _require_features(view, tuple(vectors), "34")
     return Shape.tuple((operand, scale, scale))
 
 
 def _infer_inference(view: OpView) -> Shape:
     operand, *vectors = view.operands
-    _require_features(view, tuple(vectors))
+    _require_features(view, tuple(vectors), "3456")
     return operand
 
 
 def _infer_grad(view: OpView) -> Shape:
     operand, scale, mean, variance, gradient = view.operands
-    vector = _require_features(view, (scale, mean, variance))
+    vector = _require_features(view, (scale, mean, variance), "544")
     require(operand.compatible(gradient), "batch_norm_grad_c3", f"gradient {gradient} of {operand}")
     return Shape.tuple((operand, vector, vector))
 
 
 define("batch-norm-training", family=FAMILY, arity=3, infer=_infer_training,
-       attributes=BatchNormAttributes, spec="batch_norm_training",
+       attributes=BatchNormAttributes, results="c7",
        doc="operand normalized with its own mean and variance, and those")  # fmt: skip
 define("batch-norm-inference", family=FAMILY, arity=5, infer=_infer_inference,
-       attributes=BatchNormAttributes, spec="batch_norm_inference",
+       attributes=BatchNormAttributes, results="c7",
        doc="operand normalized with given mean and variance")  # fmt: skip
 define("batch-norm-grad", family=FAMILY, arity=5, infer=_infer_grad,
-       attributes=BatchNormAttributes, spec="batch_norm_grad",
+       attributes=BatchNormAttributes, results="c3",
        doc="gradients of batch-norm-training for operand, scale and offset")  # fmt: skip

@@ -5,6 +5,7 @@ Source: StableHLO specification `rng_bit_generator`, `rng`; XLA's text attribute
 
 from __future__ import annotations
 
+from ingot.hlo.dtype import U32, U64
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -54,12 +55,14 @@ def _infer_rng_bit_generator(view: OpView) -> Shape:
     bits = bits_shape(given)
     require(
         bits.dtype.is_float or bits.dtype.is_integer,
-        "rng_bit_generator_i2",
+        "rng_bit_generator_o2",
         f"rng-bit-generator gives integers or floats, not {bits}",
     )
+    vector = state.rank == 1 and state.dtype in (U32, U64)
+    require(vector, "rng_bit_generator_i2", f"a state is a vector of u64 or u32, not {state}")
     sizes = {"rng_three_fry": (16,), "rng_philox": (16, 24), "rng_default": (16, 24)}
     require(
-        state.bytes in sizes[algorithm] and state.dtype.name in ("u32", "u64"),
+        state.bytes in sizes[algorithm],
         "rng_bit_generator_c2",
         f"{algorithm} takes no state {state}",
     )
@@ -72,12 +75,9 @@ def _infer_rng(view: OpView) -> Shape:
     kind = view.attributes.distribution
     require(kind in DISTRIBUTIONS, "rng_i4", f"distribution {kind} is not known")
     for operand in (first, second):
-        require(
-            operand.is_scalar and operand.dtype is given.dtype,
-            "rng_c1",
-            f"rng {given} of {operand}",
-        )
-    require(not given.dtype.is_complex, "rng_i1", f"rng does not give {given}")
+        require(operand.is_scalar, "rng_i1", f"rng {given} of {operand}")
+        require(operand.dtype is given.dtype, "rng_c1", f"rng {given} of {operand}")
+    require(not given.dtype.is_complex, "rng_i2", f"rng does not give {given}")
     for operand in sizes:
         # XLA does not read it: its own tests give other sizes.
         fits = operand.rank == 1

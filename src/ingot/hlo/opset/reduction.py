@@ -10,6 +10,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.opset.regions import require_reducer, require_region
+from ingot.hlo.opset.windows import require_window
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.records import record
@@ -44,7 +45,7 @@ class SelectAndScatterAttributes:
 
 def _infer_reduce(view: OpView) -> Shape:
     count = len(view.operands) // 2
-    require(len(view.operands) == 2 * count and count > 0, "reduce_c1", "reduce takes pairs")
+    require(len(view.operands) == 2 * count and count > 0, "reduce_c3", "reduce takes pairs")
     inputs, starts = view.operands[:count], view.operands[count:]
     first = inputs[0]
     places = view.attributes.dimensions
@@ -71,6 +72,7 @@ def _infer_reduce_window(view: OpView) -> Shape:
     inputs, starts = view.operands[:count], view.operands[count:]
     first, window = inputs[0], view.attributes.window
     require(len(window) == first.rank, "reduce_window_c4", f"window of {first}")
+    require_window("reduce_window", window, ("c5", "c7", "c9", "c11"))
     for given in inputs:
         require(given.dims == first.dims, "reduce_window_c2", f"windows of {first} and {given}")
     reducer: Computation = view.attributes.to_apply
@@ -84,11 +86,10 @@ def _infer_select_and_scatter(view: OpView) -> Shape:
     operand, source, start = view.operands
     window = view.attributes.window
     require(len(window) == operand.rank, "select_and_scatter_c4", f"of {operand}")
-    require(
-        source.dims == _counts(window, operand) and source.dtype is operand.dtype,
-        "select_and_scatter_c2",
-        f"source {source} of windows of {operand}",
-    )
+    require_window("select_and_scatter", window, ("c5", "c7", "dilation", "dilation"))
+    message = f"source {source} of windows of {operand}"
+    require(source.dtype is operand.dtype, "select_and_scatter_c1", message)
+    require(source.dims == _counts(window, operand), "select_and_scatter_c2", message)
     fits = start.is_scalar and start.dtype is operand.dtype
     require(fits, "select_and_scatter_c3", f"initial value {start} of {operand}")
     pair = (operand.dtype, operand.dtype)
@@ -108,11 +109,14 @@ def _infer_map(view: OpView) -> Shape:
 
 
 define("reduce", family=FAMILY, arity=(2, None), infer=_infer_reduce, attributes=ReduceAttributes,
+       results=("c7", "c8"), counts="c3",
        doc="folds dimensions with a computation; the order is not defined")  # fmt: skip
 define("map", family=FAMILY, arity=(1, None), infer=_infer_map, attributes=ReduceAttributes,
+       results=("c1", "c4"), counts="c2",
        doc="applies a scalar computation to each element")  # fmt: skip
 define("reduce-window", family=FAMILY, arity=(2, None), infer=_infer_reduce_window,
-       attributes=ReduceWindowAttributes, doc="folds each window")  # fmt: skip
+       attributes=ReduceWindowAttributes, results=("c15", "c16"), counts="c1",
+       doc="folds each window")  # fmt: skip
 define("select-and-scatter", family=FAMILY, arity=3, infer=_infer_select_and_scatter,
-       attributes=SelectAndScatterAttributes,
+       attributes=SelectAndScatterAttributes, results=("c11", "c12"),
        doc="each source value joined to the chosen element of its window")  # fmt: skip

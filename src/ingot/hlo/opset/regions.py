@@ -22,16 +22,14 @@ def require_region(
     result = region.root.shape
     results = result.elements if result.is_tuple else (result,)
     for word, shapes, wanted in (("takes", given, takes), ("gives", results, gives)):
-        require(
-            len(shapes) == len(wanted)
-            and all(
-                shape.is_scalar and shape.dtype is element
-                for shape, element in zip(shapes, wanted, strict=True)
-            ),
-            label,
-            f"computation {region.name} {word} {_listed(shapes)}, "
-            f"not {', '.join(f'{element}[]' for element in wanted)}",
+        fits = len(shapes) == len(wanted) and all(
+            shape.is_scalar and shape.dtype is element
+            for shape, element in zip(shapes, wanted, strict=True)
         )
+        if not fits:
+            listed = ", ".join(f"{element}[]" for element in wanted)
+            message = f"computation {region.name} {word} {_listed(shapes)}, not {listed}"
+            require(False, label, message)
 
 
 def require_reducer(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.dtype import PRED
+from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
 
@@ -87,7 +88,7 @@ def _infer_bitcast(view: OpView) -> Shape:
     (operand,) = view.operands
     # Narrow integers are packed in XLA's memory and one byte each in Ingot's.
     same = operand.bytes == given.bytes or operand.packed_bits == given.packed_bits
-    require(same, "bitcast_c1", f"bitcast of {operand} to {given}")
+    require(given.is_array and same, "bitcast_c1", f"bitcast of {operand} to {given}")
     return given
 
 
@@ -96,6 +97,12 @@ def _infer_bitcast_convert(view: OpView) -> Shape:
     (operand,) = view.operands
     before, after = operand.dtype.bits, given.dtype.bits
     dims = given.dims
+    require(given.is_array, "bitcast_convert_o1", f"bitcast-convert of {operand} to {given}")
+    require(
+        operand.dtype.is_complex == given.dtype.is_complex,
+        "bitcast_convert_c2",
+        f"bitcast-convert between real and complex numbers: {operand} to {given}",
+    )
     if before > after:
         dims = (*operand.dims, before // after)
     elif before < after:
@@ -149,11 +156,9 @@ def _infer_pad(view: OpView) -> Shape:
     operand, value = view.operands
     padding = view.attributes.padding
     require(len(padding) == operand.rank, "pad_c2", f"padding {padding} of {operand}")
-    require(
-        value.is_scalar and value.dtype is operand.dtype,
-        "pad_c1",
-        f"padding value {value} of {operand}",
-    )
+    message = f"padding value {value} of {operand}"
+    require(value.is_scalar, "pad_i2", message)
+    require(value.dtype is operand.dtype, "pad_c1", message)
     dims: list[int | Dim] = []
     for (low, high, interior), size in zip(padding, operand.dims, strict=True):
         require(interior >= 0, "pad_c3", f"interior padding {interior}")
@@ -179,11 +184,9 @@ def _infer_concatenate(view: OpView) -> Shape:
             for i, (a, b) in enumerate(zip(other.dims, first.dims, strict=True))
             if i != place
         )
-        require(
-            same and other.dtype is first.dtype,
-            "concatenate_c2",
-            f"concatenate of {first} and {other}",
-        )
+        if not same or other.dtype is not first.dtype:
+            label = "concatenate_c1" if same else "concatenate_c2"
+            require(False, label, f"concatenate of {first} and {other}")
         total = total + other.dims[place]
     return first.with_dims((*first.dims[:place], total, *first.dims[place + 1 :]))
 
@@ -191,6 +194,8 @@ def _infer_concatenate(view: OpView) -> Shape:
 def _infer_iota(view: OpView) -> Shape:
     given = view.given()
     place = view.attributes.iota_dimension
+    numeric = given.is_array and given.dtype is not PRED
+    require(numeric, "iota_o1", f"iota gives numbers, not {given}")
     require(0 <= place < given.rank, "iota_c1", f"iota dimension {place} of {given}")
     return given
 
@@ -204,18 +209,18 @@ def _infer_dimension_size(view: OpView) -> Shape:
 
 
 def _require_indices(view: OpView, indices: tuple[Shape, ...], rank: int) -> None:
-    name = view.opcode.replace("-", "_")
-    require(
-        len(indices) == rank,
-        f"{name}_c2",
-        f"{view.opcode} takes {rank} indices, got {len(indices)}",
-    )
+    name, updates = label_prefix(view.opcode), len(view.operands) - len(indices) - 1
+    count, same = ("c4", "c5") if updates else ("c2", "c3")
+    if len(indices) != rank:
+        message = f"{view.opcode} takes {rank} indices, got {len(indices)}"
+        require(False, f"{name}_{count}", message)
     for index in indices:
-        require(
-            index.is_scalar and index.dtype.is_integer,
-            f"{name}_c3",
-            f"{view.opcode} index is {index}",
-        )
+        if not index.is_scalar or not index.dtype.is_integer:
+            message = f"an index of {view.opcode} is an integer scalar, not {index}"
+            require(False, f"{name}_{'i3' if updates else 'i2'}", message)
+        if index.dtype is not indices[0].dtype:
+            message = f"indices of {view.opcode} are of one type, not {indices[0]} and {index}"
+            require(False, f"{name}_{same}", message)
 
 
 def _infer_dynamic_slice(view: OpView) -> Shape:
@@ -232,11 +237,9 @@ def _infer_dynamic_slice(view: OpView) -> Shape:
 def _infer_dynamic_update_slice(view: OpView) -> Shape:
     operand, update, *indices = view.operands
     _require_indices(view, tuple(indices), operand.rank)
-    require(
-        update.rank == operand.rank and update.dtype is operand.dtype,
-        "dynamic_update_slice_c3",
-        f"update {update} of {operand}",
-    )
+    message = f"update {update} of {operand}"
+    require(update.dtype is operand.dtype, "dynamic_update_slice_c2", message)
+    require(update.rank == operand.rank, "dynamic_update_slice_c3", message)
     for size, whole in zip(update.dims, operand.dims, strict=True):
         if isinstance(size, int) and isinstance(whole, int):
             require(size <= whole, "dynamic_update_slice_c6", f"update {update} of {operand}")
@@ -245,29 +248,33 @@ def _infer_dynamic_update_slice(view: OpView) -> Shape:
 
 _DIMS = DimensionsAttributes
 define("broadcast", family=FAMILY, arity=1, infer=_infer_broadcast, attributes=_DIMS,
-       traits={_S, _N}, spec="broadcast_in_dim", doc="repeats along new dimensions")  # fmt: skip
+       results="c2", traits={_S, _N}, spec="broadcast_in_dim",
+       doc="repeats along new dimensions")  # fmt: skip
 define("reshape", family=FAMILY, arity=1, infer=_infer_reshape, traits={_S, _N},
        doc="other dimensions, same row-major elements")  # fmt: skip
-define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N},
+define("bitcast", family=FAMILY, arity=1, infer=_infer_bitcast, traits={_S, _N}, results="c1",
        doc="same buffer seen as another shape")  # fmt: skip
 define("bitcast-convert", family=FAMILY, arity=1, infer=_infer_bitcast_convert, traits={_N},
        doc="same bits as another element type")  # fmt: skip
 define("transpose", family=FAMILY, arity=1, infer=_infer_transpose, attributes=_DIMS,
-       traits={_S}, doc="result dimension i is operand dimension dimensions[i]")  # fmt: skip
+       results=("c3", "c1"), traits={_S},
+       doc="result dimension i is operand dimension dimensions[i]")  # fmt: skip
 define("reverse", family=FAMILY, arity=1, infer=_infer_reverse, attributes=_DIMS,
        traits={_S}, doc="reverses dimensions")  # fmt: skip
 define("slice", family=FAMILY, arity=1, infer=_infer_slice, attributes=SliceAttributes,
-       traits={_S}, doc="a strided box")  # fmt: skip
+       results=("c5", "c1"), traits={_S}, doc="a strided box")  # fmt: skip
 define("pad", family=FAMILY, arity=2, infer=_infer_pad, attributes=PadAttributes,
-       traits={_S}, doc="borders and gaps filled with a value")  # fmt: skip
+       results=("c4", "c1"), traits={_S}, doc="borders and gaps filled with a value")  # fmt: skip
 define("concatenate", family=FAMILY, arity=(1, None), infer=_infer_concatenate, attributes=_DIMS,
-       traits={_S}, doc="operands one after the other along a dimension")  # fmt: skip
+       results=("c6", "c5"), counts="c3", traits={_S},
+       doc="operands one after the other along a dimension")  # fmt: skip
 define("iota", family=FAMILY, arity=0, infer=_infer_iota, attributes=IotaAttributes,
        traits={_N}, doc="0, 1, 2 … along a dimension")  # fmt: skip
 define("get-dimension-size", family=FAMILY, arity=1, infer=_infer_dimension_size, attributes=_DIMS,
-       spec="get_dimension_size", doc="the size of one dimension, at run time")  # fmt: skip
+       results="o1",
+       doc="the size of one dimension, at run time")  # fmt: skip
 define("dynamic-slice", family=FAMILY, arity=(1, None), infer=_infer_dynamic_slice,
-       attributes=SizesAttributes, traits={_S},
+       attributes=SizesAttributes, traits={_S}, results=("c5", "c1"),
        doc="a box at a computed place, clamped inside")  # fmt: skip
 define("dynamic-update-slice", family=FAMILY, arity=(2, None), infer=_infer_dynamic_update_slice,
        doc="operand with a box replaced at a computed place, clamped inside")  # fmt: skip

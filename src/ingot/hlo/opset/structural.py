@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import TOKEN
 from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
+from ingot.hlo.opset.dynamic import require_sizes
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.records import record
@@ -88,6 +90,7 @@ def _given(view: OpView) -> Shape:
 def _infer_custom_call(view: OpView) -> Shape:
     given = view.given()
     attributes: CustomCallAttributes = view.attributes
+    require_sizes(view, given)
     results = dict(given.leaves())
     for output, number, inner in attributes.aliases():
         operands = dict(view.operands[number].leaves()) if number < len(view.operands) else {}
@@ -134,7 +137,15 @@ def _infer_fusion(view: OpView) -> Shape:
 
 
 def _infer_token(view: OpView) -> Shape:
+    for operand in view.operands:
+        require(operand.dtype is TOKEN, "after_all_i1", f"after-all joins tokens, not {operand}")
     return Shape.token()
+
+
+def _infer_dependency(view: OpView) -> Shape:
+    value, token = view.operands
+    require(token.dtype is TOKEN, "add_dependency_i2", f"add-dependency on {token}, not a token")
+    return value
 
 
 def _infer_identity(view: OpView) -> Shape:
@@ -142,22 +153,28 @@ def _infer_identity(view: OpView) -> Shape:
 
 
 define("parameter", family=FAMILY, arity=0, infer=_given, attributes=ParameterAttributes,
+       results="o1",
        traits={_SHAPE}, doc="an argument of the computation")  # fmt: skip
 define("constant", family=FAMILY, arity=0, infer=_infer_constant, attributes=ConstantAttributes,
+       results="c1",
        doc="a literal value")  # fmt: skip
-define("tuple", family=FAMILY, arity=(0, None), infer=_infer_tuple, doc="several values as one")
+define("tuple", family=FAMILY, arity=(0, None), infer=_infer_tuple, takes_arrays=False,
+       doc="several values as one")  # fmt: skip
 define("get-tuple-element", family=FAMILY, arity=1, infer=_infer_element,
-       attributes=IndexAttributes, doc="one element of a tuple")  # fmt: skip
+       takes_arrays=False, results="c2", attributes=IndexAttributes,
+       doc="one element of a tuple")  # fmt: skip
 define("fusion", family=FAMILY, arity=(0, None), infer=_infer_fusion, attributes=FusionAttributes,
+       takes_arrays=False, results="c2",
        doc="a computation that runs as one kernel")  # fmt: skip
 define("custom-call", family=FAMILY, arity=(0, None), infer=_infer_custom_call,
-       attributes=CustomCallAttributes, traits={_SHAPE, Trait.SIDE_EFFECT},
+       attributes=CustomCallAttributes, traits={_SHAPE, Trait.SIDE_EFFECT}, takes_arrays=False,
        doc="a call of code registered under a name")  # fmt: skip
-define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity,
-       doc="its operand; nothing moves across")  # fmt: skip
+define("opt-barrier", family=FAMILY, arity=1, infer=_infer_identity, takes_arrays=False,
+       spec="optimization_barrier", doc="its operand; nothing moves across")  # fmt: skip
 define("domain", family=FAMILY, arity=1, infer=_infer_identity, attributes=DomainAttributes,
+       takes_arrays=False,
        doc="its operand, where one region of placement ends")  # fmt: skip
-define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token,
-       traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
-define("add-dependency", family=FAMILY, arity=2, infer=_infer_identity,
+define("after-all", family=FAMILY, arity=(0, None), infer=_infer_token, takes_arrays=False,
+       results="o1", traits={Trait.SIDE_EFFECT}, doc="joins tokens")  # fmt: skip
+define("add-dependency", family=FAMILY, arity=2, infer=_infer_dependency, takes_arrays=False,
        doc="its first operand, after its second")  # fmt: skip

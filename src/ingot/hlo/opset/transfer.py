@@ -9,6 +9,8 @@ Source: xla/hlo/ir/hlo_instructions.cc, StableHLO specification `send`, `recv`, 
 
 from __future__ import annotations
 
+from functools import partial
+
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import TOKEN, U32
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
@@ -75,7 +77,7 @@ def _infer_async_start(view: OpView) -> Shape:
     require(
         len(parameters) == len(view.operands)
         and all(a.compatible(b) for a, b in zip(parameters, view.operands, strict=True)),
-        "async_start_c1",
+        "async_start_c3",
         f"computation {called.name} takes other operands than {view.opcode}",
     )
     require(
@@ -83,7 +85,7 @@ def _infer_async_start(view: OpView) -> Shape:
         and len(given.elements) >= 2
         and given.elements[0].compatible(Shape.tuple(view.operands))
         and given.elements[1].compatible(called.root.shape),
-        "async_start_c2",
+        "async_start_c4",
         f"async-start gives operands, result and contexts, not {given}",
     )
     return given
@@ -131,7 +133,8 @@ def _infer_copy_done(view: OpView) -> Shape:
 
 def _require_token(view: OpView, place: int) -> None:
     operand = view.operands[place]
-    require(operand.dtype is TOKEN, f"{view.opcode}_i1", f"{view.opcode} takes a token: {operand}")
+    label = f"{view.opcode}_i{place + 1}"
+    require(operand.dtype is TOKEN, label, f"{view.opcode} takes a token: {operand}")
 
 
 def _infer_send(view: OpView) -> Shape:
@@ -143,8 +146,11 @@ def _infer_recv(view: OpView) -> Shape:
     given = view.given()
     _require_token(view, 0)
     require(
-        given.is_tuple and len(given.elements) == 3 and given.elements[2].dtype is TOKEN,
-        "recv_c1",
+        given.is_tuple
+        and len(given.elements) == 3
+        and given.elements[1].compatible(Shape.array(U32, ()))
+        and given.elements[2].dtype is TOKEN,
+        "recv_o1",
         f"recv gives data, a context and a token, not {given}",
     )
     return given
@@ -173,7 +179,7 @@ def _infer_infeed(view: OpView) -> Shape:
     _require_token(view, 0)
     require(
         given.is_tuple and len(given.elements) == 2 and given.elements[1].dtype is TOKEN,
-        "infeed_c1",
+        "infeed_c3",
         f"infeed gives data and a token, not {given}",
     )
     return given
@@ -184,26 +190,28 @@ def _infer_outfeed(view: OpView) -> Shape:
     return Shape.token()
 
 
-define("async-start", family=FAMILY, arity=(0, None), infer=_infer_async_start,
+_define = partial(define, family=FAMILY, takes_arrays=False, results="o1")
+
+_define("async-start", arity=(0, None), infer=_infer_async_start,
        attributes=AsyncStartAttributes, traits=_GIVEN,
        doc="begins a computation that runs beside others")  # fmt: skip
-define("async-update", family=FAMILY, arity=1, infer=_require_chain, attributes=AsyncAttributes,
+_define("async-update", arity=1, infer=_require_chain, attributes=AsyncAttributes,
        traits=_EFFECT, doc="a point between start and done")  # fmt: skip
-define("async-done", family=FAMILY, arity=1, infer=_infer_async_done, attributes=AsyncAttributes,
+_define("async-done", arity=1, results="c1", infer=_infer_async_done, attributes=AsyncAttributes,
        traits=_EFFECT, doc="the value of an async-start")  # fmt: skip
-define("copy-start", family=FAMILY, arity=1, infer=_infer_copy_start,
+_define("copy-start", arity=1, infer=_infer_copy_start,
        attributes=CopyStartAttributes, doc="begins a copy")  # fmt: skip
-define("copy-done", family=FAMILY, arity=1, infer=_infer_copy_done,
+_define("copy-done", arity=1, infer=_infer_copy_done,
        doc="the value of a copy-start")  # fmt: skip
-define("send", family=FAMILY, arity=2, infer=_infer_send, attributes=ChannelAttributes,
+_define("send", arity=2, infer=_infer_send, attributes=ChannelAttributes,
        traits=_EFFECT, doc="begins to give a value to another device")  # fmt: skip
-define("send-done", family=FAMILY, arity=1, infer=_infer_send_done, attributes=ChannelAttributes,
+_define("send-done", arity=1, infer=_infer_send_done, attributes=ChannelAttributes,
        traits=_EFFECT, doc="waits for a send")  # fmt: skip
-define("recv", family=FAMILY, arity=1, infer=_infer_recv, attributes=ChannelAttributes,
+_define("recv", arity=1, infer=_infer_recv, attributes=ChannelAttributes,
        traits=_GIVEN, doc="begins to take a value from another device")  # fmt: skip
-define("recv-done", family=FAMILY, arity=1, infer=_infer_recv_done, attributes=ChannelAttributes,
+_define("recv-done", arity=1, infer=_infer_recv_done, attributes=ChannelAttributes,
        traits=_EFFECT, doc="the value of a recv")  # fmt: skip
-define("infeed", family=FAMILY, arity=1, infer=_infer_infeed, attributes=InfeedAttributes,
+_define("infeed", arity=1, infer=_infer_infeed, attributes=InfeedAttributes,
        traits=_GIVEN, doc="the next value that the host has given")  # fmt: skip
-define("outfeed", family=FAMILY, arity=2, infer=_infer_outfeed, attributes=OutfeedAttributes,
+_define("outfeed", arity=2, infer=_infer_outfeed, attributes=OutfeedAttributes,
        traits=_EFFECT, doc="gives a value to the host")  # fmt: skip

@@ -44,6 +44,7 @@ def _infer_fft(view: OpView) -> Shape:
     (operand,) = view.operands
     kind, lengths = view.attributes.fft_type, view.attributes.fft_length
     require(kind in KINDS, "fft_i2", f"fft_type {kind} is not known")
+    require(min(lengths, default=0) >= 0, "fft_i3", f"fft of length {lengths}")
     require(1 <= len(lengths) <= 3, "fft_c3", f"fft over {len(lengths)} dimensions")
     require(len(lengths) <= operand.rank, "fft_c1", f"fft of length {lengths} of {operand}")
     element = operand.dtype
@@ -109,6 +110,8 @@ def _with(shape: Shape, place: int, size: int | dim.Dim) -> Shape:
 
 
 define("fft", family=FAMILY, arity=1, infer=_infer_fft, attributes=FftAttributes,
+       results=("c5", "c2"),
        doc="discrete Fourier transform of the last dimensions")  # fmt: skip
 define("scan", family=FAMILY, arity=(1, None), infer=_infer_scan, attributes=ScanAttributes,
+       results="c6",
        doc="a computation applied step by step along a dimension, with a state")  # fmt: skip

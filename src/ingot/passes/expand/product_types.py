@@ -1,7 +1,7 @@
-"""Products of floats that give integers, as products that give floats, and conversions.
+"""Sums of products that are declared of a lesser kind of number: made in their own, then converted.
 
-What is summed are the products of the floats; the sum is converted. In f64 where an operand is of
-f64, else in f32.
+What is summed are the products of complex numbers or floats; the sum is converted to the integer,
+pred or real number that is declared (`summed_type`). Integers of a complex sum become floats first.
 
 Source: xla/hlo/transforms/expanders/convolution_type_canonicalizer.cc.
 """
@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.dtype import F32, F64
+from ingot.hlo.dtype import C128, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import summed_type
 from ingot.passes.expand.expander import Expander
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionTypeCanonicalizer(Expander):
-    """Rewrites dots and convolutions of floats that give integers."""
+    """Rewrites dots and convolutions that give numbers of a lesser kind than they sum."""
 
     name: ClassVar[str] = "convolution-type-canonicalizer"
     concerns: ClassVar[frozenset[str] | None] = frozenset(
@@ -29,9 +30,20 @@ class ConvolutionTypeCanonicalizer(Expander):
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the converted sum; the op itself where it gives what it sums."""
-        kinds = [operand.shape.dtype for operand in op.operands[:2]]
-        if not op.shape.dtype.is_integer or not all(kind.is_float for kind in kinds):
+        result = op.shape.dtype
+        operands = [_complex_part(operand, result, build) for operand in op.operands[:2]]
+        left, right = (operand.shape.dtype for operand in operands)
+        element = summed_type(left, right, result)
+        if element is result and operands == list(op.operands[:2]):
             return op
-        made = op.computation.copy_of(op, op.operands)
-        op.computation.set_shape(made, op.shape.with_dtype(F64 if F64 in kinds else F32))
-        return build.convert_to(made, op.shape.dtype)
+        made = op.computation.copy_of(op, (*operands, *op.operands[2:]))
+        op.computation.set_shape(made, op.shape.with_dtype(element))
+        return build.convert_to(made, result)
+
+
+def _complex_part(operand: Instruction, result: DType, build: Builder) -> Instruction:
+    """Return an operand of a complex product as floats, which it is the real part of."""
+    element = operand.shape.dtype
+    if not result.is_complex or element.is_complex or element.is_float:
+        return operand
+    return build.convert_to(operand, F64 if result is C128 else F32)

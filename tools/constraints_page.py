@@ -1,0 +1,80 @@
+"""Write docs/constraints.md: the StableHLO specification's constraints, and who checks each.
+
+What is there: the specification's constraints and the reasons why some are not checked stand in
+`tests/hlo/constraints`, beside a bad instruction for each that is. Where a constraint is checked is
+found by giving the bad instruction to the parser. `make docs` writes the page.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from itertools import groupby
+
+from tests.hlo.constraint_cases import FOLDER, Case, place_of, read_cases, refusal
+
+_HEAD = """# Constraints of ops
+
+What the verifier demands of every instruction, by the labels of the
+[StableHLO specification](https://openxla.org/stablehlo/spec). For each constraint: the check that
+refuses a module that breaks it, and such an instruction. The error (INGOT0210) names the label.
+`tests/hlo/test_constraints.py` gives every one of these instructions to the parser.
+"""
+
+
+def read_rows(name: str) -> dict[str, str]:
+    """Return what a file of lines `key: text` says."""
+    lines = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    rows = (line.partition(": ") for line in lines if line and not line.startswith("#"))
+    return {key: text for key, _, text in rows}
+
+
+def reason_of(label: str, reasons: dict[str, str]) -> str:
+    """Return why a constraint is not checked; "" if no reason is given."""
+    return next((text for key, text in reasons.items() if fnmatchcase(label, key)), "")
+
+
+def markdown() -> str:
+    """Return the page."""
+    rules, reasons = read_rows("stablehlo"), read_rows("not_checked")
+    cases: dict[str, Case] = {}
+    for case in read_cases():
+        cases.setdefault(case.label, case)
+    checked = [label for label in rules if label in cases]
+    further = [label for label in cases if label not in rules]
+    lines = [
+        _HEAD,
+        f"The specification has {len(rules)} constraints: {len(checked)} are checked, each with a "
+        f"test; {len(rules) - len(checked)} cannot be broken in HLO, or XLA does not make them:",
+        f"the table says why. {len(further)} further checks are of operands and of XLA's ops.",
+        "",
+    ]
+    for op, labels in groupby(rules, key=_op_of):
+        lines += [f"## {op}", "", "| | constraint | checked in | refused |", "|---|---|---|---|"]
+        lines += [_row(label, rules[label], cases.get(label), reasons) for label in labels]
+        lines.append("")
+    lines += ["## Types of operands, and XLA's own ops", ""]
+    lines += ["| | checked in | refused |", "|---|---|---|"]
+    lines += [
+        f"| {label} | {_where(cases[label])} | `{_cell(str(cases[label]))}` |" for label in further
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(label: str, rule: str, case: Case | None, reasons: dict[str, str]) -> str:
+    number = label.rpartition("_")[2].upper()
+    if case is None:
+        return f"| {number} | {_cell(rule)} | | {reason_of(label, reasons)} |"
+    return f"| {number} | {_cell(rule)} | {_where(case)} | `{_cell(str(case))}` |"
+
+
+def _where(case: Case) -> str:
+    error = refusal(case)
+    return f"`{place_of(error)}`" if error is not None else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _op_of(label: str) -> str:
+    return label.rpartition("_")[0]
