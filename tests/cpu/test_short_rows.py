@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ingot
+from ingot.evaluator import evaluate
 from ingot.hlo.dtype import dtype
 from ingot.llvm.target import TargetSpec, host_levels
 
@@ -77,3 +78,35 @@ ENTRY e {{
   ROOT y = {element}[{sizes[0]},{sizes[1]}] pad(x, zero), padding={padding}
 }}""")
     np.testing.assert_array_equal(np.asarray(ingot.compile(module)(x)), wanted)
+
+
+FUNCTIONS = {
+    "exponential": "f = T[R,K] exponential(z)",
+    "atan2": "f = T[R,K] atan2(z, x)",
+    "power": "f = T[R,K] power(z, x)",
+    "remainder": "f = T[R,K] remainder(z, x)",
+    "sine and cosine": "s = T[R,K] sine(z)\n  c = T[R,K] cosine(z)\n  f = T[R,K] divide(s, c)",
+}
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("length", [3, 5, 6, 7])
+def test_functions_of_rows_backwards(length, function, level):
+    """A row of an odd length makes lanes that are no power of two: calls take them in parts."""
+    for element, tolerance in (("f32", 1e-5), ("f64", 1e-13), ("bf16", 2e-2), ("f16", 2e-3)):
+        text = f"""HloModule m
+ENTRY e {{
+  x = T[R,K] parameter(0)
+  z = T[R,K] reverse(x), dimensions={{1}}
+  {FUNCTIONS[function]}
+  ROOT y = T[R,K] negate(f)
+}}""".replace("T[R,K]", f"{element}[67,{length}]")
+        module = ingot.parse_hlo(text)
+        draw = np.random.default_rng(length).uniform(0.5, 2, (67, length))
+        x = draw.astype(dtype(element).numpy)
+        wanted = np.asarray(evaluate(ingot.parse_hlo(text), [x])).astype(np.float64)
+        found = np.asarray(ingot.compile(module, target=TargetSpec.host(level))(x))
+        np.testing.assert_allclose(
+            found.astype(np.float64).reshape(wanted.shape), wanted, rtol=tolerance, atol=tolerance
+        )

@@ -1,8 +1,9 @@
 """Typed arithmetic of the text IR builder: one name per operation, int or float by operand type.
 
-A mixin over `FunctionWriter`. Every op works on scalars and on vectors of any lane count.
-Invariant: integer ops carry no `nsw`/`nuw`, so overflow wraps as HLO demands; float ops carry the
-builder's `fast_math` flags (none by default), or the `flags` given to the one op.
+A mixin over `Lanes`. Every op works on scalars and on vectors of any lane count.
+Invariants: ill-typed operands are refused where the op is emitted; integer ops carry no
+`nsw`/`nuw`, so overflow wraps as HLO demands; float ops carry the builder's `fast_math` flags (none
+by default), or the `flags` given to the one op.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from ingot.llvm.lanes import Lanes
 from ingot.llvm.types import I1, I64, Type, vector
-from ingot.llvm.values import Scalar, Value, const, known_lanes, of_lanes, undef, zero
-from ingot.llvm.writer import FunctionWriter
+from ingot.llvm.values import Scalar, Value, const, undef, zero
 from ingot.support.diagnostics import InternalError
 
 _TREE_REDUCTIONS = {"add": "fadd", "mul": "fmul"}
@@ -20,10 +21,30 @@ _INTRINSIC_REDUCTIONS = frozenset(
     ["add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin"]
 )
 _FLOAT_REDUCTIONS = {"maximum": "fmaximum", "minimum": "fminimum"}
+_ORDERS = ("eq", "ne", "lt", "le", "gt", "ge")
+_PREDICATES = {
+    "icmp": frozenset(("eq", "ne", *(s + o for s in "su" for o in ("lt", "le", "gt", "ge")))),
+    "fcmp": frozenset(("ord", "uno", *(s + o for s in "ou" for o in _ORDERS))),
+}
+_COMPARED = {"icmp": ("integer", "pointer"), "fcmp": ("float",)}
+# Opcode: kinds of what is cast and of what it becomes; 1: it has more bits then, -1: fewer.
+_CASTS = {
+    "trunc": ("integer", "integer", -1),
+    "zext": ("integer", "integer", 1),
+    "sext": ("integer", "integer", 1),
+    "fptrunc": ("float", "float", -1),
+    "fpext": ("float", "float", 1),
+    "fptosi": ("float", "integer", 0),
+    "fptoui": ("float", "integer", 0),
+    "sitofp": ("integer", "float", 0),
+    "uitofp": ("integer", "float", 0),
+    "ptrtoint": ("pointer", "integer", 0),
+    "inttoptr": ("integer", "pointer", 0),
+}
 
 
-class Arithmetic(FunctionWriter):
-    """Binary and unary ops, comparisons, casts, lane movement, reductions of one vector."""
+class Arithmetic(Lanes):
+    """Binary and unary ops, comparisons, casts, fields, reductions of one vector."""
 
     __slots__ = ()
 
@@ -42,8 +63,9 @@ class Arithmetic(FunctionWriter):
     def binary(self, opcode: str, a: Value, b: Value) -> Value:
         """Emit `opcode type a, b`; both operands must have one type."""
         type = a.type
-        if type is not b.type:
-            raise InternalError(f"{opcode} of {type.text} and {b.type.text} in '{self.name}'")
+        kind = "float" if opcode[0] == "f" else "integer"
+        if type is not b.type or type.lane_kind != kind:
+            raise self.ill_typed(opcode, a, b)
         return self.define_once(type, f"{opcode} {type.text} {a.text}, {b.text}")
 
     def _float(self, opcode: str, a: Value, b: Value, flags: str | None) -> Value:
@@ -139,15 +161,22 @@ class Arithmetic(FunctionWriter):
         return self._compare("fcmp", predicate, a, b)
 
     def _compare(self, opcode: str, predicate: str, a: Value, b: Value) -> Value:
-        if a.type is not b.type:
-            raise InternalError(f"{opcode} of {a.type.text} and {b.type.text} in '{self.name}'")
-        text = f"{opcode} {predicate} {a.type.text} {a.text}, {b.text}"
-        return self.define(vector(I1, a.type.lanes), text)
+        type = a.type
+        if (
+            type is not b.type
+            or type.lane_kind not in _COMPARED[opcode]
+            or predicate not in _PREDICATES[opcode]
+        ):
+            raise self.ill_typed(f"{opcode} {predicate}", a, b)
+        text = f"{opcode} {predicate} {type.text} {a.text}, {b.text}"
+        return self.define(vector(I1, type.lanes), text)
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """Return a where `condition` (one i1, or one per lane) holds, else b."""
-        if a.type is not b.type:
-            raise InternalError(f"select of {a.type.text} and {b.type.text} in '{self.name}'")
+        chosen, of = condition.type, a.type
+        fits = chosen is I1 or (of.kind == "vector" and chosen is vector(I1, of.lanes))
+        if of is not b.type or not fits:
+            raise self.ill_typed("select", condition, a, b)
         type = a.type.text
         chooser = f"{condition.type.text} {condition.text}"
         return self.define(a.type, f"select {chooser}, {type} {a.text}, {type} {b.text}")
@@ -156,6 +185,8 @@ class Arithmetic(FunctionWriter):
         """Emit the cast `opcode a to type`; a cast to a's own type is a."""
         if a.type is type:
             return a
+        if not _is_cast(opcode, a.type, type):
+            raise self.ill_typed(f"{opcode} to {type.text}", a)
         return self.define(type, f"{opcode} {a.type.text} {a.text} to {type.text}")
 
     def trunc(self, a: Value, type: Type) -> Value:
@@ -206,81 +237,18 @@ class Arithmetic(FunctionWriter):
         """Return an address as a pointer."""
         return self.cast("inttoptr", a, type)
 
-    def splat(self, scalar: Value, lanes: int) -> Value:
-        """Return a vector with `scalar` in every lane (the scalar itself for one lane)."""
-        if lanes == 1:
-            return scalar
-        type = vector(scalar.type, lanes)
-        if scalar.text[0] != "%":
-            return Value(type, f"splat ({scalar.type.text} {scalar.text})")
-        first = self.insert(undef(type), scalar, 0)
-        unused, places = undef(type), f"<{lanes} x i32> zeroinitializer"
-        held = f"{type.text} {first.text}, {type.text} {unused.text}"
-        return self.define(type, f"shufflevector {held}, {places}")
-
-    def extract(self, a: Value, lane: int | Value) -> Value:
-        """Return one lane; of a scalar, lane 0 is the scalar."""
-        if not a.type.is_vector:
-            return a
-        index = f"i64 {lane}" if isinstance(lane, int) else f"{lane.type.text} {lane.text}"
-        return self.define(a.type.element, f"extractelement {a.type.text} {a.text}, {index}")
-
-    def insert(self, a: Value, scalar: Value, lane: int | Value) -> Value:
-        """Return `a` with one lane replaced."""
-        if not a.type.is_vector:
-            return scalar
-        index = f"i64 {lane}" if isinstance(lane, int) else f"{lane.type.text} {lane.text}"
-        item = f"{scalar.type.text} {scalar.text}"
-        return self.define(a.type, f"insertelement {a.type.text} {a.text}, {item}, {index}")
-
-    def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """Return the lanes `mask` of a ++ b; -1 is a lane that is never looked at."""
-        # A vector of one lane is a scalar everywhere else in this builder.
-        if len(mask) == 1:
-            return self.extract(a if mask[0] < a.type.lanes else b, mask[0] % a.type.lanes)
-        places = mask if isinstance(mask, range) else tuple(mask)
-        known = None if a.text[0] == "%" else _constant_shuffle(a, b, places)
-        if known is not None:
-            return known
-        type = vector(a.type.element, len(mask))
-        text = a.type.text
-        held = f"{text} {a.text}, {text} {b.text}"
-        return self.define(type, f"shufflevector {held}, {_places_text(places)}")
-
-    def slice_lanes(self, a: Value, start: int, count: int) -> Value:
-        """Return `count` consecutive lanes of `a`."""
-        if start == 0 and count == a.type.lanes:
-            return a
-        parts = self._joined.get(a.text, [])
-        width = parts[0].type.lanes if parts else 0
-        if parts and start % width == count % width == 0:
-            return self.concat_lanes(parts[start // width : (start + count) // width])
-        if parts and start // width == (start + count - 1) // width:
-            return self.slice_lanes(parts[start // width], start % width, count)
-        return self.shuffle(a, undef(a.type), range(start, start + count))
-
-    def concat_lanes(self, parts: Sequence[Value]) -> Value:
-        """Return the lanes of equal vectors (or scalars) one after the other; a power of two."""
-        parts = list(parts)
-        joined = parts
-        if not parts[0].type.is_vector:
-            result = undef(vector(parts[0].type, len(parts)))
-            for lane, part in enumerate(parts):
-                result = self.insert(result, part, lane)
-            return result
-        while len(parts) > 1:
-            mask = range(2 * parts[0].type.lanes)
-            parts = [self.shuffle(parts[at], parts[at + 1], mask) for at in range(0, len(parts), 2)]
-        if len(joined) > 1 and parts[0].text[0] == "%":
-            self._joined.setdefault(parts[0].text, joined)
-        return parts[0]
-
     def extract_value(self, aggregate: Value, index: int) -> Value:
         """Return one field of a struct value."""
-        return self.define(aggregate.type.fields[index], f"extractvalue {aggregate!r}, {index}")
+        fields = aggregate.type.fields
+        if not 0 <= index < len(fields):
+            raise self.ill_typed(f"extractvalue {index}", aggregate)
+        return self.define(fields[index], f"extractvalue {aggregate!r}, {index}")
 
     def insert_value(self, aggregate: Value, field: Value, index: int) -> Value:
         """Return a struct value with one field replaced."""
+        fields = aggregate.type.fields
+        if not 0 <= index < len(fields) or fields[index] is not field.type:
+            raise self.ill_typed(f"insertvalue {index}", aggregate, field)
         return self.define(aggregate.type, f"insertvalue {aggregate!r}, {field!r}, {index}")
 
     def reduce(self, kind: str, a: Value) -> Value:
@@ -312,17 +280,15 @@ class Arithmetic(FunctionWriter):
 
 
 @lru_cache(maxsize=4096)
-def _places_text(places: Sequence[int]) -> str:
-    """Return where the lanes of a shuffle come from; most shuffles are alike."""
-    lanes = ", ".join([f"i32 {item}" if item >= 0 else "i32 poison" for item in places])
-    return f"<{len(places)} x i32> <{lanes}>"
-
-
-@lru_cache(maxsize=4096)
-def _constant_shuffle(a: Value, b: Value, places: Sequence[int]) -> Value | None:
-    """Return what a shuffle of constants gives, None if a lane is not known."""
-    first, second = known_lanes(a), known_lanes(b)
-    if first is None or (second is None and max(places) >= len(first)):
-        return None
-    both = first + (second or ())
-    return of_lanes(vector(a.type.element, len(places)), [both[place] for place in places])
+def _is_cast(opcode: str, source: Type, target: Type) -> bool:
+    """Whether LLVM casts one type to another by this opcode."""
+    if opcode == "bitcast":
+        is_value = bool(source.lane_kind and target.lane_kind) and source.bits == target.bits
+        return is_value and (source.lane_kind == "pointer") == (target.lane_kind == "pointer")
+    of, to, growth = _CASTS[opcode]
+    gained = target.bits - source.bits
+    return (
+        (source.lane_kind, target.lane_kind) == (of, to)
+        and (source.is_vector, source.lanes) == (target.is_vector, target.lanes)
+        and (growth == 0 or gained * growth > 0)
+    )

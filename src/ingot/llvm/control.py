@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ingot.llvm.index import Condition, Index, IndexArithmetic
-from ingot.llvm.types import I64, Type
+from ingot.llvm.types import I1, I64, VOID, Type
 from ingot.llvm.values import Value, const
 from ingot.support.diagnostics import InternalError
 
@@ -32,6 +32,8 @@ class Control(IndexArithmetic):
 
     def ret(self, value: Value | None = None) -> None:
         """Return from the function."""
+        if (VOID if value is None else value.type) is not self.return_type:
+            raise self.ill_typed(f"ret of {self.return_type.text}", *([value] if value else []))
         self.terminate("ret void" if value is None else f"ret {value.type.text} {value.text}")
 
     def unreachable(self) -> None:
@@ -46,6 +48,8 @@ class Control(IndexArithmetic):
         self, condition: Value, then: str, else_: str, likely: bool | None = None, extra: str = ""
     ) -> None:
         """Branch; `likely` says which side is hot (None: unknown), `extra` is more metadata."""
+        if condition.type is not I1:
+            raise self.ill_typed("br", condition)
         text = f"br i1 {condition.text}, label %{then}, label %{else_}{extra}"
         if likely is not None:
             weights = "i32 2000, i32 1" if likely else "i32 1, i32 2000"
@@ -56,6 +60,8 @@ class Control(IndexArithmetic):
     def phi(self, type: Type, incoming: Sequence[tuple[Value, str]]) -> Value:
         """Return the value that comes along each edge; only at the start of a block."""
         result = self.reserve(type)
+        if any(value.type is not type for value, _ in incoming):
+            raise self.ill_typed(f"phi {type.text}", *(value for value, _ in incoming))
         self.lines.append(_phi_text(result, incoming))
         return result
 
@@ -84,6 +90,9 @@ class Control(IndexArithmetic):
                 return self._results(body(const(index_type, lo), list(carried)), carried)
             at_least_once = True
         start, end = self.as_value(lo, index_type), self.as_value(hi, index_type)
+        stride = self.as_value(step, start.type)
+        if stride.type is not start.type or start.type.kind != "integer":
+            raise self.ill_typed("loop", start, end, stride)
         header, done = self.block("loop"), self.block("done")
         before = self.block_name
         if at_least_once:
@@ -97,9 +106,7 @@ class Control(IndexArithmetic):
         values = [self.reserve(item.type) for item in carried]
         results = self._results(body(index, list(values)), carried)
         # No nuw: a negative lower bound wraps as an unsigned number.
-        increment = (
-            f"add nsw {start.type.text} {index.text}, {self.as_value(step, start.type).text}"
-        )
+        increment = f"add nsw {start.type.text} {index.text}, {stride.text}"
         following = self.define(start.type, increment)
         again = self.icmp("slt", following, end)
         latch = self.block_name

@@ -1,7 +1,8 @@
 """The intrinsics that may be used, per target: LLVM aborts the process on others.
 
-One row per intrinsic; `FunctionBuilder.intrinsic` reads the row, derives the overloaded name and
-declares it once. Every row was compiled for its targets (`tests/llvm/test_intrinsics.py`).
+One row per intrinsic; `FunctionBuilder.intrinsic` reads the row, refuses operands of other types,
+derives the overloaded name and declares it once. Every row was compiled for its targets
+(`tests/llvm/test_intrinsics.py`).
 Source: LLVM's LangRef and `IntrinsicsNVVM.td`, `IntrinsicsX86.td`.
 """
 
@@ -9,70 +10,153 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.llvm.types import I1, Type, vector
+
 RESULT = -1
 """Overload position that stands for the result type; others are argument indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """How one intrinsic is spelled: the types its name carries and where it exists."""
+    """How one intrinsic is spelled: its types, which of them its name carries, where it exists.
 
+    `signature` names the result, then each argument: by the suffix of a type (`i32`, `v4f32`,
+    `void`), or by what it shares with the one type that the intrinsic is generic over: that type as
+    a float (F), as an integer (I), or as a vector of any elements (V); a vector's element (E); and
+    of as many lanes integers (J), bits (B) or pointers (P).
+    """
+
+    signature: str
     overloads: tuple[int, ...] = (RESULT,)
     architectures: tuple[str, ...] = ("x86", "nvptx")
 
 
-_BOTH = Intrinsic()
-_ARGUMENT = Intrinsic((0,))
-_NONE = Intrinsic(())
-_CAST = Intrinsic((RESULT, 0))
-_X86 = Intrinsic((), ("x86",))
-_X86_RESULT = Intrinsic((RESULT,), ("x86",))
-_X86_ARGUMENT = Intrinsic((0,), ("x86",))
-_NVPTX = Intrinsic((), ("nvptx",))
+_GENERIC = {"F": "float", "I": "integer"}
 
 
-def _family(row: Intrinsic, prefix: str, names: str) -> dict[str, Intrinsic]:
+def fits(signature: str, result: Type, args: tuple[Type, ...]) -> bool:
+    """Whether a call of these types is what a signature says."""
+    names, types = signature.split(), (result, *args)
+    if len(names) != len(types):
+        return False
+    generic = next((each for name, each in zip(names, types, strict=True) if name in "FIV"), I1)
+    return all(_is(name, each, generic) for name, each in zip(names, types, strict=True))
+
+
+def _is(name: str, type: Type, generic: Type) -> bool:
+    """Whether a type is what a signature names, where it is generic over `generic`."""
+    if name in _GENERIC:
+        return type is generic and type.lane_kind == _GENERIC[name]
+    if name == "V":
+        return type is generic and type.is_vector
+    if name == "E":
+        return type is generic.scalar
+    if name in "BJP":
+        kind = {"B": I1, "J": type.element, "P": type.element}[name]
+        has_kind = type.lane_kind == ("pointer" if name == "P" else "integer")
+        return has_kind and type is vector(kind, generic.lanes)
+    return name == (type.suffix or type.text)
+
+
+_X86, _NVPTX = ("x86",), ("nvptx",)
+
+
+def _family(
+    signature: str,
+    prefix: str,
+    names: str,
+    overloads: tuple[int, ...] = (),
+    architectures: tuple[str, ...] = ("x86", "nvptx"),
+) -> dict[str, Intrinsic]:
+    row = Intrinsic(signature, overloads, architectures)
     return {f"{prefix}{name}": row for name in names.split()}
 
 
+_BY_RESULT, _BY_ARGUMENT = (RESULT,), (0,)
+_PRODUCTS = "v{0}f32 v{0}f32 v{1}bf16 v{1}bf16"
+_BYTE_PRODUCTS = "v{0}i32 v{0}i32 v{1}i8 v{1}i8"
+_PAIRS = "v{0}i32 v{1}i16 v{1}i16"
+_MMA = "sl_{0}{0}{0}{0}s" + 6 * " {1}" + 4 * " {0}"
+
 INTRINSICS: dict[str, Intrinsic] = {
-    **_family(_BOTH, "llvm.", "fma fmuladd fabs copysign sqrt floor ceil trunc rint nearbyint"),
-    **_family(_BOTH, "llvm.", "roundeven minnum maxnum minimum maximum canonicalize"),
-    **_family(_BOTH, "llvm.", "smax smin umax umin abs ctpop ctlz cttz bitreverse bswap"),
-    **_family(_BOTH, "llvm.", "fshl fshr uadd.sat sadd.sat usub.sat ssub.sat"),
-    **_family(_BOTH, "llvm.", "sadd.with.overflow umul.with.overflow smul.with.overflow"),
-    **_family(_CAST, "llvm.", "fptosi.sat fptoui.sat"),
-    **_family(_ARGUMENT, "llvm.vector.reduce.", "add mul and or xor smax smin umax umin"),
-    **_family(_ARGUMENT, "llvm.vector.reduce.", "fmax fmin fmaximum fminimum"),
-    **_family(Intrinsic((1,)), "llvm.vector.reduce.", "fadd fmul"),
-    **_family(_NONE, "llvm.", "assume trap"),
-    "llvm.expect": _BOTH,
-    "llvm.memcpy": Intrinsic((0, 1, 2)),
-    "llvm.memmove": Intrinsic((0, 1, 2), ("x86",)),
-    "llvm.memset": Intrinsic((0, 2)),
-    "llvm.prefetch": _X86_ARGUMENT,
-    "llvm.masked.load": Intrinsic((RESULT, 0), ("x86",)),
-    "llvm.masked.store": Intrinsic((0, 1), ("x86",)),
-    "llvm.masked.gather": Intrinsic((RESULT, 0), ("x86",)),
-    "llvm.masked.scatter": Intrinsic((0, 1), ("x86",)),
-    "llvm.masked.compressstore": _X86_ARGUMENT,
-    "llvm.masked.expandload": _X86_RESULT,
-    **_family(_X86, "llvm.x86.avx512bf16.", "dpbf16ps.128 dpbf16ps.256 dpbf16ps.512"),
-    **_family(_X86, "llvm.x86.avx512.", "vpdpbusd.128 vpdpbusd.256 vpdpbusd.512"),
-    **_family(_X86, "llvm.x86.avx512.mask.range.", "ss sd"),
-    **_family(_X86, "llvm.x86.", "sse2.pmadd.wd avx2.pmadd.wd avx512.pmaddw.d.512"),
-    **_family(_X86, "llvm.", "x86.sse2.pause readcyclecounter"),
-    **_family(_NVPTX, "llvm.nvvm.read.ptx.sreg.", "tid.x tid.y tid.z ntid.x ntid.y ntid.z"),
-    **_family(_NVPTX, "llvm.nvvm.read.ptx.sreg.", "ctaid.x ctaid.y ctaid.z"),
-    **_family(_NVPTX, "llvm.nvvm.read.ptx.sreg.", "nctaid.x nctaid.y nctaid.z laneid warpsize"),
-    **_family(_NVPTX, "llvm.nvvm.shfl.sync.", "bfly.i32 bfly.f32 down.i32 down.f32"),
-    **_family(_NVPTX, "llvm.nvvm.shfl.sync.", "up.i32 up.f32 idx.i32 idx.f32"),
-    **_family(_NVPTX, "llvm.nvvm.", "vote.ballot.sync vote.any.sync vote.all.sync"),
-    **_family(_NVPTX, "llvm.nvvm.", "barrier0 bar.warp.sync membar.cta membar.gl"),
-    **_family(_NVPTX, "llvm.nvvm.", "cp.async.commit.group cp.async.wait.group"),
-    "llvm.nvvm.barrier.cta.sync.aligned.all": _NVPTX,
-    **_family(_NVPTX, "llvm.nvvm.", "cp.async.cg.shared.global.16 cp.async.ca.shared.global.4"),
-    **_family(_NVPTX, "llvm.nvvm.", "ex2.approx.ftz.f rcp.approx.ftz.f rsqrt.approx.ftz.f"),
-    **_family(_NVPTX, "llvm.nvvm.mma.", "m16n8k16.row.col.bf16 m16n8k16.row.col.f32.f32"),
-    **_family(_NVPTX, "llvm.nvvm.mma.", "m16n8k8.row.col.tf32 m16n8k32.row.col.s8"),
+    **_family("F F F F", "llvm.", "fma fmuladd", _BY_RESULT),
+    **_family("F F", "llvm.", "fabs sqrt floor ceil trunc rint nearbyint", _BY_RESULT),
+    **_family("F F", "llvm.", "roundeven canonicalize", _BY_RESULT),
+    **_family("F F F", "llvm.", "copysign minnum maxnum minimum maximum", _BY_RESULT),
+    **_family("I I I", "llvm.", "smax smin umax umin", _BY_RESULT),
+    **_family("I I I", "llvm.", "uadd.sat sadd.sat usub.sat ssub.sat", _BY_RESULT),
+    **_family("I I i1", "llvm.", "abs ctlz cttz", _BY_RESULT),
+    **_family("I I", "llvm.", "ctpop bitreverse bswap", _BY_RESULT),
+    **_family("I I I I", "llvm.", "fshl fshr", _BY_RESULT),
+    **_family(
+        "sl_i64i1s i64 i64",
+        "llvm.",
+        "sadd.with.overflow umul.with.overflow smul.with.overflow",
+        _BY_ARGUMENT,
+    ),
+    **_family("J F", "llvm.", "fptosi.sat fptoui.sat", (RESULT, 0)),
+    **_family("E I", "llvm.vector.reduce.", "add mul and or xor smax smin umax umin", _BY_ARGUMENT),
+    **_family("E F", "llvm.vector.reduce.", "fmax fmin fmaximum fminimum", _BY_ARGUMENT),
+    **_family("E E F", "llvm.vector.reduce.", "fadd fmul", (1,)),
+    "llvm.assume": Intrinsic("void i1", ()),
+    "llvm.trap": Intrinsic("void", ()),
+    "llvm.expect": Intrinsic("I I I"),
+    "llvm.memcpy": Intrinsic("void p0 p0 i64 i1", (0, 1, 2)),
+    "llvm.memmove": Intrinsic("void p0 p0 i64 i1", (0, 1, 2), _X86),
+    "llvm.memset": Intrinsic("void p0 i8 i64 i1", (0, 2)),
+    "llvm.prefetch": Intrinsic("void p0 i32 i32 i32", _BY_ARGUMENT, _X86),
+    "llvm.masked.load": Intrinsic("V p0 B V", (RESULT, 0), _X86),
+    "llvm.masked.store": Intrinsic("void V p0 B", (0, 1), _X86),
+    "llvm.masked.gather": Intrinsic("V P B V", (RESULT, 0), _X86),
+    "llvm.masked.scatter": Intrinsic("void V P B", (0, 1), _X86),
+    "llvm.masked.compressstore": Intrinsic("void V p0 B", _BY_ARGUMENT, _X86),
+    "llvm.masked.expandload": Intrinsic("V p0 B V", _BY_RESULT, _X86),
+    **{
+        f"llvm.x86.{name}.{bits}": Intrinsic(types.format(bits // 32, bits // each), (), _X86)
+        for name, types, each in (
+            ("avx512bf16.dpbf16ps", _PRODUCTS, 16),
+            ("avx512.vpdpbusd", _BYTE_PRODUCTS, 8),
+        )
+        for bits in (128, 256, 512)
+    },
+    "llvm.x86.sse2.pmadd.wd": Intrinsic(_PAIRS.format(4, 8), (), _X86),
+    "llvm.x86.avx2.pmadd.wd": Intrinsic(_PAIRS.format(8, 16), (), _X86),
+    "llvm.x86.avx512.pmaddw.d.512": Intrinsic(_PAIRS.format(16, 32), (), _X86),
+    "llvm.x86.avx512.mask.range.ss": Intrinsic("v4f32 v4f32 v4f32 v4f32 i8 i32 i32", (), _X86),
+    "llvm.x86.avx512.mask.range.sd": Intrinsic("v2f64 v2f64 v2f64 v2f64 i8 i32 i32", (), _X86),
+    "llvm.x86.sse2.pause": Intrinsic("void", (), _X86),
+    "llvm.readcyclecounter": Intrinsic("i64", (), _X86),
+    **{
+        f"llvm.nvvm.read.ptx.sreg.{name}": Intrinsic("i32", (), _NVPTX)
+        for name in (
+            *(f"{each}.{axis}" for each in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
+            "laneid",
+            "warpsize",
+        )
+    },
+    **{
+        f"llvm.nvvm.shfl.sync.{mode}.{type}": Intrinsic(f"{type} i32 {type} i32 i32", (), _NVPTX)
+        for mode in ("bfly", "down", "up", "idx")
+        for type in ("i32", "f32")
+    },
+    "llvm.nvvm.vote.ballot.sync": Intrinsic("i32 i32 i1", (), _NVPTX),
+    **_family("i1 i32 i1", "llvm.nvvm.vote.", "any.sync all.sync", (), _NVPTX),
+    **_family("void", "llvm.nvvm.", "barrier0 membar.cta membar.gl", (), _NVPTX),
+    **_family("void i32", "llvm.nvvm.", "barrier.cta.sync.aligned.all", (), _NVPTX),
+    **_family("void i32", "llvm.nvvm.", "bar.warp.sync cp.async.wait.group", (), _NVPTX),
+    "llvm.nvvm.cp.async.commit.group": Intrinsic("void", (), _NVPTX),
+    **_family(
+        "void p3 p1", "llvm.nvvm.cp.async.", "cg.shared.global.16 ca.shared.global.4", (), _NVPTX
+    ),
+    **_family("f32 f32", "llvm.nvvm.", "ex2.approx.ftz.f rcp.approx.ftz.f", (), _NVPTX),
+    **_family("f32 f32", "llvm.nvvm.", "rsqrt.approx.ftz.f", (), _NVPTX),
+    **{
+        f"llvm.nvvm.mma.{name}": Intrinsic(_MMA.format(sums, items), (), _NVPTX)
+        for name, sums, items in (
+            ("m16n8k16.row.col.bf16", "f32", "i32"),
+            ("m16n8k16.row.col.f32.f32", "f32", "v2f16"),
+            ("m16n8k8.row.col.tf32", "f32", "i32"),
+            ("m16n8k32.row.col.s8", "i32", "i32"),
+        )
+    },
 }

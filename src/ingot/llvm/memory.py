@@ -1,6 +1,6 @@
 """Memory of the text IR builder: loads, stores, addresses, masked access, atomics.
 
-A mixin over `FunctionWriter`. Invariant: every access states its alignment, because LLVM assumes
+A mixin over `Arithmetic`. Invariant: every access states its alignment, because LLVM assumes
 the whole vector's alignment when none is written and tensors only promise their element's.
 An i1 is never loaded or stored: predicates live in memory as i8.
 """
@@ -8,9 +8,11 @@ An i1 is never loaded or stored: predicates live in memory as i8.
 from __future__ import annotations
 
 from ingot.llvm.arithmetic import Arithmetic
-from ingot.llvm.types import I1, I8, I64, I128, PTR, VOID, Type, is_bool, struct, vector
+from ingot.llvm.types import I1, I8, I64, I128, PTR, VOID, Type, struct, vector
 from ingot.llvm.values import Value, const, known_lanes, undef, zero
 from ingot.support.diagnostics import InternalError
+
+_ANY_SCALAR = "integer float pointer"
 
 
 class Memory(Arithmetic):
@@ -29,8 +31,10 @@ class Memory(Arithmetic):
         volatile: bool = False,
     ) -> Value:
         """Load a value; `align` in bytes, 0 = the element's own. `invariant`: nobody writes it."""
-        if is_bool(type):
+        if type.element is I1:
             raise InternalError(f"load of {type.text}: predicates live in memory as i8")
+        if pointer.type.kind != "pointer" or type.kind == "void":
+            raise self.ill_typed(f"load of {type.text}", pointer)
         word = "load volatile" if volatile else "load"
         address = f"{pointer.type.text} {pointer.text}, align {align or type.alignment}"
         text = f"{word} {type.text}, {address}"
@@ -51,8 +55,10 @@ class Memory(Arithmetic):
     ) -> None:
         """Store a value; non-temporal stores bypass the caches (needs the vector's alignment)."""
         type = value.type
-        if is_bool(type):
+        if type.element is I1:
             raise InternalError(f"store of {type.text}: predicates live in memory as i8")
+        if pointer.type.kind != "pointer" or type.kind == "void":
+            raise self.ill_typed("store", value, pointer)
         word = "store volatile" if volatile else "store"
         address = f"{pointer.type.text} {pointer.text}, align {align or type.alignment}"
         text = f"{word} {type.text} {value.text}, {address}"
@@ -77,9 +83,15 @@ class Memory(Arithmetic):
             if index == 0:
                 return pointer
             index = const(I64, index)
-        base = f"{pointer.type.text} {pointer.text}, {index.type.text} {index.text}"
-        lanes = index.type.lanes if index.type.is_vector else pointer.type.lanes
-        type = vector(pointer.type.element, lanes)
+        of, by = pointer.type, index.type
+        if of.lane_kind != "pointer" or by.lane_kind != "integer" or element_type.kind == "void":
+            raise self.ill_typed(f"getelementptr over {element_type.text}", pointer, index)
+        type = of
+        if by.lanes != of.lanes and by.lanes != 1:
+            if of.lanes != 1:
+                raise self.ill_typed("getelementptr", pointer, index)
+            type = vector(of, by.lanes)
+        base = f"{of.text} {pointer.text}, {by.text} {index.text}"
         flags = "inbounds " if inbounds else ""
         return self.define_once(type, f"getelementptr {flags}{element_type.text}, {base}")
 
@@ -125,12 +137,7 @@ class Memory(Arithmetic):
                     for start in range(0, type.lanes, step)
                 ]
             )
-        declared = self.module.declare(
-            f"llvm.masked.load.{type.suffix}.{pointer.type.suffix}",
-            type,
-            [pointer.type, mask.type, type],
-        )
-        return self._call_aligned(declared.text, type, [pointer, mask, other], 0, align)
+        return self._masked("load", type, [pointer, mask, other], align)
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
         """Store the lanes where `mask` holds."""
@@ -156,12 +163,7 @@ class Memory(Arithmetic):
             return
         value, mask = self._widened(value, mask)
         type = value.type
-        declared = self.module.declare(
-            f"llvm.masked.store.{type.suffix}.{pointer.type.suffix}",
-            VOID,
-            [type, pointer.type, mask.type],
-        )
-        self._call_aligned(declared.text, VOID, [value, pointer, mask], 1, align or type.alignment)
+        self._masked("store", VOID, [value, pointer, mask], align or type.alignment)
 
     def _per_word(self, mask: Value) -> Value:
         """Return the mask of 128-bit lanes as a mask of their 64-bit words."""
@@ -199,12 +201,7 @@ class Memory(Arithmetic):
             return self.load(type, pointers)
         every = const(vector(I1, type.lanes), True) if mask is None else mask
         other = undef(type) if otherwise is None else otherwise
-        declared = self.module.declare(
-            f"llvm.masked.gather.{type.suffix}.{pointers.type.suffix}",
-            type,
-            [pointers.type, every.type, type],
-        )
-        return self._call_aligned(declared.text, type, [pointers, every, other], 0, 0)
+        return self._masked("gather", type, [pointers, every, other], 0)
 
     def scatter(self, value: Value, pointers: Value, mask: Value | None = None) -> None:
         """Store each lane to its own address; on equal addresses the highest lane wins."""
@@ -213,22 +210,17 @@ class Memory(Arithmetic):
             self.store(value, pointers)
             return
         every = const(vector(I1, type.lanes), True) if mask is None else mask
-        declared = self.module.declare(
-            f"llvm.masked.scatter.{type.suffix}.{pointers.type.suffix}",
-            VOID,
-            [type, pointers.type, every.type],
-        )
-        self._call_aligned(declared.text, VOID, [value, pointers, every], 1, type.alignment)
+        self._masked("scatter", VOID, [value, pointers, every], type.alignment)
 
-    def _call_aligned(
-        self, callee: str, result: Type, args: list[Value], position: int, align: int
-    ) -> Value:
+    def _masked(self, what: str, result: Type, args: list[Value], align: int) -> Value:
         """Call a masked intrinsic: the alignment is an attribute of its pointer argument."""
+        function = self.declared_intrinsic(f"llvm.masked.{what}", result, args)
         operands = [f"{item.type.text} {item.text}" for item in args]
+        position = 1 if result is VOID else 0
         pointer = args[position]
         bytes_ = align or result.alignment
         operands[position] = f"{pointer.type.text} align {bytes_} {pointer.text}"
-        text = f"call {result.text} {callee}({', '.join(operands)})"
+        text = f"call {result.text} {function.text}({', '.join(operands)})"
         if result is VOID:
             self.emit(text)
             return Value(VOID, "")
@@ -236,6 +228,7 @@ class Memory(Arithmetic):
 
     def atomic_load(self, type: Type, pointer: Value, ordering: str = "acquire") -> Value:
         """Load atomically: monotonic, acquire or seq_cst."""
+        self._check_atomic("load", _ANY_SCALAR, pointer, type)
         address = f"{pointer.type.text} {pointer.text}"
         return self.define(
             type, f"load atomic {type.text}, {address} {ordering}, align {type.alignment}"
@@ -243,6 +236,7 @@ class Memory(Arithmetic):
 
     def atomic_store(self, value: Value, pointer: Value, ordering: str = "release") -> None:
         """Store atomically: monotonic, release or seq_cst."""
+        self._check_atomic("store", _ANY_SCALAR, pointer, value.type)
         address = f"{pointer.type.text} {pointer.text}"
         item = f"{value.type.text} {value.text}"
         self.emit(f"store atomic {item}, {address} {ordering}, align {value.type.alignment}")
@@ -251,6 +245,7 @@ class Memory(Arithmetic):
         self, operation: str, pointer: Value, value: Value, ordering: str = "acq_rel"
     ) -> Value:
         """Update memory and return what it held: xchg add sub and or xor max min umax umin."""
+        self._check_atomic(operation, "integer", pointer, value.type)
         operands = f"{pointer.type.text} {pointer.text}, {value.type.text} {value.text}"
         return self.define(value.type, f"atomicrmw {operation} {operands} {ordering}")
 
@@ -264,11 +259,19 @@ class Memory(Arithmetic):
     ) -> tuple[Value, Value]:
         """Write `new` if memory holds `expected`; return (what it held, whether it was written)."""
         type = expected.type
+        self._check_atomic("cmpxchg", "integer pointer", pointer, type, new.type)
         operands = f"{pointer.type.text} {pointer.text}, {type.text} {expected.text}"
         pair = self.define(
             struct(type, I1), f"cmpxchg {operands}, {type.text} {new.text} {success} {failure}"
         )
         return self.extract_value(pair, 0), self.extract_value(pair, 1)
+
+    def _check_atomic(self, what: str, kinds: str, pointer: Value, *types: Type) -> None:
+        """Demand a pointer, and one scalar type of these kinds that memory holds."""
+        type = types[0]
+        fits = type.kind in kinds.split() and type is not I1 and types == (type,) * len(types)
+        if pointer.type.kind != "pointer" or not fits:
+            raise self.ill_typed(f"atomic {what} of {types} at", pointer)
 
     def fence(self, ordering: str = "seq_cst") -> None:
         """Order the memory accesses before against those after."""

@@ -1,7 +1,8 @@
 """LLVM types as interned, frozen values.
 
-The bottom of the text IR builder. Invariant: equal types are the same object, so `is` compares
-types and a type can key a table. The text of a type is LLVM's own spelling.
+The bottom of the text IR builder. Invariants: equal types are the same object, so `is` compares
+types and a type can key a table; only types that LLVM has are made (no vector of vectors). The text
+of a type is LLVM's own spelling.
 
 Example:
     >>> from ingot.llvm.types import F32, vector
@@ -16,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ingot.support.diagnostics import InternalError
 from ingot.support.interning import InternTable
 
 Kind = Literal["integer", "float", "pointer", "vector", "array", "struct", "void"]
@@ -26,13 +28,14 @@ class Type:
     """One LLVM type; made by the constants and functions of this module only.
 
     `bits` is the value's width without padding, `suffix` what intrinsic names append (`v16f32`),
-    `short` the name in our own tables (`f32`).
+    `lane_kind` the kind of a scalar or of a vector's lanes ("" of what is neither).
     """
 
     text: str
     kind: Kind
     bits: int
     suffix: str
+    lane_kind: Literal["integer", "float", "pointer", ""] = ""
     is_float: bool = False
     scalar: Type | None = None
     lanes: int = 1
@@ -53,11 +56,6 @@ class Type:
         return self.kind == "vector"
 
     @property
-    def is_integer(self) -> bool:
-        """Whether this is an integer or a vector of integers."""
-        return self.element.kind == "integer"
-
-    @property
     def element(self) -> Type:
         """The lane type of a vector, the item type of an array, or the type itself."""
         return self if self.scalar is None else self.scalar
@@ -75,23 +73,24 @@ class Type:
 
 
 def _integer(bits: int) -> Type:
-    return Type(f"i{bits}", "integer", bits, f"i{bits}", alignment=max(1, bits // 8))
+    return Type(f"i{bits}", "integer", bits, f"i{bits}", "integer", alignment=max(1, bits // 8))
 
 
 def _float(text: str, suffix: str, bits: int) -> Type:
-    return Type(text, "float", bits, suffix, is_float=True, alignment=bits // 8)
+    return Type(text, "float", bits, suffix, "float", is_float=True, alignment=bits // 8)
 
 
 I1, I8, I16, I32, I64 = (_integer(bits) for bits in (1, 8, 16, 32, 64))
 # In memory it is a pair of 64-bit words (c128), aligned as they are.
-I128 = Type("i128", "integer", 128, "i128", alignment=8)
+I128 = Type("i128", "integer", 128, "i128", "integer", alignment=8)
 F16 = _float("half", "f16", 16)
 BF16 = _float("bfloat", "bf16", 16)
 F32 = _float("float", "f32", 32)
 F64 = _float("double", "f64", 64)
-PTR = Type("ptr", "pointer", 64, "p0", alignment=8)
+PTR = Type("ptr", "pointer", 64, "p0", "pointer", alignment=8)
 VOID = Type("void", "void", 0, "")
 
+_SCALARS = frozenset(("integer", "float", "pointer"))
 _LATEST = 512
 _vectors = InternTable[tuple[Type, int], Type](_LATEST)
 _arrays = InternTable[tuple[Type, int], Type](_LATEST)
@@ -105,22 +104,29 @@ def pointer(address_space: int = 0) -> Type:
     found = _pointers.find(address_space)
     if found is None:
         text = f"ptr addrspace({address_space})"
-        made = Type(text, "pointer", 64, f"p{address_space}", alignment=8)
+        made = Type(text, "pointer", 64, f"p{address_space}", "pointer", alignment=8)
         found = _pointers.keep(address_space, made)
     return found
 
 
 def vector(element: Type, lanes: int) -> Type:
-    """Return `<lanes x element>`; one lane is the element itself, so that widths can be generic."""
-    if lanes == 1:
+    """Return `<lanes x element>`; one lane is the element itself, so that widths can be generic.
+
+    Raises:
+        InternalError: the element is not a scalar, or there is no lane.
+    """
+    if lanes == 1 and element.scalar is None:
         return element
     found = _vectors.find((element, lanes))
     if found is None:
+        if lanes < 2 or element.kind not in _SCALARS:
+            raise InternalError(f"there is no vector of {lanes} x {element.text}")
         made = Type(
             f"<{lanes} x {element.text}>",
             "vector",
             element.bits * lanes,
             f"v{lanes}{element.suffix}",
+            element.lane_kind,
             is_float=element.is_float,
             scalar=element,
             lanes=lanes,
@@ -134,6 +140,8 @@ def array(element: Type, count: int) -> Type:
     """Return `[count x element]`."""
     found = _arrays.find((element, count))
     if found is None:
+        if count < 0 or element is VOID:
+            raise InternalError(f"there is no array of {count} x {element.text}")
         made = Type(
             f"[{count} x {element.text}]",
             "array",
@@ -151,13 +159,16 @@ def struct(*fields: Type) -> Type:
     """Return the literal struct `{ fields }` with C layout (natural alignment of each field)."""
     found = _structs.find(fields)
     if found is None:
+        if VOID in fields:
+            raise InternalError(f"there is no struct of {fields}")
         offset, widest = 0, 1
         for item in fields:
             offset = -(-offset // item.alignment) * item.alignment + item.bytes
             widest = max(widest, item.alignment)
         size = -(-offset // widest) * widest
         text = "{ " + ", ".join(item.text for item in fields) + " }"
-        made = Type(text, "struct", size * 8, "", fields=fields, alignment=widest)
+        suffix = f"sl_{''.join(item.suffix for item in fields)}s"
+        made = Type(text, "struct", size * 8, suffix, fields=fields, alignment=widest)
         found = _structs.keep(fields, made)
     return found
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.llvm.intrinsics import INTRINSICS
+from ingot.llvm.intrinsics import INTRINSICS, fits
 from ingot.llvm.types import I8, Type, array
 from ingot.llvm.values import FunctionRef, Value, symbol_text
 from ingot.support.diagnostics import InternalError
@@ -28,6 +28,7 @@ class ModuleState:
         "_metadata",
         "_metadata_ids",
         "architecture",
+        "intrinsics",
         "name",
         "vector_bits",
     )
@@ -41,6 +42,7 @@ class ModuleState:
         self.name = name
         self.architecture = architecture
         self.vector_bits = vector_bits
+        self.intrinsics: dict[tuple[str, Type, tuple[Type, ...]], FunctionRef] = {}
         self._declares: dict[str, tuple[FunctionRef, str]] = {}
         self._globals: dict[str, str] = {}
         self._metadata: list[str] = []
@@ -51,10 +53,12 @@ class ModuleState:
     ) -> FunctionRef:
         """Declare an external function; declaring it again returns the first declaration."""
         known = self._declares.get(name)
+        params = tuple(param_types)
         if known is not None:
+            if known[0].return_type is not return_type or known[0].param_types != params:
+                raise InternalError(f"{name} of {params} to {return_type} is {known[1]}")
             return known[0]
         symbol = symbol_text(name)
-        params = tuple(param_types)
         reference = FunctionRef(name, return_type, params, symbol)
         types = ", ".join(item.text for item in params)
         text = f"declare {return_type.text} {symbol}({types}) {attrs}".rstrip()
@@ -112,6 +116,11 @@ class FunctionWriter:
         self._known: dict[str, Value] = {}
         self._count = 0
         self._blocks = 0
+
+    def ill_typed(self, what: str, *operands: Value) -> InternalError:
+        """Return the error that an op does not take operands of these types."""
+        types = " and ".join(operand.type.text for operand in operands) or "nothing"
+        return InternalError(f"{what} of {types} in '{self.name}'")
 
     def emit(self, text: str) -> None:
         """Append one instruction that defines nothing."""
@@ -181,28 +190,44 @@ class FunctionWriter:
 
     def intrinsic(self, name: str, return_type: Type, args: Sequence[Value]) -> Value:
         """Call a whitelisted intrinsic; `name` has no overload suffix (`llvm.fma`)."""
+        function = self.declared_intrinsic(name, return_type, args)
+        return self._call(function.text, return_type, args, "")
+
+    def declared_intrinsic(
+        self, name: str, return_type: Type, args: Sequence[Value]
+    ) -> FunctionRef:
+        """Return the declaration of an intrinsic that takes values of these types."""
+        types = tuple([item.type for item in args])
+        key = (name, return_type, types)
+        found = self.module.intrinsics.get(key)
+        if found is not None:
+            return found
         row = INTRINSICS.get(name)
         if row is None or self.module.architecture not in row.architectures:
             raise InternalError(
                 f"intrinsic '{name}' is not in the whitelist of {self.module.architecture}",
                 hint="add a row to ingot/llvm/intrinsics.py after compiling it once",
             )
+        if not fits(row.signature, return_type, types):
+            raise self.ill_typed(f"{name} to {return_type.text}", *args)
         full = name
         for position in row.overloads:
-            full += "." + (return_type if position < 0 else args[position].type).suffix
-        function = self.module.declare(full, return_type, [item.type for item in args])
-        return self.call(function, args)
+            full += "." + (return_type if position < 0 else types[position]).suffix
+        found = self.module.intrinsics[key] = self.module.declare(full, return_type, types)
+        return found
 
     def call(self, function: FunctionRef, args: Sequence[Value], attrs: str = "") -> Value:
         """Call `function`; the value of a void call is never to be used."""
+        if tuple([item.type for item in args]) != function.param_types:
+            raise self.ill_typed(f"call of {function.name}{function.param_types}", *args)
         return self._call(function.text, function.return_type, args, attrs)
 
     def call_indirect(
         self, pointer: Value, return_type: Type, param_types: Sequence[Type], args: Sequence[Value]
     ) -> Value:
         """Call through a pointer; `param_types` are checked against the arguments."""
-        if [item.type for item in args] != list(param_types):
-            raise InternalError(f"call through {pointer.text}: argument types do not match")
+        if pointer.type.kind != "pointer" or [item.type for item in args] != list(param_types):
+            raise self.ill_typed(f"call of {tuple(param_types)} through", pointer, *args)
         return self._call(pointer.text, return_type, args, "")
 
     def inline_assembly(

@@ -52,8 +52,11 @@ class InternTable(Generic[K, V]):
         self._references = references
         self._latest: deque[V] | None = deque(maxlen=latest) if latest else None
 
+        # Bound here: values die after this module's names are gone, when the interpreter exits.
+        remove = _remove_dead
+
         def drop(reference: _Reference) -> None:
-            _remove_dead(references, reference.key)
+            remove(references, reference.key)
 
         self._drop = drop
 

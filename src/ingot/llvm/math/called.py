@@ -13,7 +13,7 @@ Invariant: a call gives the bits that the formula gives in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder, Subroutine
@@ -39,16 +39,24 @@ def call(
     type = args[0].type
     results = len(code(type).return_type.fields)
     most = f.module.vector_bits * RETURNED_REGISTERS // (results * type.element.bits)
-    step = min(type.lanes, most)
-    reference = f.owner.subroutine(code(vector(type.element, step)))
-    found = [
-        f.call(reference, [f.slice_lanes(arg, start, step) for arg in args])
-        for start in range(0, type.lanes, step)
-    ]
+    found: list[Value] = []
+    start = 0
+    for lanes in _calls(type.lanes, most):
+        reference = f.owner.subroutine(code(vector(type.element, lanes)))
+        found.append(f.call(reference, [f.slice_lanes(arg, start, lanes) for arg in args]))
+        start += lanes
     return tuple(
         f.concat_lanes([f.extract_value(part, number) for part in found])
         for number in range(results)
     )
+
+
+def _calls(lanes: int, most: int) -> Iterator[int]:
+    """Return the lanes of each call: powers of two, which registers take whole, `most` at most."""
+    while lanes:
+        step = min(most, 1 << lanes.bit_length() - 1)
+        yield step
+        lanes -= step
 
 
 @cache

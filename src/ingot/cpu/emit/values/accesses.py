@@ -184,15 +184,8 @@ class AccessEmitter(IndexEmitter):
         for number, loaded in enumerate(parts[2:], 2):
             places = enumerate(whole.places)
             order = [at + lanes if part == number else lane for lane, (part, at) in places]
-            picked = f.shuffle(picked, self._filled_up(loaded, lanes), order)
+            picked = f.shuffle(picked, f.widened(loaded, lanes), order)
         return picked
-
-    def _filled_up(self, value: Value, lanes: int) -> Value:
-        """Return a vector with more lanes, whatever they hold."""
-        own = value.type.lanes
-        if own == lanes:
-            return value
-        return self.f.shuffle(value, undef(value.type), [*range(own), *[-1] * (lanes - own)])
 
     def _most_cover(self, memory: lt.Type) -> int:
         is_quick = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < QUICK_GATHER_BITS
