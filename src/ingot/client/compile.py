@@ -13,6 +13,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
+from ingot.support.arguments import require_type
 from ingot.support.collector import collector_paused
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log
@@ -41,6 +42,10 @@ def compile(
         VerifyError: the module is not valid HLO.
         UnsupportedError: an op or element type that the CPU backend cannot run.
     """
+    require_type(module, Module, "the program", "ingot.load and ingot.parse_hlo make a module")
+    require_type(context, (PassContext, type(None)), "context")
+    require_type(target, (TargetSpec, type(None)), "target")
+    require_type(switches, (xla_flags.XlaFlags, type(None)), "switches")
     verify(module)
     timer = PhaseTimer()
     switches = switches if switches is not None else xla_flags.current()

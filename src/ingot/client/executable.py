@@ -22,6 +22,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
+from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.timing import PhaseTimer
 
@@ -93,6 +94,9 @@ class Executable:
 
         Returns what each device gives, by its number `replica * num_partitions + partition`.
         """
+        require_type(arguments, Sequence, "the arguments")
+        for row in arguments:
+            require_type(row, Sequence, "the arguments of a device")
         grid, sizes = grid_of(self._compiled.module), self._sizes
         if sizes is None:
             return run_replicated(self.program, arguments, grid)
@@ -105,6 +109,7 @@ class Executable:
         Raises:
             ResourceError: INGOT0412, somebody else is profiling.
         """
+        require_type(runs, int, "runs")
         profiler = Profiler()
         profiler.start()
         try:
@@ -164,6 +169,7 @@ class Executable:
         Raises:
             ExecutionError: there is no such stage.
         """
+        require_type(stage, str, "the stage")
         maker = self._stages().get(stage)
         if maker is None:
             raise ExecutionError(

@@ -33,6 +33,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import FAMILIES
 from ingot.hlo.shape import Shape
+from ingot.support.arguments import require_type
 from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.trampoline import Recursion, run
 
@@ -49,7 +50,20 @@ def evaluate(module: Module, inputs: Sequence[Value], *, step_limit: int | None 
         VerifyError: INGOT0252 when an input does not have its parameter's shape.
         ResourceError: INGOT0251 when loops take more than `step_limit` iterations together.
     """
-    return evaluate_computation(module.entry, inputs, step_limit=step_limit)
+    require_type(module, Module, "the program")
+    require_type(inputs, Sequence, "the inputs")
+    require_type(step_limit, (int, type(None)), "step_limit")
+    return evaluate_computation(module.entry, list(map(_input, inputs)), step_limit=step_limit)
+
+
+def _input(given: Any) -> Value:
+    """Return what a caller gives for a parameter, with numbers and lists made arrays."""
+    if isinstance(given, tuple):
+        return tuple(map(_input, given))  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        return _as_value(given)
+    except ValueError as error:
+        raise VerifyError(f"an input is no array: {error}", code="INGOT0252") from error
 
 
 def evaluate_computation(
@@ -177,8 +191,10 @@ def _bind(
 
 def _at(value: Any, path: tuple[int, ...]) -> Any:
     for number in path:
-        value = value[number]
-    return value
+        if not isinstance(value, tuple) or number >= len(value):  # pyright: ignore
+            return None  # It is refused when it is held against its parameter.
+        value = value[number]  # pyright: ignore[reportUnknownVariableType]
+    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _argument(parameter: Instruction, argument: Value, context: Context) -> Value:

@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ from ingot.formats.stablehlo import parse_stablehlo
 from ingot.formats.stablehlo.binding import is_bytecode
 from ingot.formats.stablehlo.isolated import parse_isolated
 from ingot.hlo.module import Module
+from ingot.support.arguments import bytes_of, encodable, require_type
 from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.flags import ISOLATED_READER
 from ingot.support.text import did_you_mean
@@ -96,6 +98,7 @@ def load(source: str | bytes | Path, format: str = "", *, isolated: bool | None 
         ResourceError: INGOT0413, INGOT0414, the child does not begin, or takes too long.
         UnsupportedError: the format, an op or an element type is not known.
     """
+    require_type(format, str, "the format")
     data = _data(source)
     is_isolated = ISOLATED_READER.value() if isolated is None else isolated
     readers = READERS if is_isolated else _TRUSTED_READERS
@@ -104,6 +107,8 @@ def load(source: str | bytes | Path, format: str = "", *, isolated: bool | None 
 
 def dump(module: Module, format: str = "hlo_text") -> bytes:
     """Return the module as data of `format`, a key of `WRITERS`."""
+    require_type(module, Module, "what is written")
+    require_type(format, str, "the format")
     return _choose(WRITERS, format, "written")(module)
 
 
@@ -116,14 +121,16 @@ def _choose(table: dict[str, _Function], format: str, what: str) -> _Function:
 
 
 def _data(source: str | bytes | Path) -> bytes:
-    if isinstance(source, bytes):
-        return source
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes_of(source, "the data")
+    require_type(source, (str, os.PathLike), "the source")
     if isinstance(source, str) and not _is_path(source):
-        return source.encode("utf-8", "surrogateescape")
+        return encodable(source).encode("utf-8", "surrogateescape")
     try:
         return Path(source).read_bytes()
-    except OSError as error:
-        raise ParseError(f"cannot read {source}: {error.strerror}", code="INGOT0124") from error
+    except (OSError, ValueError) as error:  # ValueError: no file has such a name.
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ParseError(f"cannot read {source!s}: {reason}", code="INGOT0124") from error
 
 
 def _is_path(text: str) -> bool:

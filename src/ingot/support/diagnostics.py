@@ -165,6 +165,12 @@ class ExecutionError(IngotError):
     status = ""
 
 
+class ArgumentError(IngotError, TypeError):
+    """A function of Ingot's was called from Python with something of the wrong type."""
+
+    default_code = "INGOT0513"
+
+
 class FlagError(IngotError):
     """A switch (`INGOT_*`, `XLA_FLAGS`) holds something that it cannot hold."""
 

@@ -153,7 +153,7 @@ def test_what_is_no_native_code_is_refused(function: object, api: Any) -> None:
 
 
 def test_unknown_kinds_and_stages_are_refused() -> None:
-    with pytest.raises(ValueError, match="'python', 'ffi', 'frame', not 'c'"):
+    with pytest.raises(TypeError, match="'python', 'ffi', 'frame', not 'c'"):
         ingot.register_custom_call_target("test_no_api", print, api="c")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="there is no stage 'launch'"):
         ingot.register_custom_call_target("test_no_stage", {"execute": 8, "launch": 8}, api="ffi")

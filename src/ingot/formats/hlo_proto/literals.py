@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ingot.formats.hlo_proto.shapes import read_literal, write_literal
 from ingot.formats.hlo_proto.wire import Message, decode, encode
 from ingot.hlo.literal import Literal
+from ingot.support.arguments import bytes_of
 from ingot.support.diagnostics import ParseError
 
 _KIND = "RunHloModuleLiterals"
@@ -33,6 +34,7 @@ def parse_literals(data: bytes) -> list[IterationLiterals]:
     Raises:
         ParseError: it is neither (INGOT0122).
     """
+    data = bytes_of(data, "the proto")
     snapshot = _snapshot(data)
     rows = [snapshot] if snapshot is not None else decode(data, _KIND).get("iterations", [])
     if not rows:

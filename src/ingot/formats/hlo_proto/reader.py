@@ -34,6 +34,7 @@ from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, NoAttributes, OpDef, table
 from ingot.hlo.operand_order import is_order
 from ingot.hlo.verifier import verify
+from ingot.support.arguments import bytes_of
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
@@ -79,6 +80,7 @@ def parse_snapshot(data: bytes) -> Snapshot:
         ParseError: as `parse_hlo_proto`; also where a proto contradicts itself (INGOT0122), such as
             a literal with fewer elements than its shape.
     """
+    data = bytes_of(data, "the proto")
     with collector_paused():
         snapshot = _guess(data, "HloSnapshot")
         if snapshot.get("hlo", {}).get("hlo_module"):

@@ -23,12 +23,14 @@ from ingot.hlo.donors import read_donors
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
+from ingot.support.arguments import require_type
 
 _ALIAS_NUMBERS = {name: number for number, name in ALIAS_KINDS.items()}
 
 
 def print_hlo_proto(module: Module) -> bytes:
     """Return the module as a serialized HloModuleProto."""
+    require_type(module, Module, "what is written")
     return encode(write_module(module), "HloModuleProto")
 
 

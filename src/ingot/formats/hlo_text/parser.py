@@ -34,6 +34,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.operand_order import operands_first
 from ingot.hlo.shape import Shape
 from ingot.hlo.verifier import verify, verify_instruction
+from ingot.support.arguments import encodable, require_type
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import IngotError
 from ingot.support.text import did_you_mean
@@ -55,8 +56,10 @@ def parse(text: str, source_name: str = "<hlo>") -> Module:
         VerifyError: an instruction breaks a constraint of its op.
         UnsupportedError: an opcode of XLA that Ingot does not have.
     """
+    require_type(text, str, "the text of a module", "ingot.load reads bytes and files")
+    require_type(source_name, str, "the name of the source")
     with collector_paused():
-        return ModuleParser(Reader(text, source_name)).parse()
+        return ModuleParser(Reader(encodable(text), source_name)).parse()
 
 
 class ModuleParser:

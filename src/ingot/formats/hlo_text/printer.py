@@ -31,6 +31,7 @@ from ingot.hlo.dtype import DTYPES, PRED
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.support.arguments import require_type
 
 _INLINE: dict[str, Callable[[Instruction], str]] = {
     "parameter": lambda instruction: str(instruction.attributes.number),
@@ -111,6 +112,7 @@ def print_module(
         with_layouts: print layouts of shapes.
         short: leave out `%`, signatures, metadata and backend_config.
     """
+    require_type(module, Module, "what is printed")
     style = _Style(with_metadata, with_layouts, short)
     blocks = [_header(module, style)]
     blocks.extend(_computation(computation, style) for computation in _callees_first(module))

@@ -22,6 +22,7 @@ from ingot.formats.stablehlo.mesh_shardings import sharding_text
 from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.memory_kinds import write_memory_kinds
 from ingot.hlo.module import Alias, Module
+from ingot.support.arguments import bytes_of, encodable
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import UnsupportedError
 
@@ -46,6 +47,7 @@ def parse_stablehlo(data: str | bytes) -> Module:
         UnsupportedError: jaxlib is missing (INGOT0350), an element type (INGOT0351) or an op
             (INGOT0352) that Ingot does not have.
     """
+    data = encodable(data) if isinstance(data, str) else bytes_of(data, "the program")
     with borrowed_context(len(data)) as context:
         return convert_module(read_mlir(context, data))
 

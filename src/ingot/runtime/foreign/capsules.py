@@ -6,6 +6,8 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from ingot.support.diagnostics import ArgumentError
+
 _FUNCTION: Any = ctypes.CFUNCTYPE(None).__base__
 """What every ctypes function is an instance of."""
 
@@ -25,7 +27,7 @@ def native_address(function: Any) -> int:
     """Return the address of native code: a number, a capsule, or a ctypes function.
 
     Raises:
-        TypeError: `function` is none of them.
+        ArgumentError: `function` is none of them.
     """
     address = 0
     if isinstance(function, int):
@@ -36,7 +38,7 @@ def native_address(function: Any) -> int:
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
     if not address:
         kinds = "the address of a function, a ctypes function, or a capsule"
-        raise TypeError(f"a native target is {kinds}, not {function!r}")
+        raise ArgumentError(f"a native target is {kinds}, not {function!r}")
     return address
 
 

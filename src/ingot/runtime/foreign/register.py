@@ -16,6 +16,8 @@ from ingot.runtime.foreign.capsules import native_address
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.ffi import ffi_target
 from ingot.runtime.foreign.python_targets import python_target
+from ingot.support.arguments import require_type
+from ingot.support.diagnostics import ArgumentError
 
 
 def register_custom_call_target(
@@ -35,14 +37,15 @@ def register_custom_call_target(
 
     Raises:
         UnsupportedError: INGOT0334, the handler speaks another version of the XLA FFI API.
-        TypeError: `function` is not what `api` asks for.
-        ValueError: there is no such `api`.
+        ArgumentError: `function` is not what `api` asks for, or there is no such `api`.
 
     Example:
         >>> register_custom_call_target("twice", lambda x, *, times=2: x * times)
     """
+    require_type(name, str, "the name of a target")
+    require_type(api, str, "api")
     if api not in _KINDS:
-        raise ValueError(f"api is one of {', '.join(map(repr, _KINDS))}, not {api!r}")
+        raise ArgumentError(f"api is one of {', '.join(map(repr, _KINDS))}, not {api!r}")
     # First, because a target of the user's replaces one of ours.
     register_builtin_targets()
     custom_calls.register(_KINDS[api](name, function))
@@ -50,7 +53,7 @@ def register_custom_call_target(
 
 def _python(name: str, function: Any) -> Target:
     if not callable(function):
-        raise TypeError(f"a Python target is a function, not {type(function).__name__}")
+        raise ArgumentError(f"a Python target is a function, not {type(function).__name__}")
     return python_target(name, function)
 
 

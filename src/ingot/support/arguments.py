@@ -1,0 +1,47 @@
+"""Checks of what callers give to Ingot's functions in Python: its type, and text that is no text.
+
+Public functions check here what they would else fail on somewhere inside. An `ArgumentError` is one
+of Ingot's errors, and a `TypeError` as Python has it.
+
+Example:
+    >>> require_type(3, str, "the text")
+    Traceback (most recent call last):
+    ...
+    ingot.support.diagnostics.ArgumentError: error[INGOT0513]: the text is int, not str
+"""
+
+from __future__ import annotations
+
+from ingot.support.diagnostics import ArgumentError
+
+
+def require_type(value: object, kinds: type | tuple[type, ...], what: str, hint: str = "") -> None:
+    """Raise ArgumentError (INGOT0513) unless `value`, which is `what`, is of one of the types."""
+    if not isinstance(value, kinds):
+        listed = kinds if isinstance(kinds, tuple) else (kinds,)
+        names = " or ".join(kind.__name__ for kind in listed)
+        raise ArgumentError(f"{what} is {type(value).__name__}, not {names}", hint=hint)
+
+
+def bytes_of(value: object, what: str) -> bytes:
+    """Return bytes that a caller gave as bytes, a bytearray or a memoryview."""
+    require_type(value, (bytes, bytearray, memoryview), what)
+    return value if isinstance(value, bytes) else bytes(value)  # pyright: ignore[reportArgumentType]
+
+
+def encodable(text: str) -> str:
+    """Return a text that UTF-8 can hold: halves of surrogate pairs become question marks.
+
+    Bytes that are no UTF-8, which Python keeps as surrogates of their own, stay.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "".join("?" if _is_half(character) else character for character in text)
+    return text
+
+
+def _is_half(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff" and not "\udc80" <= character <= "\udcff"
