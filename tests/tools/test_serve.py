@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import struct
 import subprocess
@@ -15,9 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ingot.support.diagnostics import IngotError, ResourceError
-from ingot.tools.framing import Message, read_line, read_packet, write_line, write_packet
-from ingot.tools.serve import serve
+from ingot.support.diagnostics import ExecutionError, ResourceError
+from ingot.tools.framing import Lines, Message, Packets, line, packet
 from ingot.tools.session import Session
 
 HLO = """HloModule step
@@ -172,6 +170,22 @@ def test_a_symbolic_size_is_null(session: Session) -> None:
         ({"op": "put", "arrays": [{"dtype": "f32", "shape": [-1]}]}, b"", "a list of sizes"),
         ({"op": "execute", "executable": 9}, b"", "there is no executable 9"),
         ({"op": "free", "values": [9]}, b"", "there is no value 9"),
+        ({"op": ["free"]}, b"", "\"op\" is ['free']"),
+        ({"op": "f" * 1_000_000}, b"", "there is no request 'ffff"),
+        ({"op": "free", "values": [True]}, b"", "there is no value True"),
+        ({"op": "free", "values": [{}]}, b"", "there is no value {}"),
+        ({"op": "free", "values": {}}, b"", '"values" is {}, not a list'),
+        ({"op": "compile", "program": "\ud800"}, b"", "half of a pair of surrogates"),
+        ({"op": "compile", "format": "pdf"}, b"x", "\"format\" is 'pdf'"),
+        ({"op": "compile", "partition": 1}, b"x", '"partition" is 1, not true or false'),
+        ({"op": "put", "arrays": [{"dtype": 3, "shape": []}]}, b"", '"dtype" is 3'),
+        ({"op": "put", "arrays": [{"dtype": "f32", "shape": [True]}]}, b"", "a list of sizes"),
+        ({"op": "put", "arrays": [{"dtype": "f32", "shape": [2.0]}]}, b"", "a list of sizes"),
+        ({"op": "put", "arrays": [{"dtype": "f32", "shape": [1 << 80]}]}, b"", "a list of sizes"),
+        ({"op": "put", "arrays": [{"dtype": "f32", "shape": [1] * 65}]}, b"", "more than 64"),
+        ({"op": "put", "arrays": [{"dtype": "f32", "shape": [0, 1 << 62]}]}, b"", "no array of"),
+        ({"op": "put", "arrays": [{"dtype": "f32", "shape": [1 << 62] * 9}]}, b"", "ends at byte"),
+        ({"op": "put", "arrays": [{"dtype": "pred", "shape": [1]}]}, b"\2", "a byte of 0 or 1"),
     ],
 )
 def test_bad_requests(session: Session, header: dict[str, Any], payload: bytes, part: str) -> None:
@@ -194,41 +208,84 @@ def test_an_argument_that_does_not_fit(session: Session, program: int) -> None:
     data = W.tobytes() + G.tobytes()
     error = refusal(session, data, op="execute", executable=program, arguments=rows)
     assert error["code"] == "INGOT0503"
-    error = refusal(session, op="execute", executable=program, arguments=[], donate=[1])
-    assert "cannot be donated" in error["message"]
+    (kept,) = ask(session, G.tobytes(), op="put", arrays=[G_ROW]).header["values"]
+    for donate in ([kept], [kept, kept], [None], [True], [{}], [9]):
+        rows = [W_ROW, {"value": kept}] if len(donate) > 1 else []
+        data = W.tobytes() if rows else b""
+        run = {"op": "execute", "executable": program, "arguments": rows, "donate": donate}
+        assert refusal(session, data, **run)["code"] == "INGOT0522"
+    assert ask(session, op="get", values=[kept]).payload == G.tobytes()
 
 
-def test_packets() -> None:
-    pipe = io.BytesIO()
-    sent = [Message({"op": "a"}), Message({"op": "b"}, b"\n\0xyz")]
-    for message in sent:
-        write_packet(pipe, message)
-    pipe.seek(0)
-    assert [read_packet(pipe), read_packet(pipe), read_packet(pipe)] == [*sent, None]
+SENT = [Message({"op": "a"}), Message({"op": "b"}, b"\n\0xyz")]
+
+
+@pytest.mark.parametrize("part", [1, 3, 1000])
+def test_packets(part: int) -> None:
+    data = b"".join(map(packet, SENT))
+    decoder = Packets()
+    parts = [data[at : at + part] for at in range(0, len(data), part)]
+    assert [found for one in parts for found in decoder.feed(one)] == SENT
+    assert list(decoder.end()) == []
+    assert list(decoder.feed(b'\0\0\0\x09{"a"')) == []
     with pytest.raises(ResourceError, match="4 bytes into a message of 9"):
-        read_packet(io.BytesIO(b'\0\0\0\x09{"a"'))
+        decoder.end()
 
 
-def test_lines() -> None:
-    pipe = io.BytesIO()
-    sent = [Message({"op": "a"}), Message({"op": "b"}, b"\n\0xyz")]
-    for message in sent:
-        write_line(pipe, message)
-    pipe.write(b"\n  \n")
-    pipe.seek(0)
-    assert [read_line(pipe), read_line(pipe), read_line(pipe)] == [*sent, None]
-    with pytest.raises(IngotError, match="not base64"):
-        read_line(io.BytesIO(b'{"payload": "?"}\n'))
+@pytest.mark.parametrize("part", [1, 3, 1000])
+def test_lines(part: int) -> None:
+    data = b"".join(map(line, SENT)) + b"\n  \n" + line(SENT[0])[:-1]
+    decoder = Lines()
+    parts = [data[at : at + part] for at in range(0, len(data), part)]
+    found = [found for one in parts for found in decoder.feed(one)]
+    assert [*found, *decoder.end()] == [*SENT, SENT[0]]
 
 
-def test_a_bad_message_does_not_end_the_server() -> None:
-    answers = io.BytesIO()
-    lines = [b"nonsense", b"[1]", b'{"op": "devices", "id": 5}', b'{"op": "shutdown"}', b"{}"]
-    serve(io.BytesIO(b"\n".join(lines)), answers, read_line, write_line)
-    found = [json.loads(line) for line in answers.getvalue().splitlines()]
-    assert [one["ok"] for one in found] == [False, False, True, True]
-    assert found[2]["id"] == 5
-    assert found[2]["devices"][0]["platform"] == "cpu"
+def bad_message(found: object) -> str:
+    """Return the text of the error that a decoder gives for a message."""
+    assert isinstance(found, ExecutionError)
+    assert found.diagnostic.code == "INGOT0522"
+    return found.diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        (b"nonsense", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b"\xff\xfe{}", "not JSON"),
+        (b'{"a": NaN}', "JSON has no NaN"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}", "nested deeper"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested deeper"),
+        (b'{"a": ' * 100_000 + b"1" + b"}" * 100_000, "nested deeper"),
+    ],
+)
+def test_headers_that_are_none(header: bytes, part: str) -> None:
+    framed = len(header).to_bytes(4, "big") + header + packet(SENT[0])
+    found, after = Packets().feed(framed)
+    assert part in bad_message(found)
+    assert after == SENT[0]
+    found, after = Lines().feed(header + b"\n" + line(SENT[0]))
+    assert part in bad_message(found)
+    assert after == SENT[0]
+
+
+@pytest.mark.parametrize("payload", [b'"?"', b"3", b"[]", b"null", b'"\\ud800"'])
+def test_payloads_that_are_none(payload: bytes) -> None:
+    (found,) = Lines().feed(b'{"payload": ' + payload + b"}\n")
+    assert "not base64" in bad_message(found)
+
+
+@pytest.mark.parametrize("part", [1, 7, 1000])
+def test_messages_over_the_limit_are_skipped(part: int) -> None:
+    large = Message({"op": "a"}, bytes(100))
+    for decoder, encode in ((Packets(50), packet), (Lines(50), line)):
+        data = encode(SENT[0]) + encode(large) + encode(SENT[1])
+        parts = [data[at : at + part] for at in range(0, len(data), part)]
+        first, refused, last = (found for one in parts for found in decoder.feed(one))
+        assert [first, last] == SENT
+        assert "over the limit of 50" in bad_message(refused)
 
 
 class Server:
@@ -305,3 +362,13 @@ def test_input_that_is_cut_off() -> None:
     assert done.returncode == 1
     assert done.stdout == b""
     assert b"INGOT0411" in done.stderr
+
+
+def test_numbers_of_a_process_that_ended() -> None:
+    session = Session(first=8)
+    error = refusal(session, op="get", values=[7])
+    assert error["code"] == "INGOT0525"
+    assert "value 7 is gone" in error["message"]
+    assert refusal(session, op="get", values=[8])["code"] == "INGOT0522"
+    assert ask(session, G.tobytes(), op="put", arrays=[G_ROW]).header["values"] == [8]
+    assert session.next_number == 9

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -78,7 +78,8 @@ class _Packer(pickle.Pickler):
         if isinstance(obj, Computation):
             return "computation", self._numbers[obj]
         if isinstance(obj, np.ndarray):
-            return "array", from_numpy(obj.dtype).name, obj.shape, obj.tobytes()
+            array = cast("np.ndarray[Any, Any]", obj)
+            return "array", from_numpy(array.dtype).name, array.shape, array.tobytes()
         return None
 
 

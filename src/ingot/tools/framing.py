@@ -3,41 +3,59 @@ r"""Messages of `ingot serve` as bytes on a pipe: a JSON header with raw bytes b
 Two forms of the same message. *Packets*: four bytes (big endian) with the size of what follows,
 which is the header as one line of JSON, a line feed, and the payload; this is `{packet, 4}` of
 Erlang's ports. *Lines*: the header alone on a line, the payload in it as base64, for shell scripts.
-Invariant: a message that cannot be read is taken off the pipe whole, so that the next one can be.
+
+Invariants: a message that cannot be read is taken off the pipe whole, so that the next one can be,
+and gives INGOT0522; one over the limit is never in memory.
 
 Example:
-    >>> stream = io.BytesIO()
-    >>> write_packet(stream, Message({"op": "free"}, b"xy"))
-    >>> stream.getvalue()
+    >>> data = packet(Message({"op": "free"}, b"xy"))
+    >>> data
     b'\x00\x00\x00\x11{"op": "free"}\nxy'
-    >>> read_packet(io.BytesIO(stream.getvalue()))
-    Message(header={'op': 'free'}, payload=b'xy')
+    >>> list(Packets().feed(data))
+    [Message(header={'op': 'free'}, payload=b'xy')]
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import io
 import json
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
 
 BAD_REQUEST = "INGOT0522"
-_MAX_BYTES = (1 << 32) - 1
+MAX_BYTES = (1 << 32) - 1
+_MAX_DEPTH = 32
 _PAYLOAD = "payload"
+_HEAD = struct.Struct(">I")
+_SEARCHED = 1 << 16
+Bytes = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request or an answer: what is said, and the bytes of arrays or programs."""
+    """A request or an answer: what is said, and the bytes of arrays or programs.
+
+    Attributes:
+        header: what is said.
+        payload: the bytes.
+        raw: header and payload as they came in one piece, with a line feed between, or nothing.
+    """
 
     header: dict[str, Any]
-    payload: bytes = b""
+    payload: bytes | memoryview = b""
+    raw: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds."""
+        program = self.header.get("program")
+        return len(self.payload) + (len(program) if isinstance(program, str) else 0)
 
 
 def bad_request(message: str, hint: str = "") -> ExecutionError:
@@ -47,95 +65,244 @@ def bad_request(message: str, hint: str = "") -> ExecutionError:
     )
 
 
-def read_packet(stream: io.BufferedIOBase) -> Message | None:
-    """Return the next message; None at the end.
+class Decoder(Protocol):
+    """Makes messages of what a pipe gives, in whatever parts."""
 
-    Raises:
-        ExecutionError: INGOT0522, its header is not a line of JSON.
-        ResourceError: INGOT0411, the input ends inside of a message.
-    """
-    head = _exactly(stream, 4)
-    if not head:
-        return None
-    (size,) = struct.unpack(">I", head)
-    data = _exactly(stream, size)
-    if len(data) < size:
-        raise _cut_off(size, len(data))
-    line, _, payload = data.partition(b"\n")
-    return Message(_header(line), payload)
+    @abstractmethod
+    def feed(self, data: bytes) -> Iterator[Message | ExecutionError]:
+        """Yield the messages that end in the data, and the errors of those that are none."""
+
+    @abstractmethod
+    def end(self) -> Iterator[Message | ExecutionError]:
+        """Yield what the end of the input completes.
+
+        Raises:
+            ResourceError: INGOT0411, it ends inside of a message.
+        """
 
 
-def write_packet(stream: io.BufferedIOBase, message: Message) -> None:
-    """Write a message.
+class Packets:
+    """Messages with their size in front."""
+
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        """Refuse messages of more than `limit` bytes."""
+        self._limit = limit
+        self._data = bytearray()
+        self._size: int | None = None
+        self._skip = 0
+
+    def feed(self, data: bytes) -> Iterator[Message | ExecutionError]:
+        """Yield what ends in the data."""
+        skipped = data[: self._skip]
+        self._skip -= len(skipped)
+        self._data += data[len(skipped) :]
+        while True:
+            size = self._size
+            if size is None:
+                if len(self._data) < _HEAD.size:
+                    return
+                (size,) = _HEAD.unpack_from(self._data)
+                del self._data[: _HEAD.size]
+            if size > self._limit:
+                yield self._too_large(size)
+                continue
+            self._size = size
+            if len(self._data) < size:
+                return
+            self._size = None
+            yield self._message(size)
+
+    def _too_large(self, size: int) -> ExecutionError:
+        self._size = None
+        self._skip = size - len(self._data[:size])
+        del self._data[:size]
+        return too_large(size, self._limit)
+
+    def _message(self, size: int) -> Message | ExecutionError:
+        with memoryview(self._data) as view:
+            raw = bytes(view[:size])
+        del self._data[:size]
+        end = raw.find(b"\n")
+        end = size if end < 0 else end
+        try:
+            return Message(read_header(raw[:end]), memoryview(raw)[end + 1 :], raw)
+        except ExecutionError as error:
+            return error
+
+    def end(self) -> Iterator[Message | ExecutionError]:
+        """Refuse a message that is cut off."""
+        if self._data or self._skip or self._size is not None:
+            wanted = "" if self._size is None else f" of {self._size}"
+            raise ResourceError(
+                f"the input ends {len(self._data)} bytes into a message{wanted}",
+                code="INGOT0411",
+                hint="the four bytes before a message are its size, big endian",
+            )
+        return iter(())
+
+
+class Lines:
+    """Messages that are lines of JSON."""
+
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        """Refuse lines of more than `limit` bytes."""
+        self._limit = limit
+        self._data = bytearray()
+        self._searched = 0
+        self._skipping = False
+
+    def feed(self, data: bytes) -> Iterator[Message | ExecutionError]:
+        """Yield what ends in the data; blank lines are nothing."""
+        self._data += data
+        while True:
+            end = self._data.find(b"\n", self._searched)
+            line = bytes(self._data[: end if end >= 0 else 0])
+            if end < 0 and len(self._data) <= self._limit:
+                self._searched = len(self._data)
+                return
+            if end < 0:
+                size = len(self._data)
+                self._data.clear()
+                self._searched = 0
+                if not self._skipping:
+                    yield too_large(size, self._limit)
+                self._skipping = True
+                return
+            del self._data[: end + 1]
+            self._searched = 0
+            if self._skipping:
+                self._skipping = False
+            elif len(line) > self._limit:
+                yield too_large(len(line), self._limit)
+            elif line and not line.isspace():
+                yield _line_message(line)
+
+    def end(self) -> Iterator[Message | ExecutionError]:
+        """Yield the last line, which may lack its end."""
+        return self.feed(b"\n")
+
+
+def _line_message(line: bytes) -> Message | ExecutionError:
+    try:
+        header = read_header(line)
+        return Message(header, base64.b64decode(header.pop(_PAYLOAD, ""), validate=True))
+    except (binascii.Error, TypeError, ValueError) as error:
+        return bad_request(f'the "{_PAYLOAD}" is not base64: {error}')
+    except ExecutionError as error:
+        return error
+
+
+def packet(message: Message) -> bytes:
+    """Return a message with its size in front.
 
     Raises:
         ResourceError: INGOT0401, it has more bytes than four bytes can say.
     """
-    line = json.dumps(message.header).encode() + b"\n"
-    size = len(line) + len(message.payload)
-    if size > _MAX_BYTES:
+    return b"".join((_head(len(line) + len(message.payload)), line, message.payload))
+
+
+def _head(size: int) -> bytes:
+    if size > MAX_BYTES:
         raise ResourceError(
-            f"an answer of {size} bytes is more than a message can hold ({_MAX_BYTES})",
+            f"an answer of {size} bytes is more than a message can hold ({MAX_BYTES})",
             code="INGOT0401",
             hint='run with "keep": true and get the values one by one',
         )
-    stream.write(struct.pack(">I", size) + line)
-    stream.write(message.payload)
-    stream.flush()
+    return _HEAD.pack(size)
 
 
-def read_line(stream: io.BufferedIOBase) -> Message | None:
-    """Return the message of the next line that is not blank; None at the end.
+def packet_parts(raw: memoryview) -> tuple[Bytes, ...]:
+    """Return what is written for a message that is header, line feed and payload in one piece.
 
     Raises:
-        ExecutionError: INGOT0522, it is no JSON, or its payload no base64.
+        ResourceError: INGOT0401, it has more bytes than four bytes can say.
     """
-    line = stream.readline()
-    while line.isspace():
-        line = stream.readline()
-    if not line:
-        return None
-    header = _header(line)
-    try:
-        return Message(header, base64.b64decode(header.pop(_PAYLOAD, ""), validate=True))
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise bad_request(f'the "{_PAYLOAD}" is not base64: {error}') from None
+    return _head(len(raw)), raw
 
 
-def write_line(stream: io.BufferedIOBase, message: Message) -> None:
-    """Write a message as a line."""
+def line(message: Message) -> bytes:
+    """Return a message as a line."""
     payload = base64.b64encode(message.payload).decode()
-    header = {**message.header, _PAYLOAD: payload} if payload else message.header
-    stream.write(json.dumps(header).encode() + b"\n")
-    stream.flush()
+    return write_header({**message.header, _PAYLOAD: payload} if payload else message.header)
 
 
-Reader = Callable[[io.BufferedIOBase], Message | None]
-Writer = Callable[[io.BufferedIOBase, Message], None]
-FORMS: dict[str, tuple[Reader, Writer]] = {
-    "packets": (read_packet, write_packet),
-    "lines": (read_line, write_line),
+def line_parts(raw: memoryview) -> tuple[Bytes, ...]:
+    """Return what is written for a message that is header, line feed and payload in one piece."""
+    return (line(unpacked(raw)),)
+
+
+def packed(message: Message) -> tuple[Bytes, ...]:
+    """Return the parts of a message in one piece: header, line feed, payload."""
+    return (message.raw,) if message.raw else (write_header(message.header), message.payload)
+
+
+def unpacked(raw: memoryview) -> Message:
+    """Return the message that `packed` wrote."""
+    end = 0
+    while (stop := bytes(raw[end : end + _SEARCHED]).find(b"\n")) < 0:
+        end += _SEARCHED
+    header: dict[str, Any] = json.loads(bytes(raw[: end + stop]))
+    return Message(header, raw[end + stop + 1 :].toreadonly())
+
+
+Encoder = Callable[[memoryview], tuple[Bytes, ...]]
+FORMS: dict[str, tuple[Callable[[int], Decoder], Encoder]] = {
+    "packets": (Packets, packet_parts),
+    "lines": (Lines, line_parts),
 }
 
 
-def _exactly(stream: io.BufferedIOBase, size: int) -> bytes:
-    """Return `size` bytes, fewer only where the input ends."""
-    return stream.read(size)
+def read_header(data: bytes) -> dict[str, Any]:
+    """Return the object that a line of JSON says.
 
-
-def _header(line: bytes) -> dict[str, Any]:
+    Raises:
+        ExecutionError: INGOT0522, it says none, or one that is nested too deep.
+    """
     try:
-        header = json.loads(line)
+        header = json.loads(data, parse_constant=_no_constant)
     except ValueError as error:
         raise bad_request(f"the header is not JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(header, dict):
-        raise bad_request(f"the header is not a JSON object: {header!r}")
+        kind = type(header).__name__
+        raise bad_request(f"the header is not a JSON object, but a {kind}")
+    if not _is_flat(header):
+        raise _too_deep()
     return cast(dict[str, Any], header)
 
 
-def _cut_off(size: int, found: int) -> ResourceError:
-    return ResourceError(
-        f"the input ends {found} bytes into a message of {size}",
-        code="INGOT0411",
-        hint="the four bytes before a message are its size, big endian",
+def write_header(header: dict[str, Any]) -> bytes:
+    """Return an object as a line of JSON."""
+    return json.dumps(header).encode() + b"\n"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"JSON has no {name}")
+
+
+def _is_flat(header: Any) -> bool:
+    """Whether nothing in it is nested deeper than `_MAX_DEPTH`."""
+    level: list[Any] = [header]
+    for _ in range(_MAX_DEPTH):
+        values = [item for one in level for item in _items(one)]
+        level = [item for item in values if isinstance(item, dict | list)]
+        if not level:
+            return True
+    return False
+
+
+def _items(value: Any) -> list[Any]:
+    return [*value.values()] if isinstance(value, dict) else value  # pyright: ignore
+
+
+def _too_deep() -> ExecutionError:
+    return bad_request(f"the header is nested deeper than {_MAX_DEPTH}")
+
+
+def too_large(size: int, limit: int) -> ExecutionError:
+    """Return the error for a message over the limit."""
+    return bad_request(
+        f"a message of {size} bytes or more is over the limit of {limit}",
+        "send arrays one by one; --max-message-mib sets the limit",
     )

@@ -2,38 +2,67 @@
 
 Reads requests from standard input, writes one answer for each to standard output, in order, and
 ends with the input. docs/serve.md is the protocol. Invariant: nothing but answers reaches standard
-output: what else is printed in this process goes to standard error.
+output: what else is printed in this process, and in the one that computes, goes to standard error.
 """
 
 from __future__ import annotations
 
-import io
+import ctypes
 import os
 import sys
 
 import click
 
-from ingot.support.diagnostics import ExecutionError, IngotError
-from ingot.tools.framing import FORMS, Message, Reader, Writer
-from ingot.tools.session import Session, failure
+from ingot.tools.framing import FORMS, MAX_BYTES
+from ingot.tools.supervisor import Limits, Supervisor
+
+_MIB = 1 << 20
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 64 << 20
 
 
 @click.command(name="serve")
 @click.option("--stdio", is_flag=True, help="Serve the process that started this one (required).")
-@click.option("--form", type=click.Choice([*FORMS]), default="packets", show_default=True,
-              help="Size and raw bytes, or a line of JSON with base64.")  # fmt: skip
-def command(stdio: bool, form: str) -> None:
+@click.option(
+    "--form",
+    type=click.Choice([*FORMS]),
+    default="packets",
+    show_default=True,
+    help="Size and raw bytes, or a line of JSON with base64.",
+)
+@click.option(
+    "--max-message-mib",
+    type=click.IntRange(1, MAX_BYTES // _MIB),
+    show_default=True,
+    default=MAX_BYTES // _MIB,
+    help="Refuse larger messages.",
+)
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(0),
+    default=600.0,
+    show_default=True,
+    help="End requests that take longer; 0 for no limit.",
+)
+@click.option("--max-memory-mib", type=click.IntRange(0), show_default="the machine's memory",
+              default=None, help="Memory of programs and arrays; 0 for no limit.")  # fmt: skip
+def command(
+    stdio: bool, form: str, max_message_mib: int, max_seconds: float, max_memory_mib: int | None
+) -> None:
     """Compile and run programs as requests on standard input say (docs/serve.md)."""
     if not stdio:
         raise click.UsageError("there is one way to serve: --stdio")
-    requests, answers = take_pipes()
-    serve(requests, answers, *FORMS[form])
+    memory = _machine_memory() if max_memory_mib is None else max_memory_mib * _MIB
+    decoder, encode = FORMS[form]
+    limits = Limits(max_seconds, memory)
+    _keep_freed_memory()
+    Supervisor(*take_pipes(), decoder(max_message_mib * _MIB), encode, limits).run()
 
 
-def take_pipes() -> tuple[io.BufferedReader, io.BufferedWriter]:
-    """Return the two pipes, and let nobody else read from or print to them."""
+def take_pipes() -> tuple[int, int]:
+    """Return the descriptors of the two pipes, and let nobody else read from or print to them."""
     sys.stdout.flush()
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -41,25 +70,13 @@ def take_pipes() -> tuple[io.BufferedReader, io.BufferedWriter]:
     return requests, answers
 
 
-def serve(
-    requests: io.BufferedIOBase, answers: io.BufferedIOBase, read: Reader, write: Writer
-) -> None:
-    """Answer requests until they end, or one asks to shut down.
+def _keep_freed_memory() -> None:
+    """Let the C library keep what large messages took: to map it anew takes longer than to copy."""
+    process = ctypes.CDLL(None)
+    if hasattr(process, "mallopt"):
+        process.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        process.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
 
-    Raises:
-        ResourceError: INGOT0411, the input ends inside of a message.
-    """
-    session = Session()
-    while not session.over:
-        try:
-            request = read(requests)
-        except ExecutionError as problem:
-            write(answers, Message(failure(problem)))
-            continue
-        if request is None:
-            return
-        answer = session.answer(request)
-        try:
-            write(answers, answer)
-        except IngotError as problem:
-            write(answers, Message({**failure(problem), "id": request.header.get("id")}))
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

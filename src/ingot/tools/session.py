@@ -1,7 +1,11 @@
 """What `ingot serve` answers: programs and arrays by number, one method for each request.
 
 Above the client, below the pipe: `Session.answer` takes a message and gives one, whatever happens.
-Invariant: a request that fails changes nothing, and its answer has the whole diagnostic.
+It runs in a process that may be ended and begun again (`supervisor`): numbers go on where they
+were, so that none ever means two things.
+
+Invariants: a request that fails changes nothing, and its answer has the whole diagnostic; what a
+host says wrong is INGOT0522.
 
 Example:
     >>> session = Session()
@@ -12,7 +16,6 @@ Example:
 from __future__ import annotations
 
 import itertools
-import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -23,20 +26,36 @@ import numpy as np
 from ingot import __version__
 from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
-from ingot.formats.load import load, sniff
+from ingot.formats.load import READERS, load, sniff
 from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.dtype import DTYPES
 from ingot.llvm.target import TargetSpec
 from ingot.passes.spmd.partitioner import partition
 from ingot.passes.spmd.sharding import Sharding
 from ingot.runtime.native import native_runtime
-from ingot.support.diagnostics import Diagnostic, IngotError
+from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError
 from ingot.support.text import did_you_mean
+from ingot.tools.fields import (
+    choice_field,
+    element_types,
+    field,
+    is_whole,
+    list_field,
+    shortened,
+    take_array,
+    text_field,
+)
 from ingot.tools.framing import Message, bad_request
+from ingot.tools.interrupts import interruptible
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 Header = dict[str, Any]
+SUPERVISED = ("cancel", "shutdown")
+"""Requests that the supervisor answers."""
+CANCELLED = "INGOT0523"
+_LISTED = 20
+"""So many numbers are named where one is not known."""
 _GLOBAL_FORMATS = ("mlir", "stablehlo")
 """Programs in these are over global shapes; those in XLA's formats may be of one device already."""
 
@@ -45,13 +64,12 @@ class Session:
     """The programs and arrays of one host.
 
     Attributes:
-        over: whether the host has asked to end.
+        next_number: what the next program or array is called.
     """
 
-    def __init__(self) -> None:
-        """Start with nothing."""
-        self.over = False
-        self._numbers = itertools.count(1)
+    def __init__(self, first: int = 1) -> None:
+        """Start with nothing; numbers under `first` are of a process that ended."""
+        self._first = self.next_number = first
         self._executables: dict[int, Executable] = {}
         self._values: dict[int, Array] = {}
         self._requests: dict[str, Callable[[Message], Message]] = {
@@ -61,7 +79,6 @@ class Session:
             "get": self.get,
             "free": self.free,
             "devices": self.devices,
-            "shutdown": self.shutdown,
         }
 
     def answer(self, request: Message) -> Message:
@@ -69,34 +86,36 @@ class Session:
         try:
             result = self._find(request.header)(request)
             header: Header = {"ok": True, **result.header}
-        except Exception as problem:
+        except (Exception, KeyboardInterrupt) as problem:
             result, header = Message({}), failure(problem)
         if "id" in request.header:
             header["id"] = request.header["id"]
         return Message(header, result.payload)
 
     def _find(self, header: Header) -> Callable[[Message], Message]:
-        name = _field(header, "op", str)
+        name = field(header, "op", str)
         if name not in self._requests:
-            hint = did_you_mean(name, self._requests) or f"one of: {', '.join(self._requests)}"
-            raise bad_request(f"there is no request '{name}'", hint)
+            known = (*self._requests, *SUPERVISED)
+            hint = did_you_mean(name, known) or f"one of: {', '.join(known)}"
+            raise bad_request(f"there is no request {shortened(name)}", hint)
         return self._requests[name]
 
     def compile(self, request: Message) -> Message:
         """Compile the program in `program` (text) or in the payload (any format)."""
         start = time.perf_counter()
-        text = _field(request.header, "program", str, "")
-        source = text.encode("utf-8", "surrogateescape") or request.payload
+        source = text_field(request.header, "program") or bytes(request.payload)
         if not source:
             raise bad_request('there is no program, neither in "program" nor as payload')
-        form = _field(request.header, "format", str, "") or sniff(source)
-        module = load(source, form)
-        grid = grid_of(module)
-        is_global = _field(request.header, "partition", bool, form in _GLOBAL_FORMATS)
-        # One device has the whole of everything, and may have tuples of tuples.
-        division = partition(module, grid.partitions) if is_global and grid.partitions > 1 else None
-        executable = compile(module)
-        number = next(self._numbers)
+        form = choice_field(request.header, "format", READERS) or sniff(source)
+        is_global = field(request.header, "partition", bool, form in _GLOBAL_FORMATS)
+        with interruptible():
+            module = load(source, form)
+            grid = grid_of(module)
+            # One device has the whole of everything, and may have tuples of tuples.
+            is_divided = is_global and grid.partitions > 1
+            division = partition(module, grid.partitions) if is_divided else None
+            executable = compile(module)
+        number = self._new_number()
         self._executables[number] = executable
         info = executable.artifact.info
         parameters = _rows(info.params, division.parameters if division else ())
@@ -120,40 +139,44 @@ class Session:
         """Run a program on arrays, of the payload or kept here."""
         header = request.header
         executable = self._known(self._executables, "executable", header.get("executable"))
-        given = _list(header, "arguments", [])
+        given, donate = list_field(header, "arguments", []), list_field(header, "donate", [])
+        keep = field(header, "keep", bool, False)
         arguments = self._arrays(given, request.payload)
+        donated = self._donated(donate, given)
         start = time.perf_counter()
-        results = _run(executable, arguments, self._donated(header, given))
+        with interruptible():
+            results = _run(executable, arguments, donated)
         seconds = time.perf_counter() - start
-        for number in _list(header, "donate", []):
+        for number in donate:
             del self._values[number]
-        if _field(header, "keep", bool, False):
+        if keep:
             kept = [{"value": self._keep(array), **_described(array)} for array in results]
             return Message({"results": kept, "seconds": seconds})
         return _arrays_message(results, {"seconds": seconds})
 
-    def _donated(self, header: Header, given: Sequence[Any]) -> list[int]:
+    def _donated(self, donate: Sequence[Any], given: Sequence[Any]) -> list[int]:
         """Return which arguments are kept arrays that the program may take over."""
         rows = [cast(Header, row) if isinstance(row, dict) else {} for row in given]
         numbers = [row.get("value") for row in rows]
         donated: list[int] = []
-        for number in _list(header, "donate", []):
-            if numbers.count(number) != 1:
+        for number in donate:
+            self._known(self._values, "value", number)
+            if numbers.count(number) != 1 or donate.count(number) != 1:
                 raise bad_request(
-                    f"value {number!r} cannot be donated: it is {numbers.count(number)} arguments",
-                    'give each number of "donate" as one argument',
+                    f"value {number} cannot be donated: it is {numbers.count(number)} arguments",
+                    'give each number of "donate" once, and as one argument',
                 )
             donated.append(numbers.index(number))
         return donated
 
     def put(self, request: Message) -> Message:
         """Keep arrays of the payload; answer with their numbers."""
-        arrays = self._arrays(_list(request.header, "arrays"), request.payload)
+        arrays = self._arrays(list_field(request.header, "arrays"), request.payload)
         return Message({"values": [self._keep(array.copy()) for array in arrays]})
 
     def get(self, request: Message) -> Message:
         """Answer with kept arrays."""
-        numbers = _list(request.header, "values")
+        numbers = list_field(request.header, "values")
         return _arrays_message([self._known(self._values, "value", one) for one in numbers], {})
 
     def free(self, request: Message) -> Message:
@@ -162,7 +185,7 @@ class Session:
             ("executables", "executable", self._executables),
             ("values", "value", self._values),
         )
-        rows = [(kind, table, _list(request.header, name, [])) for name, kind, table in tables]
+        rows = [(kind, table, list_field(request.header, name, [])) for name, kind, table in tables]
         for kind, table, numbers in rows:
             for number in numbers:
                 self._known(table, kind, number)
@@ -179,37 +202,43 @@ class Session:
             "kind": TargetSpec.host().cpu,
             "threads": native_runtime().num_threads,
         }
-        return Message({"devices": [device], "version": __version__, "types": _types()})
+        return Message({"devices": [device], "version": __version__, "types": element_types()})
 
-    def shutdown(self, request: Message) -> Message:
-        """End after this answer."""
-        self.over = True
-        return Message({})
+    def _new_number(self) -> int:
+        self.next_number += 1
+        return self.next_number - 1
 
     def _keep(self, array: Array) -> int:
-        number = next(self._numbers)
+        number = self._new_number()
         self._values[number] = array
         return number
 
     def _known(self, table: Mapping[int, T], kind: str, number: object) -> T:
-        if not isinstance(number, int) or number not in table:
-            raise bad_request(
-                f"there is no {kind} {number!r}", f"known: {', '.join(map(str, table)) or 'none'}"
-            )
+        if not is_whole(number) or number not in table:
+            if is_whole(number) and 0 < number < self._first:
+                raise ExecutionError(
+                    f"{kind} {number} is gone with the process that held it",
+                    code="INGOT0525",
+                    hint="compile the programs and put the arrays again",
+                )
+            known = ", ".join(map(str, itertools.islice(table, _LISTED))) or "none"
+            raise bad_request(f"there is no {kind} {shortened(number)}", f"known: {known}")
         return table[number]
 
-    def _arrays(self, rows: Sequence[Any], payload: bytes) -> list[Array]:
+    def _arrays(self, rows: Sequence[Any], payload: bytes | memoryview) -> list[Array]:
         """Return the arrays that rows of a header name; the payload has those without a number."""
         arrays: list[Array] = []
         at = 0
         for row in rows:
             if not isinstance(row, dict):
-                raise bad_request(f"an array is an object with dtype and shape, not {row!r}")
+                raise bad_request(
+                    f"an array is an object with dtype and shape, not {shortened(row)}"
+                )
             fields = cast(Header, row)
             if "value" in fields:
                 arrays.append(self._known(self._values, "value", fields["value"]))
                 continue
-            array, at = _take(fields, payload, at)
+            array, at = take_array(fields, payload, at)
             arrays.append(array)
         if at != len(payload):
             raise bad_request(f"the arrays take {at} bytes, the payload has {len(payload)}")
@@ -222,6 +251,8 @@ def failure(problem: BaseException) -> Header:
         facts = problem.diagnostic
     elif isinstance(problem, MemoryError):
         facts = Diagnostic("out of memory", code="INGOT0401")
+    elif isinstance(problem, KeyboardInterrupt):
+        facts = Diagnostic("the request was cancelled", code=CANCELLED)
     else:
         trace = "".join(traceback.format_exception(problem))
         facts = Diagnostic(f"Ingot failed: {problem}", code="INGOT0900", notes=(trace,))
@@ -265,12 +296,6 @@ def _rows(rows: Sequence[ParamInfo | OutputInfo], shardings: Sequence[Sharding])
     return found
 
 
-def _types() -> dict[str, int]:
-    """Return the element types that arrays may have, with their bytes."""
-    rows = DTYPES.values()
-    return {row.name: row.bytes for row in rows if row.storage is not None}
-
-
 def _described(array: Array) -> Header:
     return {"dtype": _NAMES[array.dtype], "shape": list(array.shape)}
 
@@ -282,37 +307,3 @@ def _arrays_message(arrays: Sequence[Array], header: Header) -> Message:
     """Return a message with arrays as its payload."""
     rows = [_described(array) for array in arrays]
     return Message({"results": rows, **header}, b"".join(array.tobytes() for array in arrays))
-
-
-def _take(row: Header, payload: bytes, at: int) -> tuple[Array, int]:
-    """Return the array of a row that begins at byte `at` of the payload, and where it ends."""
-    name, shape = _field(row, "dtype", str), _list(row, "shape")
-    found = DTYPES.get(name)
-    if found is None or found.storage is None:
-        hint = did_you_mean(name, _types()) or "the request devices lists the types"
-        raise bad_request(f"there is no element type '{name}'", hint)
-    if not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise bad_request(f"a shape is a list of sizes, not {shape}")
-    count = math.prod(shape)
-    end = at + count * found.bytes
-    if end > len(payload):
-        raise bad_request(f"{name}{shape} ends at byte {end} of a payload of {len(payload)}")
-    return np.frombuffer(payload, found.storage, count, at).reshape(shape), end
-
-
-_REQUIRED: Any = object()
-
-
-def _field(header: Header, name: str, kind: type[T], default: T = _REQUIRED) -> T:
-    """Return a field of a header, which must have this type."""
-    value = header.get(name, default)
-    if value is _REQUIRED:
-        raise bad_request(f'there is no "{name}"')
-    if not isinstance(value, kind):
-        raise bad_request(f'"{name}" is {value!r}, not of JSON\'s type for {kind.__name__}')
-    return value
-
-
-def _list(header: Header, name: str, default: list[Any] = _REQUIRED) -> list[Any]:
-    """Return a field of a header that is a list."""
-    return _field(header, name, list, default)

@@ -1,0 +1,291 @@
+"""The process that a host talks to: takes requests off the pipe, has a worker answer them.
+
+One thread and one loop over what can happen: bytes from the host, an answer or the end of the
+worker, a time that is over, the end of the host. It computes nothing, so nothing that a program
+does ends it or makes it deaf: a worker that dies is replaced, one that takes too long or is told to
+stop gets an interrupt and, if that does not help, is ended.
+
+Invariants: every message gets one answer, in order; this process starts no thread, so that it may
+fork; numbers of programs and arrays are never given out twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import select
+import signal
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from ingot.support.channel import Channel, ChannelError
+from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
+from ingot.support.worker import Worker, forked
+from ingot.tools.fields import Header, seconds_field
+from ingot.tools.framing import Decoder, Encoder, Message, packed, write_header
+from ingot.tools.serve_worker import HEAD, serve
+from ingot.tools.session import CANCELLED, failure
+
+_PART_BYTES = 1 << 16
+_PIPE_BYTES = 1 << 20
+"""What a pipe is made to hold, and one call reads or writes: each wakes the other process."""
+_MOST_WAITING = 64
+_MOST_WAITING_BYTES = 64 << 20
+"""Nothing is read while more requests, or more bytes of them, wait."""
+_GRACE_SECONDS = 2.0
+"""After an interrupt a worker has so long before it is ended."""
+_LONGEST_WAIT = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may take.
+
+    Attributes:
+        seconds: how long; 0 for no limit.
+        memory: bytes of data that the worker may have; 0 for no limit.
+    """
+
+    seconds: float = 0.0
+    memory: int = 0
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request that waits or runs.
+
+    Attributes:
+        message: what the host said, or nothing that could be read.
+        answer: its answer, where that is known before its turn.
+        limit: how long it may run, in seconds; 0 for ever.
+        deadline: when it is interrupted, or ended if it was interrupted.
+        reason: why it was interrupted.
+    """
+
+    message: Message
+    answer: Header | None = None
+    limit: float = 0.0
+    deadline: float = math.inf
+    reason: IngotError | None = None
+
+
+class HostGoneError(Exception):
+    """Nobody reads the answers any more."""
+
+
+class Supervisor:
+    """The loop, with the pipes of one host."""
+
+    def __init__(
+        self, requests: int, answers: int, decoder: Decoder, encode: Encoder, limits: Limits
+    ) -> None:
+        """Serve on two file descriptors; start the first worker."""
+        self._requests, self._answers = requests, answers
+        self._decoder, self._encode, self._limits = decoder, encode, limits
+        self._waiting: deque[_Request] = deque()
+        self._running: _Request | None = None
+        self._next_number = 1
+        self._input_ended = False
+        self._problem: ResourceError | None = None
+        self._over = False
+        for pipe in (requests, answers):
+            with contextlib.suppress(OSError):  # It is no pipe, or the user has no more memory.
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._worker = self._new_worker()
+
+    def run(self) -> None:
+        """Serve until the input ends, the host asks for the end, or is gone.
+
+        Raises:
+            ResourceError: INGOT0411, the input ends inside of a message.
+        """
+        try:
+            while not self._over:
+                self._advance()
+                if self._over or (self._input_ended and not self._running):
+                    break
+                self._wait()
+        except HostGoneError:
+            return
+        finally:
+            self._worker.kill()
+        if self._problem is not None and not self._over:
+            raise self._problem
+
+    def _advance(self) -> None:
+        """Answer what can be answered, and give the worker its next request."""
+        while self._waiting and not self._running and not self._over:
+            request = self._waiting.popleft()
+            if request.answer is not None:
+                self._write(request, request.answer)
+            elif request.message.header.get("op") == "shutdown":
+                self._over = True
+                self._write(request, {"ok": True})
+            else:
+                self._start(request)
+
+    def _start(self, request: _Request) -> None:
+        try:
+            asked = seconds_field(request.message.header, "timeout")
+        except ExecutionError as error:
+            self._write(request, failure(error))
+            return
+        request.limit = min(filter(None, (asked, self._limits.seconds)), default=0.0)
+        if request.limit:
+            request.deadline = time.monotonic() + request.limit
+        self._running = request
+        try:
+            self._worker.channel.send(*packed(request.message))
+        except ChannelError:
+            pass  # Its end is seen when its answer is waited for.
+        except (OSError, MemoryError):
+            self._running = None
+            self._write(request, failure(MemoryError()))
+
+    def _write(self, request: _Request, header: Header) -> None:
+        """Write the answer to a request."""
+        if "id" in request.message.header:
+            header = {**header, "id": request.message.header["id"]}
+        self._write_raw(request, memoryview(write_header(header)))
+
+    def _write_raw(self, request: _Request, raw: memoryview) -> None:
+        """Write an answer in one piece.
+
+        Raises:
+            HostGoneError: nobody reads it.
+        """
+        try:
+            parts = self._encode(raw)
+        except (IngotError, MemoryError) as error:
+            self._write(request, failure(error))
+            return
+        try:
+            for part in parts:
+                view = memoryview(part)
+                while view:
+                    view = view[os.write(self._answers, view[:_PIPE_BYTES]) :]
+        except BrokenPipeError:
+            raise HostGoneError from None
+
+    # ---- what can happen
+
+    def _wait(self) -> None:
+        """Wait for the host, the worker or a deadline, and do what it asks for."""
+        poll = select.poll()
+        poll.register(self._answers, 0)
+        waiting = sum(request.message.size for request in self._waiting)
+        is_full = len(self._waiting) >= _MOST_WAITING or waiting > _MOST_WAITING_BYTES
+        if not self._input_ended and not is_full:
+            poll.register(self._requests, select.POLLIN)
+        poll.register(self._worker.channel, select.POLLIN)
+        deadline = self._running.deadline if self._running else math.inf
+        seconds = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT)
+        ready = dict(poll.poll(math.ceil(seconds * 1000)))
+        if ready.get(self._answers, 0) & (select.POLLERR | select.POLLHUP):
+            raise HostGoneError
+        if self._worker.channel.fileno() in ready:
+            self._receive()
+        elif time.monotonic() >= deadline:
+            self._late()
+        if self._requests in ready:
+            self._read()
+
+    def _read(self) -> None:
+        """Take what the host sent; nothing else is waited for while it is inside of a message."""
+        while True:
+            data = os.read(self._requests, _PART_BYTES)
+            self._input_ended = not data
+            try:
+                for item in self._decoder.feed(data) if data else self._decoder.end():
+                    self._take(item)
+            except ResourceError as error:
+                self._problem = error
+            if self._input_ended or self._running or self._waiting:
+                return
+
+    def _take(self, item: Message | ExecutionError) -> None:
+        """Queue a request; a cancellation takes effect at once."""
+        if isinstance(item, ExecutionError):
+            self._waiting.append(_Request(Message({}), failure(item)))
+            return
+        is_cancellation = item.header.get("op") == "cancel"
+        answer = {"ok": True, "cancelled": self._cancel(item)} if is_cancellation else None
+        self._waiting.append(_Request(item, answer))
+
+    def _cancel(self, item: Message) -> bool:
+        """Cancel the named request, or the one that runs; return whether there is one."""
+        running = self._running
+        asked = [running] if running is not None else []
+        if "request" in item.header:
+            named = item.header["request"]
+            asked = [r for r in (*asked, *self._waiting) if r.message.header.get("id") == named]
+        for request in asked:
+            reason = ExecutionError("the request was cancelled", code=CANCELLED)
+            if request is not running:
+                request.answer = request.answer or failure(reason)
+            elif request.reason is None:
+                self._interrupt(request, reason)
+        return bool(asked)
+
+    def _receive(self) -> None:
+        """Take the worker's answer, or its end."""
+        try:
+            data = self._worker.channel.receive()
+        except ChannelError:
+            data = None
+        request, self._running = self._running, None
+        if data is None or request is None:
+            self._worker_ended(request)
+            return
+        self._next_number, is_right = HEAD.unpack_from(data)
+        if request.reason is not None and not is_right:
+            self._write(request, failure(request.reason))
+        else:
+            self._write_raw(request, memoryview(data)[HEAD.size :])
+
+    def _late(self) -> None:
+        """Interrupt a request that takes too long; if it was interrupted, end the worker."""
+        request = self._running
+        assert request is not None
+        if request.reason is None:
+            limit = ResourceError(
+                f"the request took longer than its limit of {request.limit:g} s",
+                code="INGOT0415",
+                hint="--max-seconds and the field timeout set the limit",
+            )
+            self._interrupt(request, limit)
+            return
+        self._running = None
+        self._worker_ended(request)
+
+    def _interrupt(self, request: _Request, reason: IngotError) -> None:
+        request.reason = reason
+        request.deadline = time.monotonic() + _GRACE_SECONDS
+        self._worker.signal(signal.SIGINT)
+
+    # ---- the worker
+
+    def _worker_ended(self, request: _Request | None) -> None:
+        """Replace the worker, which is dead or to be ended; answer the request that it had."""
+        self._worker.kill()
+        how = self._worker.how_it_ended()
+        self._worker = self._new_worker()
+        if request is None:
+            return
+        reason = request.reason or ExecutionError(
+            f"the process that held the programs and arrays ended with {how}",
+            code="INGOT0524",
+            hint="a new one goes on: compile the programs and put the arrays again",
+        )
+        self._write(request, {**failure(reason), "restarted": True})
+
+    def _new_worker(self) -> Worker:
+        def run(channel: Channel) -> None:
+            os.close(self._requests)
+            os.close(self._answers)
+            serve(channel, self._next_number, self._limits.memory)
+
+        return forked(run)
