@@ -198,7 +198,8 @@ def packet(message: Message) -> bytes:
     Raises:
         ResourceError: INGOT0401, it has more bytes than four bytes can say.
     """
-    return b"".join((_head(len(line) + len(message.payload)), line, message.payload))
+    header = write_header(message.header)
+    return b"".join((_head(len(header) + len(message.payload)), header, message.payload))
 
 
 def _head(size: int) -> bytes:
