@@ -217,10 +217,12 @@ class _Ranges:
     def _use(self, value: Value, computation: Computation, time: int, hard: int) -> None:
         """Note that `value` is read in `computation` at `time`; until `hard` by other buffers."""
         self._hard[value] = max(self._hard[value], hard)
-        last, home = self._last[value], self._home[value]
+        last = self._last[value]
         while True:
-            last[computation] = max(last.get(computation, time), time)
-            if computation is home or self._is_condition_of(computation, value):
+            known = last.get(computation)
+            last[computation] = time if known is None else max(known, time)
+            # Where it was read before, those around were told of that.
+            if known is not None or self._is_condition_of(computation, value):
                 return
             caller = self._found.regions[computation].caller
             assert caller is not None, f"{value} is used where it is not visible"

@@ -34,6 +34,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
+from ingot.passes.simplify.inline import check_unfolded
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
@@ -72,7 +73,9 @@ def compile_module(
 
     Raises:
         UnsupportedError: an op or element type that the CPU backend cannot run.
+        ResourceError: INGOT0403 calls of calls come to too many instructions.
     """
+    check_unfolded(module)
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):

@@ -9,12 +9,13 @@ Invariant: every address comes from the buffer assignment; nothing here allocate
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from ingot.artifact.polling import Poller
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, RuntimeSlot, Slot
 from ingot.cpu.emit.loop.kernel import emit_in_place
 from ingot.cpu.emit.values.indices import IndexEmitter
-from ingot.cpu.inlining import VIEWS
+from ingot.cpu.inlining import CONTROL, MAX_NEST, VIEWS
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.vectors import vectors_of
 from ingot.hlo.computation import Computation
@@ -63,6 +64,7 @@ class ControlFlow(ABC):
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
+        self._nest = 0
 
     # ---- addresses
 
@@ -92,14 +94,28 @@ class ControlFlow(ABC):
             return
         if opcode == "fusion":
             self._fusion(instruction)
-        elif opcode == "while":
-            self.loop(instruction)
-        elif opcode == "conditional":
-            self._conditional(instruction)
+        elif opcode in CONTROL:
+            self._control(instruction)
         elif opcode == "copy":
             self._copy(instruction)
         else:
             self.call(instruction)
+
+    def _control(self, instruction: Instruction) -> None:
+        """Emit a `while` or `conditional`, here or, deep inside of others, elsewhere."""
+        if self._nest >= MAX_NEST:
+            self.outline(instruction)
+            return
+        self._nest += 1
+        if instruction.opcode == "while":
+            self.loop(instruction)
+        else:
+            self._conditional(instruction)
+        self._nest -= 1
+
+    @abstractmethod
+    def outline(self, instruction: Instruction) -> None:
+        """Emit the call of a function that runs a `while` or `conditional`."""
 
     @abstractmethod
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
@@ -208,17 +224,21 @@ class ControlFlow(ABC):
                 lambda: self.computation(branches[1]),
             )
             return
-        number = f.load(lt.I32, self.address(index))
-        self._branch(number, branches, 0)
+        self._branch(f.load(lt.I32, self.address(index)), branches)
 
-    def _branch(self, number: Value, branches: tuple[Computation, ...], first: int) -> None:
-        """Emit branch `first` or a later one; an index out of range takes the last."""
+    def _branch(self, number: Value, branches: Sequence[Computation], first: int = 0) -> None:
+        """Emit one of `branches`, numbered from `first`; an index out of range takes the last.
+
+        Halves are told apart until one branch is left. As an unsigned number, a negative index is
+        beyond the last.
+        """
         f = self.f
-        if first == len(branches) - 1:
-            self.computation(branches[first])
+        if len(branches) == 1:
+            self.computation(branches[0])
             return
+        half = len(branches) // 2
         f.if_(
-            f.icmp("eq", number, f.const(lt.I32, first)),
-            lambda: self.computation(branches[first]),
-            lambda: self._branch(number, branches, first + 1),
+            f.icmp("ult", number, f.const(lt.I32, first + half)),
+            lambda: self._branch(number, branches[:half], first),
+            lambda: self._branch(number, branches[half:], first + half),
         )

@@ -33,10 +33,45 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
+from ingot.support.records import record
+
+
+@record
+class _Numbers:
+    """What the functions of one host program number alike.
+
+    Attributes:
+        sites: what a profiler times.
+        calls: foreign calls.
+        errors: the run error of each instruction that may fail.
+        unmet: the run error of each demand of a region on sizes.
+        env_slots: the most that a kernel's env holds.
+    """
+
+    sites: dict[Instruction, int]
+    calls: dict[Instruction, int]
+    errors: dict[Instruction, int]
+    unmet: dict[tuple[Computation, int], int]
+    env_slots: int
+
+
+def _numbers(module: Module, plan: SizePlan, kernels: KernelSet) -> _Numbers:
+    calls = foreign_calls(module)
+    failing = [*assertions(module), *calls]
+    margins = [(region, n) for region in plan.regions for n in range(len(plan.regions[region]))]
+    emitted = [kernel.emitted for kernel in kernels.compiled.values()]
+    emitted += [loop.emitted for loop in kernels.loops.loops.values()]
+    return _Numbers(
+        {instruction: number for number, instruction in enumerate(sites(module))},
+        {call: number for number, call in enumerate(calls)},
+        {item: code for code, item in enumerate(failing, 1)},
+        {place: code for code, place in enumerate(margins, len(failing) + 1)},
+        max((kernel.slots for kernel in emitted), default=1) or 1,
+    )
 
 
 class HostProgram(ControlFlow):
-    """Emits `S_run` of one module."""
+    """Emits `S_run` of one module, and functions for what is deep inside of loops and branches."""
 
     def __init__(
         self,
@@ -46,6 +81,7 @@ class HostProgram(ControlFlow):
         kernels: KernelSet,
         info: ProgramInfo,
         plan: SizePlan,
+        outer: HostProgram | None = None,
     ) -> None:
         """Emit into `builder`.
 
@@ -56,11 +92,19 @@ class HostProgram(ControlFlow):
             kernels: compiled kernels of its fusions.
             info: the ABI description.
             plan: size names in ABI order, and what regions demand of sizes.
+            outer: the program whose loops and branches this is a function for; None for `S_run`.
         """
         params = [
             (name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")
         ]
-        f = builder.function(info.run_symbol, lt.I32, params, attrs="nounwind")
+        self._outer = outer or self
+        self._outlined: list[tuple[HostProgram, Instruction]] = []
+        self._parts = 0
+        symbol, linkage = info.run_symbol, ""
+        if outer is not None:
+            outer._parts += 1
+            symbol, linkage = f"{symbol}_{outer._parts}", "internal"
+        f = builder.function(symbol, lt.I32, params, linkage=linkage, attrs="nounwind")
         runtime, self.inputs, self.outputs, self.temp, sizes, self.constants = f.params
         layout = info.sizes_layout
         names: dict[str, IndexValue] = {
@@ -74,22 +118,11 @@ class HostProgram(ControlFlow):
         self.parallel = f.load(lt.PTR, f.gep(runtime, runtime_offset("parallel")), 8)
         self.profile = f.load(lt.PTR, f.gep(runtime, runtime_offset("profile")), 8)
         self.is_profiled = f.icmp("ne", self.profile, f.zero(lt.PTR))
-        self._sites = {instruction: number for number, instruction in enumerate(sites(module))}
-        calls = foreign_calls(module)
-        self._calls = {call: number for number, call in enumerate(calls)}
-        failing = [*assertions(module), *calls]
-        self._run_errors = {item: code for code, item in enumerate(failing, 1)}
-        self._regions = plan.regions
-        margins = [(region, n) for region in plan.regions for n in range(len(plan.regions[region]))]
-        self._unmet = {place: code for code, place in enumerate(margins, len(failing) + 1)}
+        self._info, self._plan = info, plan
+        self._numbers = outer._numbers if outer is not None else _numbers(module, plan, kernels)
         self._bases: dict[tuple[str, int], Value] = {}
         self._load_bases(info)
-        self.env = f.alloca(lt.I64, max(1, self._env_slots()), 64)
-
-    def _env_slots(self) -> int:
-        kernels = [kernel.emitted for kernel in self.kernels.compiled.values()]
-        loops = [loop.emitted for loop in self.kernels.loops.loops.values()]
-        return max((kernel.slots for kernel in (*kernels, *loops)), default=1)
+        self.env = f.alloca(lt.I64, self._numbers.env_slots, 64)
 
     def _load_bases(self, info: ProgramInfo) -> None:
         """Load every input and output address at the entry: they dominate all uses."""
@@ -103,12 +136,29 @@ class HostProgram(ControlFlow):
                 self._bases[kind, number] = f.load(lt.PTR, address, 8)
 
     def emit(self) -> list[Dim]:
-        """Emit the whole function; return the sizes that it computes."""
+        """Emit the function, and those that it calls; return the sizes that they compute."""
         self.poller.first(self.leave)
         self._copy_donated()
         self.computation(self.module.entry)
         self.f.ret(self.f.const(lt.I32, 0))
-        return list(self._sizes.asked)
+        asked = dict.fromkeys(self._sizes.asked)
+        while self._outlined:
+            part, instruction = self._outlined.pop()
+            part.instruction(instruction)
+            part.f.ret(part.f.const(lt.I32, 0))
+            asked.update(dict.fromkeys(part._sizes.asked))
+        return list(asked)
+
+    def outline(self, instruction: Instruction) -> None:
+        """Emit the call of a function that runs a `while` or `conditional`; `emit` fills it."""
+        part = HostProgram(
+            self.builder, self.module, self.assignment, self.kernels, self._info, self._plan,
+            self._outer,
+        )  # fmt: skip
+        self._outer._outlined.append((part, instruction))
+        f = self.f
+        status = f.call(part.f.reference, self.f.params)
+        f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(status), likely=False)
 
     def _copy_donated(self) -> None:
         """Fill outputs that start as a parameter's value when the caller gave another buffer."""
@@ -140,17 +190,17 @@ class HostProgram(ControlFlow):
     def computation(self, computation: Computation) -> None:
         """Emit the instructions of a computation in schedule order, if sizes let them run."""
         f = self.f
-        for number, margin in enumerate(self._regions.get(computation, ())):
-            code = f.const(lt.I32, self._unmet[computation, number])
+        for number, margin in enumerate(self._plan.regions.get(computation, ())):
+            code = f.const(lt.I32, self._numbers.unmet[computation, number])
             size = self.emitter.index(margin.size)
             f.if_(f.ilt(size, 0), lambda code=code: f.ret(code), likely=False)
         super().computation(computation)
 
     def call(self, instruction: Instruction) -> None:
         """Emit a foreign call or an assertion."""
-        if instruction in self._calls:
+        if instruction in self._numbers.calls:
             self._foreign_call(instruction)
-        elif instruction in self._run_errors:
+        elif instruction in self._numbers.errors:
             self._assert(instruction)
         else:
             super().call(instruction)
@@ -199,7 +249,7 @@ class HostProgram(ControlFlow):
 
     def _assert(self, instruction: Instruction) -> None:
         f = self.f
-        code = f.const(lt.I32, self._run_errors[instruction])
+        code = f.const(lt.I32, self._numbers.errors[instruction])
         holds = self.predicate(instruction.operands[0])
         f.if_(f.icmp("eq", holds, f.zero(lt.I1)), lambda: f.ret(code), likely=False)
 
@@ -220,8 +270,9 @@ class HostProgram(ControlFlow):
     def _tell(self, instruction: Instruction, start: Value, to: Value) -> None:
         """Call the profiler; put the time that it says into `to`."""
         f = self.f
-        site = f.const(lt.I64, self._sites[instruction])
-        arguments = [self.runtime, Value(lt.PTR, f.reference.text), self.constants, site, start]
+        site = f.const(lt.I64, self._numbers.sites[instruction])
+        program = Value(lt.PTR, self._outer.f.reference.text)
+        arguments = [self.runtime, program, self.constants, site, start]
         types = [lt.PTR, lt.PTR, lt.PTR, lt.I64, lt.I64]
         f.store(f.call_indirect(self.profile, lt.I64, types, arguments), to)
 
@@ -248,10 +299,10 @@ class HostProgram(ControlFlow):
             "result_dims": self._table([self._dims(shape) for shape in call.results]),
         }
         frame = self._table([fields[name] for name in FRAME_FIELDS])
-        symbol = call_symbol(self._calls[instruction])
+        symbol = call_symbol(self._numbers.calls[instruction])
         with self._timed(instruction):
             status = f.call(self.builder.declare(symbol, lt.I32, [lt.PTR]), [frame])
-        code = f.const(lt.I32, self._run_errors[instruction])
+        code = f.const(lt.I32, self._numbers.errors[instruction])
         f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(code), likely=False)
 
     def _leaf(self, instruction: Instruction, path: tuple[int, ...], shape: Shape) -> Value:

@@ -29,6 +29,12 @@ MAX_CALLS = 200
 MAX_HELD = 256
 """Bytes of a value at most that a loop keeps on the stack."""
 
+MAX_NEST = 24
+"""Loops and branches inside of each other in one function at most: LLVM recurses over its loops."""
+
+TOO_HIGH = 1 << 30
+"""The height of what is no part of a register loop."""
+
 VIEWS = frozenset(
     {
         "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "reshape",
@@ -79,30 +85,33 @@ def is_small(kernel: LoopKernel) -> bool:
     return points <= MAX_POINTS and sum(1 for _ in walk(kernel.exprs)) <= MAX_NODES
 
 
-def is_register_loop(
-    loop: Instruction,
-    module: Module,
-    inlined: Container[Instruction],
-    checked: Container[Computation],
-) -> bool:
-    """Whether a loop consists of inlined kernels, copies, and control flow of the same kind.
+def register_loops(
+    module: Module, inlined: Container[Instruction], checked: Container[Computation]
+) -> list[Instruction]:
+    """Return the loops of inlined kernels, copies, and a few levels of such control flow.
 
     Sizes that are looked at when a computation runs (`checked`) are the host program's business.
     """
-    return all(
-        called not in checked
-        and all(
-            instruction.opcode in VIEWS
-            or instruction.opcode == "copy"
-            or (instruction.opcode == "fusion" and instruction in inlined)
-            or (
-                instruction.opcode in CONTROL
-                and is_register_loop(instruction, module, inlined, checked)
-            )
-            for instruction in module.schedule[called]
-        )
-        for called in loop.called_computations
-    )
+    heights: dict[Computation, int] = {}
+    found: list[Instruction] = []
+    for computation in module.post_order():
+        order = module.schedule.get(computation, ())
+        above = [_height(instruction, inlined, heights) for instruction in order]
+        heights[computation] = TOO_HIGH if computation in checked else max(above, default=0)
+        for instruction, height in zip(order, above, strict=True):
+            if instruction.opcode == "while" and height <= MAX_NEST:
+                found.append(instruction)
+    return found
+
+
+def _height(
+    instruction: Instruction, inlined: Container[Instruction], heights: dict[Computation, int]
+) -> int:
+    """Return how many loops and branches of a register loop are inside of each other here."""
+    if instruction.opcode in CONTROL:
+        return 1 + max(heights[called] for called in instruction.called_computations)
+    plain = instruction.opcode in VIEWS or instruction.opcode == "copy"
+    return 0 if plain or instruction in inlined else TOO_HIGH
 
 
 def nested(loop: Instruction, module: Module) -> Iterator[Instruction]:

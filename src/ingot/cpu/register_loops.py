@@ -21,7 +21,7 @@ from ingot.cpu.emit.kernel_abi import (
     open_kernel,
 )
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
-from ingot.cpu.inlining import VIEWS, is_held, is_register_loop, nested
+from ingot.cpu.inlining import VIEWS, is_held, nested, register_loops
 from ingot.cpu.kernels import KernelSet
 from ingot.cpu.sizes import SizePlan
 from ingot.hlo.instruction import Instruction
@@ -47,12 +47,7 @@ def emit_register_loops(
     small = {fusion for fusion, name in kernels.names.items() if name in kernels.inlined}
     if not small:
         return
-    found = [
-        one
-        for order in module.schedule.values()
-        for one in order
-        if one.opcode == "while" and is_register_loop(one, module, small, plan.regions)
-    ]
+    found = register_loops(module, small, plan.regions)
     inner = {one for loop in found for one in nested(loop, module) if one is not loop}
     outermost = [loop for loop in found if loop not in inner]
     if not outermost:
@@ -121,6 +116,10 @@ class _LoopFunction(ControlFlow):
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
         """Refuse: all kernels of such a loop are emitted in place."""
         raise InternalError("a register loop calls a kernel", instruction=repr(instruction))
+
+    def outline(self, instruction: Instruction) -> None:
+        """Refuse: a register loop is not as high."""
+        raise InternalError("a register loop is too high", instruction=repr(instruction))
 
     def _room_for(self, place: Slice) -> Value:
         """Return the address of stack memory for a value, a whole number of cache lines."""

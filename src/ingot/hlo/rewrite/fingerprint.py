@@ -72,7 +72,8 @@ class Representatives:
     def __init__(self) -> None:
         """Have seen none."""
         self._of: dict[Computation, Computation] = {}
-        self._alike: dict[tuple[object, ...], list[Computation]] = {}
+        self._first: dict[tuple[object, ...], Computation] = {}
+        self._by_hash: dict[str, Computation] = {}
         self._known: Known = {}
 
     def of(self, computation: Computation) -> Computation:
@@ -80,16 +81,18 @@ class Representatives:
         found = self._of.get(computation)
         if found is None:
             root = computation.root
-            others = self._alike.setdefault((len(computation), root.opcode, root.shape), [])
-            found = next((one for one in others if self._same(one, computation)), computation)
-            if found is computation:
-                others.append(computation)
+            alike = (len(computation), root.opcode, root.shape)
+            first = self._first.setdefault(alike, computation)
+            if first is computation:
+                found = computation
+            else:
+                self._by_hash.setdefault(self._hash(first), first)
+                found = self._by_hash.setdefault(self._hash(computation), computation)
             self._of[computation] = found
         return found
 
-    def _same(self, one: Computation, other: Computation) -> bool:
-        known = self._known
-        return fingerprint_computation(one, known) == fingerprint_computation(other, known)
+    def _hash(self, computation: Computation) -> str:
+        return fingerprint_computation(computation, self._known)
 
 
 def _order(computation: Computation) -> list[Instruction]:

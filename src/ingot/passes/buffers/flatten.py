@@ -16,6 +16,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.inline import check_unfolded
 
 FLAT = "flat-call-graph"
 
@@ -30,6 +31,7 @@ class FlattenCallGraph(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Clone from the entry down, so that clones of callers are visited too."""
+        check_unfolded(module)
         seen: set[Computation] = {module.entry}
         work = [module.entry]
         changed = False

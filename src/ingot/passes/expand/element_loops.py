@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation, reached
+from ingot.hlo.computation import Computation, callees_first, reached
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -27,12 +27,25 @@ _BRANCHES = frozenset({"call", "conditional", "map"})
 
 def has_loop(computation: Computation) -> bool:
     """Whether a computation needs a step of its own for each element: it is not all scalars."""
+    if computation.module is None:
+        return any(map(_has_loop_itself, reached(computation)))
+    return computation in computation.module.kept(_with_loops)
+
+
+def _with_loops(module: Module) -> set[Computation]:
+    found: set[Computation] = set()
+    for one in callees_first(module.computations.values()):
+        if not found.isdisjoint(one.callees()) or _has_loop_itself(one):
+            found.add(one)
+    return found
+
+
+def _has_loop_itself(computation: Computation) -> bool:
     return any(
         op.shape.dims
         or op.opcode == "custom-call"
         or (op.called_computations and op.opcode not in _BRANCHES)
-        for one in reached(computation)
-        for op in one.instructions
+        for op in computation.instructions
     )
 
 

@@ -5,7 +5,7 @@ Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -18,7 +18,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import inline_all, replace_by_call
+from ingot.passes.simplify.inline import from_callers, inline_all, replace_by_call
 
 
 def _pinned(computation: Computation) -> set[Instruction]:
@@ -54,20 +54,30 @@ class MapInliner(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
         changed = False
-        for computation in module.post_order():
-            for instruction in [i for i in computation.instructions if i.opcode == "map"]:
-                result = _widened(instruction)
-                if result is not None:
-                    computation.replace(instruction, result)
+        for computation in from_callers(module):
+            work = [i for i in computation.actors if i.opcode == "map"]
+            while work:
+                mapping = work.pop()
+                made = _widened(mapping)
+                if made is not None:
+                    result, inner = made
+                    computation.hand_on_order(mapping, result)
+                    computation.replace_all_uses(mapping, result)
+                    computation.remove(mapping)
+                    work.extend(one for one in inner if one.parent is not None)
                     changed = True
         return changed
 
 
-def _widened(mapping: Instruction) -> Instruction | None:
-    """Return the mapped computation applied to whole arrays, or None if it is not elementwise."""
+def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | None:
+    """Return the mapped computation applied to whole arrays, and the maps that this makes.
+
+    None if it has other ops than elementwise ones and maps.
+    """
     mapped: Computation = mapping.attributes.to_apply
     body = mapped.post_order()
-    known = ("parameter", "constant", "tuple", "get-tuple-element")
+    known = ("parameter", "constant", "tuple", "get-tuple-element", "map")
+    maps: list[Instruction] = []
     if not all(i.opcode in known or i.has(Trait.ELEMENTWISE) for i in body):
         return None
     build = RuleBuilder(mapping.computation, mapping.metadata)
@@ -86,8 +96,11 @@ def _widened(mapping: Instruction) -> Instruction | None:
             wide[instruction] = build.element_of(operands[0], instruction.attributes.index)
         else:
             shape = Shape.array(instruction.shape.dtype, dims)
-            wide[instruction] = build.like(instruction, *operands, shape=shape)
-    return wide[mapped.root]
+            made = wide[instruction] = build.like(instruction, *operands, shape=shape)
+            if made.opcode == "map":
+                made.attributes = replace(made.attributes, dimensions=tuple(range(len(dims))))
+                maps.append(made)
+    return wide[mapped.root], maps
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.support.diagnostics import ResourceError
 
 
 def inline(into: Computation, callee: Computation, operands: Sequence[Instruction]) -> Instruction:
@@ -25,14 +26,47 @@ def inline(into: Computation, callee: Computation, operands: Sequence[Instructio
     return copy_into(into, callee.post_order(), copies)[callee.root]
 
 
+MAX_GROWTH = 4
+MAX_UNFOLDED = 250_000
+"""Instructions of a program with each called computation copied to where it is called: at most so
+many, or so many times what is written. Thirty lines of computations that each call the next twice
+come to 2^30."""
+
+
+def check_unfolded(module: Module) -> None:
+    """Refuse a program whose calls, fusions, loops and branches come to too many instructions.
+
+    Raises:
+        ResourceError: INGOT0403
+    """
+    sizes: dict[Computation, int] = {}
+    for computation in module.post_order():
+        called = [inner for op in computation.actors for inner in op.called_computations]
+        sizes[computation] = len(computation) + sum(sizes[inner] for inner in called)
+    most = max(MAX_UNFOLDED, MAX_GROWTH * module.instruction_count)
+    size = sizes[module.entry]
+    if size > most:
+        count = str(size) if size < 1 << 40 else f"2^{size.bit_length() - 1}"
+        raise ResourceError(
+            f"the program comes to {count} instructions when each computation stands where it is "
+            f"called, and {most} are the most that are compiled",
+            code="INGOT0403",
+            hint="call a computation in a loop, not from many places",
+        )
+
+
 def inline_all(module: Module, opcode: str) -> bool:
     """Replace every op `opcode` that the program reaches by the body that it calls.
 
     From the callers down: an op in a body is replaced where the body was copied to, so that each
     instruction is copied once for each place that it comes to, however deep the calls are.
+
+    Raises:
+        ResourceError: INGOT0403
     """
+    check_unfolded(module)
     changed = False
-    for computation in _reached_otherwise(module, opcode):
+    for computation in from_callers(module):
         work = [i for i in computation.actors if i.opcode == opcode][::-1]
         changed = changed or bool(work)
         while work:
@@ -42,14 +76,15 @@ def inline_all(module: Module, opcode: str) -> bool:
     return changed
 
 
-def _reached_otherwise(module: Module, opcode: str) -> list[Computation]:
-    """Return what the entry reaches through other ops than `opcode` and the ops in their bodies."""
-    direct: dict[Computation, None] = {module.entry: None}
-    for computation in reversed(module.post_order()):
-        for op in computation.actors:
-            if op.opcode != opcode:
-                direct.update(dict.fromkeys(op.called_computations))
-    return list(direct)
+def from_callers(module: Module) -> Iterator[Computation]:
+    """Yield the entry, then what those that were yielded call by then, each once."""
+    seen, pending = {module.entry}, [module.entry]
+    while pending:
+        computation = pending.pop()
+        yield computation
+        called = [inner for inner in computation.callees() if inner not in seen]
+        seen.update(called)
+        pending.extend(reversed(called))
 
 
 def copy_into(

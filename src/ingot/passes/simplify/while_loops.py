@@ -22,7 +22,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.dead_code import live_instructions
-from ingot.passes.simplify.inline import copy_into, inline
+from ingot.passes.simplify.inline import copy_into, from_callers
 from ingot.passes.simplify.trip_count import element_index, trip_count
 from ingot.passes.simplify.while_duplicates import duplicates
 
@@ -37,34 +37,55 @@ class WhileLoopSimplifier(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify the loops of every reachable computation."""
         changed = False
+        effects: dict[Computation, bool] = {}
+        # A loop in the body of one that runs once is looked at where it comes to.
+        for computation in from_callers(module):
+            work = _loops(computation)
+            while work:
+                made = _without_loop(work.pop(), effects)
+                if made is not None:
+                    work.extend(one for one in reversed(made) if one.opcode == "while")
+                    changed = True
         for computation in module.post_order():
-            for loop in [i for i in computation.post_order() if i.opcode == "while"]:
-                if loop.parent is not None and not loop.control_predecessors:
-                    changed = _simplify(loop, module) or changed
+            for loop in reversed(_loops(computation)):
+                changed = _shrink(loop, module, effects) or changed
         return changed
 
 
-def _simplify(loop: Instruction, module: Module) -> bool:
+def _loops(computation: Computation) -> list[Instruction]:
+    """Return the loops that nothing has to come before, the first one last."""
+    if "while" not in computation.opcodes:
+        return []
+    return [i for i in reversed(computation.post_order()) if i.opcode == "while"]
+
+
+def _without_loop(loop: Instruction, effects: dict[Computation, bool]) -> list[Instruction] | None:
+    """Replace a loop that runs once or never; return what stands in its place, None if it stays."""
+    if loop.control_predecessors:
+        return None
     trips = trip_count(loop)
     caller = loop.computation
     body: Computation = loop.attributes.body
-    if trips == 0 or (body.root is body.parameters[0] and not has_side_effect(loop)):
-        caller.replace_all_uses(loop, loop.operands[0])
-        caller.remove(loop)
-        return True
-    if trips == 1:
-        result = inline(caller, loop.attributes.body, loop.operands)
-        caller.replace_all_uses(loop, result)
-        caller.remove(loop)
-        return True
-    return _shrink(loop, module)
+    copies: dict[Instruction, Instruction] = {}
+    if trips == 0 or (body.root is body.parameters[0] and not has_side_effect(loop, effects)):
+        result = loop.operands[0]
+    elif trips == 1:
+        copies = dict(zip(body.parameters, loop.operands, strict=True))
+        result = copy_into(caller, body.post_order(), copies)[body.root]
+    else:
+        return None
+    caller.replace_all_uses(loop, result)
+    caller.remove(loop)
+    return [copy for source, copy in copies.items() if source.opcode != "parameter"]
 
 
-def _shrink(loop: Instruction, module: Module) -> bool:
+def _shrink(loop: Instruction, module: Module, known: dict[Computation, bool]) -> bool:
     """Take elements out of the state; return whether there were any to take."""
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
     start = loop.operands[0]
+    if loop.control_predecessors:
+        return False
     if start.opcode != "tuple" or body.root.opcode != "tuple":
         return False
     states = (body.parameters[0], condition.parameters[0])
@@ -77,7 +98,7 @@ def _shrink(loop: Instruction, module: Module) -> bool:
     }
     constants = {n for n in unchanged if start.operands[n].opcode == "constant"}
     same = duplicates(loop)
-    needed = _needed(loop, unchanged, same) - constants
+    needed = _needed(loop, unchanged, same, known) - constants
     count = len(start.operands)
     if len(needed) == count or not needed:
         return _read_before(loop, unchanged)
@@ -85,7 +106,9 @@ def _shrink(loop: Instruction, module: Module) -> bool:
     return True
 
 
-def _needed(loop: Instruction, unchanged: set[int], same: dict[int, int]) -> set[int]:
+def _needed(
+    loop: Instruction, unchanged: set[int], same: dict[int, int], known: dict[Computation, bool]
+) -> set[int]:
     """Return the elements that the condition, effects, or what follows the loop need.
 
     Of elements that are the `same`, the first one is needed.
@@ -93,9 +116,9 @@ def _needed(loop: Instruction, unchanged: set[int], same: dict[int, int]) -> set
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
     results = body.root.operands
-    needed = _read(live_instructions(condition, {}), condition.parameters[0], same)
+    needed = _read(live_instructions(condition, known), condition.parameters[0], same)
     # What side effects in the body need: all that is live without the root.
-    effects = live_instructions(body, {}) - _cone([body.root])
+    effects = live_instructions(body, known) - _cone([body.root])
     needed |= _read(_cone(list(effects)), body.parameters[0], same)
     outside = [element_index(user, loop) for user in loop.users]
     whole = loop.is_root or any(index is None for index in outside)
