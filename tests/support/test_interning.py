@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -133,6 +134,16 @@ def test_sizes_are_what_they_were_after_others_died():
         assert (n + 1) * 4 is 4 * n + 4
         assert evaluate((n + 1) * 4, {"n": 5}) == 24
     assert isinstance(n, Dim)
+
+
+def test_the_end_of_a_process_is_quiet():
+    code = (
+        "from ingot.hlo.dim import Dim; from ingot.kernel import expr; from ingot.llvm import types;"
+        "import sys; n = Dim.symbol('n');"
+        "sys.kept = [n * k + 1 for k in range(9)], expr.index(n), types.array(types.I8, 77)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_recent_table_forgets_the_longest_unused():

@@ -51,6 +51,7 @@ class InternTable(Generic[K, V]):
         references: dict[K, _Reference] = {}
         self._references = references
         self._latest: deque[V] | None = deque(maxlen=latest) if latest else None
+        remove = _remove_dead  # Values die when the module's names are gone, too: at the end.
 
         # Bound here: values die after this module's names are gone, when the interpreter exits.
         remove = _remove_dead
