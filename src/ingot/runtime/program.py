@@ -18,7 +18,7 @@ import threading
 import warnings
 from array import array
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -199,7 +199,7 @@ def _storage(name: str) -> np.dtype[Any]:
     return dtype(name).storage or np.dtype(np.bool_)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _rows(structure: Any, count: int) -> Any:
     """Return the type of an array of records; ctypes takes longer to make one than to fill it."""
     return structure * count

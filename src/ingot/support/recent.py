@@ -18,12 +18,13 @@ Example:
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from ingot.support.forking import hold_over_fork
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -40,7 +41,7 @@ class RecentTable(Generic[K, V]):
         self._weight = 0
         # The collector may end up here again from inside: what it drops may run anything.
         self._lock = threading.RLock()
-        _tables.add(self)
+        hold_over_fork(self._lock)
 
     def find(self, key: K) -> V | None:
         """Return the value of a key, if it is in use or among the latest."""
@@ -70,29 +71,3 @@ class RecentTable(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._alive)
-
-    def lock(self) -> None:
-        """Let nobody change the table: the process forks."""
-        self._lock.acquire()
-
-    def unlock(self) -> None:
-        """End `lock`."""
-        self._lock.release()
-
-
-_tables: weakref.WeakSet[RecentTable[Any, Any]] = weakref.WeakSet()
-_locked: list[RecentTable[Any, Any]] = []
-
-
-def _before_fork() -> None:
-    for table in list(_tables):
-        table.lock()
-        _locked.append(table)
-
-
-def _after_fork() -> None:
-    while _locked:
-        _locked.pop().unlock()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 import time
@@ -49,30 +50,47 @@ Damage = Callable[[random.Random, Path, Path], None]
 """Does something to an entry; the second path is a folder outside of the cache."""
 
 
+def _content(entry: Path) -> bytes:
+    """Return what a file holds, if it is one that can be read to its end."""
+    status = entry.lstat()
+    is_small_file = stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20
+    return entry.read_bytes() if is_small_file else b"x"
+
+
+def _replace(entry: Path, content: bytes, *, size: int = 0, mode: int = 0o600) -> None:
+    """Put a new file in the place of an entry, which may be a link to something else."""
+    made = entry.parent / f"new{threading.get_ident()}"
+    made.write_bytes(content)
+    if size:
+        os.truncate(made, size)
+    made.chmod(mode)
+    os.replace(made, entry)
+
+
 def _cut(choose: random.Random, entry: Path, _: Path) -> None:
-    os.truncate(entry, choose.randrange(entry.stat().st_size + 1))
+    content = _content(entry)
+    _replace(entry, content[: choose.randrange(len(content) + 1)])
 
 
 def _flip(choose: random.Random, entry: Path, _: Path) -> None:
-    content = bytearray(entry.read_bytes() or b"x")
+    content = bytearray(_content(entry) or b"x")
     content[choose.randrange(len(content))] ^= 1 << choose.randrange(8)
-    entry.write_bytes(content)
+    _replace(entry, bytes(content))
 
 
 def _extend(choose: random.Random, entry: Path, _: Path) -> None:
-    with entry.open("ab") as file:
-        file.write(choose.randbytes(choose.choice((1, 100, 5000))))
+    _replace(entry, _content(entry) + choose.randbytes(choose.choice((1, 100, 5000))))
 
 
 def _grow(choose: random.Random, entry: Path, _: Path) -> None:
-    os.truncate(entry, choose.choice((1 << 20, 1 << 30, 1 << 40)))
+    _replace(entry, _content(entry), size=choose.choice((1 << 20, 1 << 30, 1 << 40)))
 
 
 def _swap(choose: random.Random, entry: Path, _: Path) -> None:
     other = choose.choice(_entries(entry.parents[2]) or [entry])
-    content = entry.read_bytes()
-    entry.write_bytes(other.read_bytes())
-    other.write_bytes(content)
+    content = _content(entry)
+    _replace(entry, _content(other))
+    _replace(other, content)
 
 
 def _rename(choose: random.Random, entry: Path, _: Path) -> None:
@@ -82,9 +100,9 @@ def _rename(choose: random.Random, entry: Path, _: Path) -> None:
 
 def _link(choose: random.Random, entry: Path, outside: Path) -> None:
     copy = outside / "copy.o"
-    shutil.copy(entry, copy)
+    copy.write_bytes(_content(entry))
     entry.unlink()
-    target = (copy, outside / "canary", outside / "missing", entry, Path("/dev/zero"))
+    target = (copy, outside / "canary", outside / "missing", entry, Path("/dev/null"))
     entry.symlink_to(choose.choice(target))
 
 
@@ -112,19 +130,22 @@ def _folder(choose: random.Random, entry: Path, _: Path) -> None:
 
 
 def _mode(choose: random.Random, entry: Path, _: Path) -> None:
-    entry.chmod(choose.choice((0, 0o444, 0o620, 0o602, 0o666, 0o777, 0o4755)))
+    mode = choose.choice((0, 0o444, 0o620, 0o602, 0o666, 0o777, 0o4755))
+    _replace(entry, _content(entry), mode=mode)
 
 
 def _owner(choose: random.Random, entry: Path, _: Path) -> None:
     if os.geteuid() == 0:
-        os.chown(entry, choose.choice((0, 1, 65534)), -1)
+        os.chown(entry, choose.choice((0, 1, 65534)), -1, follow_symlinks=False)
 
 
-def _forge(choose: random.Random, entry: Path, _: Path) -> None:
-    """Write a right checksum for other bytes, as somebody else."""
-    cache = ObjectCache(entry.parents[2])
-    cache.put(entry.stem, choose.randbytes(200))
-    entry.chmod(0o666)
+def _forge(choose: random.Random, entry: Path, outside: Path) -> None:
+    """Write an entry with a right checksum for other bytes, as somebody else may."""
+    forged = ObjectCache(outside / "forged")
+    forged.put(entry.stem, choose.randbytes(200))
+    (made,) = _entries(outside / "forged")
+    _replace(entry, made.read_bytes(), mode=0o666)
+    shutil.rmtree(outside / "forged")
 
 
 def _shard(choose: random.Random, entry: Path, outside: Path) -> None:

@@ -12,7 +12,7 @@ Source: TensorFlow's `framework/graph.proto`, `attr_value.proto`, `function.prot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ingot.frontends.tensorflow.captured import (
@@ -256,7 +256,7 @@ class _OutputArgument(NamedTuple):
     list_attribute: str
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _output_arguments(op: str) -> tuple[_OutputArgument, ...]:
     definition = op_def_registry.get(op)
     if definition is None:

@@ -10,7 +10,7 @@ Invariant: a lookup never fails; what is not known is None.
 from __future__ import annotations
 
 import sysconfig
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ _LIBRARY_ROOTS = tuple(
 )
 
 
-@cache
+@lru_cache(maxsize=4096)
 def is_user_file(file: str) -> bool:
     """Whether a source file belongs to the user's program."""
     return not file.startswith(("<", *_LIBRARY_ROOTS))

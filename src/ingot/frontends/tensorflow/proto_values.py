@@ -6,7 +6,7 @@ Source: TensorFlow's `framework/attr_value.proto`, `tensor_shape.proto`, `types.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ def _tensor(proto: Any) -> np.ndarray:
     return np.asarray(tensor_util.MakeNdarray(proto))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def type_name(number: int) -> TypeName:
     """Return the element type that a number of TensorFlow's `DataType` stands for."""
     return TypeName(str(dtypes.as_dtype(number).base_dtype.name))

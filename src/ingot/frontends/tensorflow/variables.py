@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 
 from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
 from ingot.frontends.tensorflow.captured import (
@@ -172,7 +172,7 @@ def _touch(node: CapturedNode, handles: list[int], effects: Effects) -> None:
         effects.types.update((handle, dtype.name) for handle in handles)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _is_stateful(op: str) -> bool:
     definition = op_def_registry.get(op)
     return definition is None or bool(definition.is_stateful)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import queue
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,14 +27,20 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Leaves = tuple[Array, ...]
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 
-_infeeds: dict[int, queue.SimpleQueue[Leaves]] = defaultdict(queue.SimpleQueue)
-_outfeeds: dict[int, queue.SimpleQueue[Leaves]] = defaultdict(queue.SimpleQueue)
+_Queues = dict[int, queue.SimpleQueue[Leaves]]
+_infeeds: _Queues = {}
+_outfeeds: _Queues = {}
+
+
+def _queue(queues: _Queues, device: int) -> queue.SimpleQueue[Leaves]:
+    """Return the queue of a device; in one step, because programs and hosts meet here."""
+    return queues.get(device) or queues.setdefault(device, queue.SimpleQueue())
 
 
 def transfer_to_infeed(values: Array | Sequence[Array], device: int = 0) -> None:
     """Give a value to the next infeed of a device; a tuple as the sequence of its leaves."""
     leaves = values if isinstance(values, list | tuple) else [values]
-    _infeeds[device].put(tuple(np.array(leaf, order="C") for leaf in leaves))
+    _queue(_infeeds, device).put(tuple(np.array(leaf, order="C") for leaf in leaves))
 
 
 def transfer_from_outfeed(device: int = 0, *, timeout: float | None = None) -> Leaves:
@@ -46,7 +51,7 @@ def transfer_from_outfeed(device: int = 0, *, timeout: float | None = None) -> L
     """
     seconds = FEED_TIMEOUT.value() if timeout is None else timeout
     try:
-        return _outfeeds[device].get(timeout=seconds)
+        return _queue(_outfeeds, device).get(timeout=seconds)
     except queue.Empty:
         raise ExecutionError(
             f"outfeed of device {device}: nothing came for {seconds} s", code="INGOT0509"
@@ -77,7 +82,7 @@ def _link_infeed(call: CallSite) -> LinkedCall:
     def move(frame: Any) -> None:
         device, seconds = device_number(frame.runtime), FEED_TIMEOUT.value()
         try:
-            leaves = _infeeds[device].get(timeout=seconds)
+            leaves = _queue(_infeeds, device).get(timeout=seconds)
         except queue.Empty:
             raise ExecutionError(
                 f"infeed of device {device}: the host gave nothing for {seconds} s",
@@ -100,6 +105,8 @@ def _link_infeed(call: CallSite) -> LinkedCall:
 def _link_outfeed(call: CallSite) -> LinkedCall:
     def move(frame: Any) -> None:
         buffers = views(call.operands, frame.operands, frame.operand_dims)
-        _outfeeds[device_number(frame.runtime)].put(tuple(buffer.copy() for buffer in buffers))
+        _queue(_outfeeds, device_number(frame.runtime)).put(
+            tuple(buffer.copy() for buffer in buffers)
+        )
 
     return _linked(call, move)

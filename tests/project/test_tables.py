@@ -1,0 +1,103 @@
+"""No table of a process grows with the programs that it compiles: each is named, with its bound.
+
+What bounds itself (`lru_cache` with a size, `RecentTable`) or is weak (`InternTable`,
+`WeakValueDictionary`) needs no word here. `tests/client/test_memory.py` measures that it is true.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.project.tables import tables_of
+
+SOURCES = Path(__file__).resolve().parents[2] / "src" / "ingot"
+
+IMPORTED = "filled when its module is imported"
+OF_OPS = "a row for each op, or each class of attributes, of the op table"
+OF_TARGET = "a row for each CPU that code is made for"
+ONCE = "filled once, when the door is opened"
+RETURNED = "what is put in is taken out when the block ends"
+
+REASONS = {
+    "client/pjrt/handed.py": {"_given": RETURNED},
+    "client/pjrt/handles.py": {"_objects": "a row for each object that a host has not destroyed"},
+    "client/pjrt/slots_transfer.py": {"TransferSlots._orders": "a row for each rank"},
+    "client/pjrt/trampolines.py": {"_immortal": ONCE},
+    "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
+    "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
+    "client/shared.py": {"_latest": "the last 32 small programs"},
+    "cpu/vectors.py": {"vectors_of": OF_TARGET},
+    "evaluator/registry.py": {"_RULES": IMPORTED},
+    "formats/hlo_proto/fields.py": {"plan": OF_OPS},
+    "formats/hlo_text/async_text.py": {"_start_of": OF_OPS},
+    "formats/hlo_text/attribute_text.py": {"plan": OF_OPS},
+    "formats/hlo_text/instruction_parser.py": {"_rows": OF_OPS},
+    "formats/stablehlo/contexts.py": {"_idle": "at most as many as `_MOST_IDLE`"},
+    "frontends/jax/callbacks.py": {"_functions": RETURNED},
+    "frontends/jax/compilation.py": {
+        "_Trust.alike": "kinds of fields: types, flags and memories, not sizes",
+        "_Trust.different": "the same",
+    },
+    "frontends/tensorflow/eager_code.py": {"_libraries": ONCE},
+    "frontends/tensorflow/hook.py": {"_patches": ONCE},
+    "frontends/tensorflow/launch.py": {
+        "_launches": "a row for each function that TensorFlow traced: its graphs hold addresses of "
+        "these rows, and a graph may be copied, kept and run when the function is gone"
+    },
+    "frontends/tensorflow/launch_op.py": {"_libraries": ONCE},
+    "hlo/custom_calls.py": {"_targets": "a row for each name that somebody registered"},
+    "hlo/opdef.py": {"_TABLE": IMPORTED, "_callees": OF_OPS, "_fields": OF_OPS},
+    "kernel/expr.py": {"is_expensive_op": OF_OPS, "latency": OF_OPS},
+    "kernel/schedule/pieces.py": {"_known": "true and false"},
+    "llvm/jit.py": {"_layouts": OF_TARGET},
+    "llvm/linking.py": {"_library_address": "a row for each of LIBRARY_SYMBOLS"},
+    "llvm/machines.py": {"_machines": "as many as compiled at once, for each CPU and level"},
+    "llvm/math/called.py": {"subroutine": "functions, element types and widths of registers"},
+    "llvm/math/trigonometric.py": {"large_reduction": "element types"},
+    "llvm/target.py": {"_at_level": "the levels of x86-64 that have a name"},
+    "runtime/foreign/feeds.py": {"_infeeds": "a queue for each device", "_outfeeds": "the same"},
+    "runtime/foreign/lapack/expressions.py": {"_parsed": "the texts of LAPACK's table"},
+    "runtime/foreign/lapack/library.py": {"function_address": "the routines of LAPACK's table"},
+    "runtime/foreign/lapack/targets.py": {"_adapter": "the routines of LAPACK's table"},
+    "runtime/python_api.py": {"_immortal": ONCE},
+    "support/flags.py": {"_encoded": "the names of the switches"},
+    "support/forking.py": {"_foreign": ONCE, "_held": RETURNED},
+    "support/sources.py": {"sources_stamp": "the lists of packages that caches depend on"},
+}
+"""Every other table, and what bounds it."""
+
+
+def test_every_table_has_a_bound():
+    found = {
+        path.relative_to(SOURCES).as_posix(): names
+        for path in sorted(SOURCES.rglob("*.py"))
+        if (names := tables_of(path.read_text(encoding="utf-8")))
+    }
+    # A new one: bound it (`lru_cache(maxsize=)`, `RecentTable`), or say here why it is bounded.
+    assert found == {path: set(reasons) for path, reasons in REASONS.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("seen = set()\n", {"seen"}),
+        ("class A:\n    seen: ClassVar[dict[int, int]] = {}\n", {"A.seen"}),
+        ("seen = defaultdict(list)\ndef f(x):\n    return seen[x]\n", {"seen"}),
+        ("rows = [1]\ndef f(x):\n    rows.append(x)\n", {"rows"}),
+        ("rows = {1: 1}\nclass A:\n    def f(self):\n        rows[2] = 2\n", {"rows"}),
+        ("class A:\n    rows = {1: 1}\n    def f(self):\n        self.rows.pop(1)\n", {"A.rows"}),
+        ("@cache\ndef f(x):\n    return x\n", {"f"}),
+        ("class A:\n    @functools.cache\n    def f(self):\n        return 1\n", {"A.f"}),
+        ("@lru_cache(maxsize=None)\ndef f(x):\n    return x\n", {"f"}),
+        ("@lru_cache(None)\ndef f(x):\n    return x\n", {"f"}),
+        ("f = cache(g)\n", {"f"}),
+        ("@cache\ndef f():\n    return 1\n", set()),
+        ("@lru_cache(maxsize=64)\ndef f(x):\n    return x\n", set()),
+        ("@lru_cache\ndef f(x):\n    return x\n", set()),
+        ("rows = {1: 1}\ndef f(x):\n    return rows[x]\n", set()),
+        ("rows = {1: 1}\ndef f():\n    rows = {}\n    rows[1] = 2\n    return rows\n", set()),
+        ("def f():\n    seen = {}\n    @cache\n    def g(x):\n        return x\n", set()),
+        ("names = InternTable[str, Name]()\n", set()),
+    ],
+)
+def test_tables_are_found(text, names):
+    assert tables_of(text) == names
