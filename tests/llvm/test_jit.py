@@ -8,7 +8,7 @@ import pytest
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.cache import ObjectCache
 from ingot.llvm.elf import ElfObject
-from ingot.llvm.jit import assembly, compile_object, compile_objects, optimized_ir
+from ingot.llvm.jit import assembly, compile_object, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import F32, F64, I32, I64, PTR, VOID, vector
@@ -151,11 +151,3 @@ def test_many_threads_compile_and_link() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-
-
-def test_objects_compiled_together_come_in_order() -> None:
-    objects = compile_objects([module_of(f"f{n}", n) for n in range(8)], HOST, threads=2)
-    library = link_object(objects)
-    assert [call(library, f"f{n}", 1) for n in range(8)] == [n + 1 for n in range(8)]
-    with pytest.raises(InternalError, match="LLVM rejects"):
-        compile_objects(["nonsense", module_of("f", 1)], HOST, threads=2)

@@ -11,12 +11,13 @@ thread-safe.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ingot.llvm.binding import emit, llvm, run_passes
 from ingot.llvm.cache import ObjectCache, default_cache
+from ingot.llvm.headroom import headroom
 from ingot.llvm.machines import OPTIONS, borrowed_machine
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
@@ -95,7 +96,7 @@ def _emit(
     ir_text: str, target: TargetSpec, opt_level: int, passes: Sequence[str], as_object: bool
 ) -> bytes:
     """Parse, verify, run the passes, and return the object file or the assembly."""
-    with borrowed_machine(target, opt_level) as machine:
+    with headroom(len(ir_text)), borrowed_machine(target, opt_level) as machine:
         module = _parse(ir_text, target, machine)
         _run_passes(module, machine, passes)
         return emit(machine, module, as_object)
@@ -167,7 +168,12 @@ def compile_later(
         return lambda: compile_object(ir_text, target, opt_level, passes)
     # A thread of its own, not a pool: a pool would not live on in a forked child.
     pool = ThreadPoolExecutor(1)
-    job = pool.submit(compile_object, ir_text, target, opt_level, passes)
+    try:
+        job = pool.submit(compile_object, ir_text, target, opt_level, passes)
+    except RuntimeError:  # The system gives no thread, for want of memory or by a limit.
+        return compile_later(
+            ir_text, target, opt_level=opt_level, passes=passes, in_background=False
+        )
     pool.shutdown(wait=False)
     return job.result
 
@@ -177,23 +183,6 @@ def usable_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def compile_objects(
-    ir_texts: Iterable[str],
-    target: TargetSpec,
-    opt_level: int = 2,
-    passes: Sequence[str] = SHORT_PASSES,
-    threads: int | None = None,
-) -> list[bytes]:
-    """Return the object of each module, in order; `threads` threads (default: one per core)."""
-    texts = list(ir_texts)
-    workers = min(len(texts), threads or usable_cpus())
-    if workers <= 1:
-        return [compile_object(text, target, opt_level, passes) for text in texts]
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = [pool.submit(compile_object, text, target, opt_level, passes) for text in texts]
-        return [job.result() for job in jobs]
 
 
 def assembly(
@@ -208,7 +197,7 @@ def assembly(
 
 def optimized_ir(ir_text: str, target: TargetSpec, passes: Sequence[str] = SHORT_PASSES) -> str:
     """Return the IR after `passes`, for people to read."""
-    with borrowed_machine(target, 2) as machine:
+    with headroom(len(ir_text)), borrowed_machine(target, 2) as machine:
         module = _parse(ir_text, target, machine)
         _run_passes(module, machine, passes)
         return str(module)
