@@ -16,6 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ingot.support.diagnostics import (
+    ArgumentError,
     Diagnostic,
     ExecutionError,
     FlagError,
@@ -32,6 +33,7 @@ from ingot.support.diagnostics import (
 _CLASSES = {
     one.__name__: one
     for one in (
+        ArgumentError,
         ExecutionError,
         FlagError,
         InternalError,

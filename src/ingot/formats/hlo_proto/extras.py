@@ -12,9 +12,8 @@ from ingot.formats.hlo_proto.sharding import read_sharding, write_sharding
 from ingot.formats.hlo_proto.structures import listed
 from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.formats.hlo_text.kept_text import PADDING_TYPES, SCHEDULES
-from ingot.formats.hlo_text.reader import Reader, escape, unescape
+from ingot.formats.hlo_text.reader import escape, is_value, unescape
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
-from ingot.support.diagnostics import ParseError
 
 _KEY = re.compile(r'[^\s={}()\[\]",]+')
 _PAIR = re.compile(
@@ -89,13 +88,7 @@ def read_extras(message: Message) -> dict[str, str]:
 
 def _is_dictionary(config: str) -> bool:
     """Whether HLO text has the config without quotes: a value in braces that match."""
-    if not config.startswith("{"):
-        return False
-    reader = Reader(config)
-    try:
-        return reader.raw_value() == config
-    except ParseError:
-        return False
+    return config.startswith("{") and is_value(config)
 
 
 def write_extras(instruction: Instruction) -> Message:

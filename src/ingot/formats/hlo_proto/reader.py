@@ -216,6 +216,7 @@ class _ModuleReader:
         self._schedule(message.get("schedule", {}))
 
     def _schedule(self, message: Message) -> None:
+        schedule = self.module.schedule
         for row in message.get("sequences", ()):
             computation = self.computations.get(row.get("key", 0))
             if computation is None:
@@ -225,7 +226,11 @@ class _ModuleReader:
             order = [_known(known, number) for number in numbers]
             if not is_order(order, len(computation)):
                 raise broken(f"the schedule of {computation.name} is no order of its instructions")
-            self.module.schedule[computation] = order
+            schedule[computation] = order
+        if schedule:
+            # As text has it, all computations have an order or none.
+            for computation in self.module.computations.values():
+                schedule.setdefault(computation, computation.post_order())
 
 
 def _signature_text(message: Message) -> str:

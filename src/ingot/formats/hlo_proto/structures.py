@@ -242,6 +242,10 @@ def write_domain(text: str) -> Message:
 
 def read_aliasing(rows: list[Message]) -> str:
     """Return HLO's text of which results take over operands."""
+    for row in rows:
+        paths = (*row.get("output_shape_index", ()), *row.get("operand_shape_index", ()))
+        if min((row.get("operand_index", 0), *paths)) < 0:
+            raise broken("an alias of a custom call has a negative index")
     texts = [
         f"{{{_path(row, 'output_shape_index')}}}: "
         f"({row.get('operand_index', 0)}, {{{_path(row, 'operand_shape_index')}}})"

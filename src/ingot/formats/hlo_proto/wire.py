@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from ingot.formats.hlo_proto.schema import Field, message_types
-from ingot.support.diagnostics import ParseError
+from ingot.support.diagnostics import ParseError, UnsupportedError
 
 Message = dict[str, Any]
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIGNED = frozenset(("int32", "int64", "enum"))
+_NARROW = frozenset(("int32", "enum"))
 _VARINTS = _SIGNED | {"uint32", "uint64", "bool"}
 # Fixed-width types: wire type, NumPy's name of packed elements.
 _FIXED = {"float": (_FIXED32, "<f4"), "double": (_FIXED64, "<f8")}
@@ -172,7 +173,11 @@ def _unpack(raw: memoryview, field: Field) -> list[Any]:
 
 
 def encode(message: Message, type_name: str) -> bytes:
-    """Return the bytes of a message of type `type_name`; default values are left out."""
+    """Return the bytes of a message of type `type_name`; default values are left out.
+
+    Raises:
+        UnsupportedError: a number does not fit into its field of 32 bits.
+    """
     out = bytearray()
     for field in message_types()[type_name].fields:
         value = message.get(field.name)
@@ -208,6 +213,8 @@ def _write_all(out: bytearray, field: Field, values: Any) -> None:
 def _write(out: bytearray, field: Field, value: Any) -> None:
     kind = field.type
     if kind in _VARINTS:
+        if kind in _NARROW and not -(1 << 31) <= value < 1 << 31:
+            raise UnsupportedError(f"the proto's field '{field.name}' cannot hold {value}")
         _put(out, field.number << 3 | _VARINT)
         _put(out, int(value))
         return

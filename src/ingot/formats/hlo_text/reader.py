@@ -165,6 +165,15 @@ class Reader:
         raise ParseError(message, code=code, span=place, hint=hint)
 
 
+def is_value(text: str) -> bool:
+    """Whether a text is one value as `raw_value` takes it, so that it can be printed as it is."""
+    reader = Reader(text)
+    try:
+        return reader.raw_value() == text
+    except ParseError:
+        return False
+
+
 def with_span(error: IngotError, reader: Reader, at: int, instruction: str = "") -> IngotError:
     """Return `error` with the place in the text, of the same class."""
     found = error.diagnostic

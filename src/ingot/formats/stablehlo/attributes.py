@@ -14,6 +14,7 @@ import numpy as np
 
 from ingot.formats.stablehlo.binding import mlir
 from ingot.hlo.opdef import Codec
+from ingot.support.diagnostics import ParseError
 
 # How MLIR prints an enumeration of StableHLO: `#stablehlo<comparison_direction LT>`.
 _ENUMERATION = re.compile(r"#stablehlo<\w+ (\w+)>")
@@ -57,6 +58,35 @@ def name(attribute: Any) -> str:
 def names(attribute: Any) -> tuple[str, ...]:
     """Return the texts of an array of enumerations, in lower case as HLO writes them."""
     return tuple(name(part).lower() for part in attribute)
+
+
+def integer_of(given: Any, key: str) -> int:
+    """Return the integer (or flag) under `key` of a dictionary that MLIR itself does not check.
+
+    Raises:
+        ParseError: it is not there, or no integer (INGOT0125).
+    """
+    found = getattr(given[key], "value", None) if key in given else None
+    if not isinstance(found, int):
+        raise _refused(given, key, "an integer")
+    return int(found)
+
+
+def text_of(given: Any, key: str) -> str:
+    """Return the text under `key` of a dictionary that MLIR itself does not check.
+
+    Raises:
+        ParseError: it is not there, or no text (INGOT0125).
+    """
+    found = getattr(given[key], "value", None) if key in given else None
+    if not isinstance(found, str):
+        raise _refused(given, key, "a string")
+    return found
+
+
+def _refused(given: Any, key: str, what: str) -> ParseError:
+    found = f"is {given[key]}, and not {what}" if key in given else "is missing"
+    return ParseError(f"the attribute '{key}' {found}", code="INGOT0125")
 
 
 def structure(attribute: Any, kind: str) -> Any:

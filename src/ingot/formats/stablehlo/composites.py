@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.formats.stablehlo.attributes import integer_of
 from ingot.formats.stablehlo.binding import legalized
 from ingot.formats.stablehlo.calls import call_computation
 from ingot.formats.stablehlo.scope import Converter, Results, Site
@@ -67,8 +68,8 @@ def _takes(site: Site, definition: OpDef) -> bool:
 
 
 def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
-    largest = bool(attributes["largest"].value) if "largest" in attributes else True
-    given = TopKAttributes(int(attributes["k"].value), largest)
+    largest = bool(integer_of(attributes, "largest")) if "largest" in attributes else True
+    given = TopKAttributes(integer_of(attributes, "k"), largest)
     made = site.emit(definition, site.operands, given, site.result_shape())
     return site.elements(made)
 

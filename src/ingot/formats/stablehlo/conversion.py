@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ingot.formats.hlo_text.reader import escape, is_value
 from ingot.formats.stablehlo.attributes import shardy
-from ingot.formats.stablehlo.binding import has_quantized_types
+from ingot.formats.stablehlo.binding import has_quantized_types, mlir
 from ingot.formats.stablehlo.locations import Locations
 from ingot.formats.stablehlo.mesh_shardings import Mesh
 from ingot.formats.stablehlo.promotion import PROMOTED, promoted
@@ -296,8 +297,17 @@ def _keep_attributes(attributes: Any, results: Results) -> None:
 
 
 def kept_text(attribute: Any) -> str:
-    """Return HLO's text of an attribute that is kept: a sharding, or a dictionary of strings."""
-    if hasattr(attribute, "value"):
-        return str(attribute.value)
-    items = (f"{item.name}={item.attr}" for item in attribute)
-    return "{" + ",".join(items) + "}"
+    """Return HLO's text of an attribute that is kept: a sharding, or a dictionary of strings.
+
+    Raises:
+        ParseError: INGOT0125, it is neither.
+    """
+    if isinstance(attribute, mlir().ir.DictAttr):
+        items = ((item.name, getattr(item.attr, "value", None)) for item in attribute)
+        text = ",".join(f'{name}="{escape(str(value))}"' for name, value in items)
+        text = f"{{{text}}}"
+    else:
+        text = str(getattr(attribute, "value", ""))
+    if text and not is_value(text):
+        raise ParseError(f"{attribute} is no text that HLO can have", code="INGOT0125")
+    return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ingot.formats.stablehlo.attributes import integers
+from ingot.formats.stablehlo.attributes import integers, text_of
 from ingot.formats.stablehlo.computed_sizes import at_bounds, padded, scalars, sliced, with_sizes
 from ingot.formats.stablehlo.computing import (
     convolution,
@@ -213,7 +213,8 @@ def shape_assertion(site: Site) -> Results:
         if left is not None and right is not None and flag.attributes.direction == "EQ":
             equate(left[0], right[0])
     given = site.attributes
-    text = given["error_message"].value if "error_message" in given else "a shape assertion failed"
+    has_text = "error_message" in given
+    text = text_of(given, "error_message") if has_text else "a shape assertion failed"
     emit_assertion(site.builder, flag, text)
     return []
 

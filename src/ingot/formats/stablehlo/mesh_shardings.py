@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from ingot.formats.stablehlo.attributes import shardy
+from ingot.hlo.device_groups import MOST_DEVICES
+from ingot.support.diagnostics import ParseError
 
 # (name of the axis, size of what is before it inside the axis, its size)
 Part = tuple[str, int, int]
@@ -39,6 +41,10 @@ class Mesh:
         axes = (shardy(axis, "MeshAxisAttr") for axis in mesh.axes)
         self.axes: dict[str, int] = {axis.name: axis.size for axis in axes}
         count = math.prod(self.axes.values())
+        if count > MOST_DEVICES:
+            raise ParseError(
+                f"a mesh of {count} devices: {MOST_DEVICES} are most", code="INGOT0125"
+            )
         given = list(mesh.device_ids)
         self.devices: list[int] = given or list(range(count))
         self.is_maximal = not self.axes and bool(given)

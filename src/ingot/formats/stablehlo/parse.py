@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingot.formats.stablehlo.attributes import integer_of, text_of
 from ingot.formats.stablehlo.binding import read_mlir
 from ingot.formats.stablehlo.contexts import borrowed_context
 from ingot.formats.stablehlo.conversion import Conversion, kept_text
 from ingot.formats.stablehlo.equal_sizes import Equal, Size
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
+from ingot.hlo.device_groups import MOST_DEVICES
 from ingot.hlo.donors import Donor, write_donors
 from ingot.hlo.memory_kinds import write_memory_kinds
 from ingot.hlo.module import Alias, Module
 from ingot.support.arguments import bytes_of, encodable
 from ingot.support.collector import collector_paused
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import ParseError, UnsupportedError
 
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
@@ -69,8 +71,11 @@ def _convert(conversion: Conversion, mlir_module: Any) -> Module:
     module.set_entry(conversion.function(entry.attributes["sym_name"].value))
     for name, (header, default) in _HEADER.items():
         attributes = mlir_module.operation.attributes
-        if name in attributes and attributes[name].value != default:
-            module.extra[header] = str(attributes[name].value)
+        count = integer_of(attributes, name) if name in attributes else default
+        if not 1 <= count <= MOST_DEVICES:
+            raise ParseError(f"'{name}' is {count}, not 1 to {MOST_DEVICES}", code="INGOT0125")
+        if count != default:
+            module.extra[header] = str(count)
     _read_parameters(conversion, entry)
     _read_results(conversion, entry)
     _read_memory_kinds(module, _dictionaries(entry, "res_attrs"))
@@ -92,7 +97,7 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
     single = not module.result_shape.is_tuple
     for number, given in enumerate(_dictionaries(entry, "arg_attrs")):
         if "tf.aliasing_output" in given:
-            output = given["tf.aliasing_output"].value
+            output = integer_of(given, "tf.aliasing_output")
             aliases.append(Alias(() if single else (output,), number))
         elif "jax.buffer_donor" in given:
             donors.append((number, ()))
@@ -109,7 +114,7 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
 def _sharding(conversion: Conversion, given: Any) -> str:
     """Return the sharding of an argument or result as XLA's text, empty when it has none."""
     if "mhlo.sharding" in given:
-        return given["mhlo.sharding"].value
+        return kept_text(given["mhlo.sharding"])
     if "sdy.sharding" in given:
         sharding = given["sdy.sharding"]
         return sharding_text(sharding, conversion.mesh(sharding))
@@ -119,7 +124,7 @@ def _sharding(conversion: Conversion, given: Any) -> str:
 def _read_memory_kinds(module: Module, results: list[Any]) -> None:
     """Keep which memory each result is wanted in; what says nothing is for the device's."""
     if any(_MEMORY_KIND in given for given in results):
-        kinds = (given[_MEMORY_KIND].value if _MEMORY_KIND in given else "" for given in results)
+        kinds = (text_of(given, _MEMORY_KIND) if _MEMORY_KIND in given else "" for given in results)
         write_memory_kinds(module, [kind or "device" for kind in kinds])
 
 
@@ -127,7 +132,7 @@ def _require_row_major(what: str, given: Any) -> None:
     """Raise UnsupportedError if the host wants a parameter or result in another layout."""
     if _LAYOUT not in given:
         return
-    layout = given[_LAYOUT].value
+    layout = text_of(given, _LAYOUT)
     row_major = ",".join(str(axis) for axis in reversed(range(layout.count(",") + 1)))
     if layout not in (*_NO_LAYOUT, "{}", f"{{{row_major}}}"):
         raise UnsupportedError(

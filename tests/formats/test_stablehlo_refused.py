@@ -1,0 +1,55 @@
+"""What MLIR does not check of a module, such as free attributes, is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+from tests.formats.mlir_text import read
+
+from ingot.formats.hlo_text import print_module
+from ingot.formats.stablehlo import parse_stablehlo
+from ingot.support.diagnostics import ParseError
+
+pytest.importorskip("jaxlib.mlir.ir")
+
+
+def program(parameter: str = "", module: str = "", body: str = "", result: str = "") -> str:
+    """Return a module with these attributes."""
+    return f"""module @m attributes {{{module}}} {{
+  func.func public @main(%x: tensor<2xf32> {{{parameter}}}) -> (tensor<2xf32> {{{result}}}) {{
+    {body}
+    return %x : tensor<2xf32>
+  }}
+}}"""
+
+
+REFUSED = {
+    "mhlo.num_replicas' is 0": program(module="mhlo.num_replicas = 0 : i32"),
+    "mhlo.num_partitions' is 2147483647": program(module="mhlo.num_partitions = 2147483647 : i32"),
+    "mhlo.num_replicas' is .*not an integer": program(module='mhlo.num_replicas = "two"'),
+    "tf.aliasing_output' is .*not an integer": program('tf.aliasing_output = "a"'),
+    "mhlo.layout_mode' is .*not a string": program("mhlo.layout_mode = 3 : i32"),
+    "mhlo.memory_kind' is .*not a string": program(result="mhlo.memory_kind = [1]"),
+    "no text that HLO can have": program('mhlo.sharding = "{a"'),
+    r"\"b}\" is no text": program('mhlo.sharding = "b}"'),
+    "error_message' is .*not a string": program(
+        body="""%c = stablehlo.constant dense<true> : tensor<i1>
+        stablehlo.custom_call @shape_assertion(%c) {error_message = 3 : i32, has_side_effect = true}
+            : (tensor<i1>) -> ()"""
+    ),
+    "'k' is missing": program(
+        body="""%v:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {}}
+            : (tensor<2xf32>) -> (tensor<1xf32>, tensor<1xi32>)"""
+    ),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_it_is_refused(words: str) -> None:
+    with pytest.raises(ParseError, match=words):
+        parse_stablehlo(REFUSED[words])
+
+
+def test_frontend_attributes_of_any_text_read_back() -> None:
+    text = program('mhlo.frontend_attributes = {a = "}{\\22\\0A", b = "c"}')
+    module = read(text)
+    assert 'frontend_attributes={a="}{\\"\\n",b="c"}' in print_module(module)
