@@ -18,7 +18,7 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check types fast-tests bench bench-jax bench-ops scaling conformance fuzz soak docs format clean
+.PHONY: help demo test check types fast-tests bench bench-jax bench-ops scaling accuracy conformance fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-jax   its whole JAX programs alone"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
+	@echo "make accuracy    every math function over all f32 (and samples of f64), in ulp; resumes"
 	@echo "make conformance 11,000 cases on the evaluator, Ingot's CPU and real XLA"
 	@echo "make fuzz MINUTES=n   random and damaged inputs, in child processes; findings in .fuzz/"
 	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
@@ -75,6 +76,9 @@ bench-ops: $(BENCH)
 
 scaling: $(DEV)
 	$(BIN)/python -m benchmarks.compile_scaling --write
+
+accuracy: $(DEV)
+	nice -n 15 $(BIN)/python -m tests.accuracy --workers $(WORKERS)
 
 conformance: $(DEV)
 	$(BIN)/python -m tests.differential --workers $(WORKERS) --write

@@ -29,6 +29,7 @@ settings.load_profile("ingot")
 
 
 FAST_SHARE = {
+    "accuracy/test_accuracy.py": 8,
     "cpu/contraction/test_contraction.py": 4,
     "cpu/contraction/test_product.py": 4,
     "cpu/test_complex_moves.py": 4,

@@ -1,10 +1,9 @@
-"""Compile one math function as an array kernel and measure it in ulps; shared by the math tests."""
+"""Compile one math function as an array kernel; references in wider types; for the math tests."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -154,26 +153,3 @@ def reference(name: str, *args: np.ndarray) -> np.ndarray:
     wide = np.float64 if single and name != "erf" else np.longdouble
     with np.errstate(all="ignore"):
         return REFERENCES[name](*[item.astype(wide) for item in args])
-
-
-def ulps(result: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the distance of each result from the exact value in ulps of the result's type.
-
-    A result that differs in being NaN, infinite, or in the sign of a zero is infinitely far.
-    """
-    dtype = result.dtype
-    with np.errstate(all="ignore"):
-        rounded = wanted.astype(dtype)
-        unit = np.spacing(np.abs(np.where(np.isfinite(rounded), rounded, 1))).astype(np.longdouble)
-        distance = np.abs(result.astype(np.longdouble) - wanted) / unit
-        # The largest finite numbers round to infinity half an ulp on: both answers are near.
-        finite = np.isfinite(result) & np.isfinite(rounded)
-        top = np.finfo(dtype).max
-        edge = (np.isinf(result) ^ np.isinf(rounded)) & (
-            np.abs(np.where(np.isinf(result), rounded, result)) > top * (1 - 1e-6)
-        )
-        same = (np.isnan(result) & np.isnan(rounded)) | (result == rounded)
-        signs = np.signbit(result) == np.signbit(rounded)
-        zeros = (result == 0) & (rounded == 0)
-    distance = np.where(finite, distance, np.where(same | edge, 0, math.inf))
-    return np.where(zeros & ~signs, math.inf, distance).astype(np.float64)

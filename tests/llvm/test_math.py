@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from tests.llvm.math_harness import evaluate, kernel, reference, ulps
+from tests.accuracy.distance import ulps
+from tests.llvm.math_harness import evaluate, kernel, reference
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly

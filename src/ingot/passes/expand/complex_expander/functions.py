@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ingot.hlo.dtype import F32
+from ingot.hlo.dtype import F32, F64
 from ingot.passes.expand.complex_expander.numbers import (
     INFINITY,
     NAN,
@@ -25,7 +25,6 @@ from ingot.passes.expand.complex_expander.numbers import (
     angle,
     choose,
     divide,
-    reciprocal,
     scaled,
 )
 
@@ -94,11 +93,24 @@ def rsqrt(z: Complex) -> Complex:
 
 
 def exponential(z: Complex) -> Complex:
-    """e^x (cos y + i sin y)."""
-    size = z.re.apply("exponential")
-    re, im = size * z.im.apply("cosine"), size * z.im.apply("sine")
+    """e^x (cos y + i sin y); of c64 with angle and products in f64, as XLA's is that near."""
+    element = z.re.value.shape.dtype
+    limit, less = _EXPONENT_LIMITS[element]
+    # Where e^x overflows, its product with a small cosine need not; the difference is exact.
+    great = z.re.compare("GT", limit)
+    zero, one = z.re.constant(0.0), z.re.convert(F64).constant(1.0)
+    size = (z.re - great.choose(z.re.constant(less), zero)).apply("exponential").convert(F64)
+    factor = great.choose(one.constant(math.exp(less)), one)
+    turn = z.im.convert(F64)
+    re, im = (
+        (size * turn.apply(function) * factor).convert(element) for function in ("cosine", "sine")
+    )
     gone = z.re.compare("EQ", -INFINITY) & re.is_nan
-    return Complex(gone.choose(size, re), gone.choose(size, _zero_times(z.im, im)))
+    return Complex(gone.choose(zero, re), gone.choose(zero, _zero_times(z.im, im)))
+
+
+_EXPONENT_LIMITS = {F32: (64.0, 32.0), F64: (704.0, 64.0)}
+"""Near overflow from where on, and by how much the exponent is lowered there."""
 
 
 def exponential_minus_one(z: Complex) -> Complex:
@@ -123,13 +135,16 @@ def log_plus_one(z: Complex) -> Complex:
     more = z.plus(1.0)
     larger, ratio = scaled(more.re, more.im)
     near = more.re.compare("GT", z.im.magnitude)
-    size = near.choose(z.re, larger - 1.0).apply("log-plus-one")
+    # Elsewhere the larger part is exact: the sum with 1 is rounded only where 1 + x is positive.
+    size = near.choose(z.re.apply("log-plus-one"), larger.apply("log"))
     return Complex(size + (ratio * ratio).apply("log-plus-one") * 0.5, angle(more))
 
 
 def logistic(z: Complex) -> Complex:
-    """1 / (1 + e^-z)."""
-    return reciprocal(exponential(-z).plus(1.0))
+    """1 / (1 + e^-z), by e^-|x| so that nothing overflows on the way."""
+    left = z.re.compare("LT", 0.0)
+    e = exponential(choose(left, z, -z))
+    return divide(choose(left, e, z.constant(1.0)), e.plus(1.0))
 
 
 def power(z: Complex, w: Complex) -> Complex:

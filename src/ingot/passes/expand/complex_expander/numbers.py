@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.shape import Shape
@@ -72,6 +73,10 @@ class Real:
         """Return the elementwise op of this value and others."""
         operands = (self._with(other) for other in others)
         return Real(self.build, self.build.emit(opcode, self.value, *operands))
+
+    def convert(self, element: DType) -> Real:
+        """Return this value in another float type."""
+        return Real(self.build, self.build.convert_to(self.value, element))
 
     def compare(self, direction: str, other: Real | float) -> Real:
         """Return a comparison, as HLO names it."""
