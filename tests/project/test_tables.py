@@ -66,6 +66,7 @@ REASONS = {
 """Every other table, and what bounds it."""
 
 
+@pytest.mark.slow
 def test_every_table_has_a_bound():
     found = {
         path.relative_to(SOURCES).as_posix(): names
