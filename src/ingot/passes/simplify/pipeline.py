@@ -61,6 +61,7 @@ EXPANSION = Pipeline(
     "expansion",
     (
         Defuser(),
+        ZeroSizedElimination(),
         BitcastDecomposer(),
         CallInliner(),
         RUNTIME_OPS,
@@ -140,7 +141,19 @@ ORDER = (
     Order("complex-expander", "algsimp", "rules and folding then see real arithmetic"),
     Order("conv-operand-swapper", "convolution-phases", "which one is spread out changes"),
     Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
-    Order("zero-sized-hlo-elimination", "algsimp", "rules need not think of empty arrays"),
+    Order("defuser", "zero-sized-hlo-elimination", "it looks for ops, not inside of fusions"),
+    *(
+        Order("zero-sized-hlo-elimination", name, "it need not think of empty arrays")
+        for name in (
+            "select-and-scatter-expander",
+            "reducer-expander",
+            "linalg-expander",
+            "topk-expander",
+            "scatter-simplifier",
+            "complex-expander",
+            "algsimp",
+        )
+    ),
     Order("call-inliner", "algsimp", "rules see one computation at a time"),
     Order("map-inliner", "algsimp", "rules see ops on arrays, not scalar computations"),
     Order("algsimp", "cse", "canonical forms make more expressions equal"),

@@ -40,11 +40,12 @@ def _is_simple(scatter: Instruction) -> bool:
     if len(scatter.operands) != 3 or not all(o.shape.is_static for o in scatter.operands):
         return False
     given: ScatterAttributes = scatter.attributes
-    _, indices, updates = scatter.operands
+    operand, indices, updates = scatter.operands
     starts = len(given.scatter_dims_to_operand_dims)
     body = given.to_apply.post_order()
     return (
         indices.shape.size == starts
+        and operand.shape.size != 0
         and product(_window(scatter)) == updates.shape.size
         and updates.shape.size != 0
         and not given.input_batching_dims

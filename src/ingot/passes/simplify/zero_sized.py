@@ -1,53 +1,145 @@
 """Arrays without elements: whatever computes them, the result is empty.
 
-A gather may make elements of an array that has none (windows of size 0 in a dimension that the
-result has not): they are zeros.
+What is made of an array without elements may have some all the same: a fold of nothing is its
+initial value, nothing padded is the padding, a product over nothing is zero, an update by nothing
+leaves what it updates, and a gather of windows of size 0 (in a dimension that the result has not)
+gives zeros. So no other pass, and no kernel, need think of operands of a static size 0.
 
 Source: xla/hlo/transforms/simplifiers/{zero_sized_hlo_elimination,gather_simplifier}.cc.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroSizedElimination(Pass):
-    """Replaces arrays without elements, and gathers from such, by constants."""
+    """Replaces arrays without elements, and what is made of such."""
 
     name: ClassVar[str] = "zero-sized-hlo-elimination"
     concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every reachable computation."""
+        effects: dict[Computation, bool] = {}
         changed = False
         for computation in module.post_order():
             for instruction in computation.instructions:
-                if not _is_empty(instruction):
+                if _is_kept(instruction, effects):
                     continue
                 build = Builder(computation, instruction.metadata)
-                made = build.full(0, instruction.shape)
-                computation.replace(instruction, made)
-                changed = True
+                made = _value(instruction, build)
+                if made is not None:
+                    computation.replace(instruction, made)
+                    changed = True
         return changed
 
 
-def _is_empty(instruction: Instruction) -> bool:
-    """Whether the result has no elements and may be replaced (again and again is not progress)."""
-    if not instruction.shape.is_array:
-        return False
-    from_nothing = instruction.opcode == "gather" and 0 in instruction.operands[0].shape.dims
-    if not from_nothing and 0 not in instruction.shape.dims:
-        return False
-    kept = instruction.opcode in ("parameter", "constant", "broadcast")
-    effect = instruction.has(Trait.SIDE_EFFECT) or instruction.has(Trait.COLLECTIVE)
-    unused = not instruction.users and not instruction.is_root
-    return not (kept or effect or unused or instruction.control_predecessors)
+def _is_kept(instruction: Instruction, effects: dict[Computation, bool]) -> bool:
+    """Whether an op stays as it is: replacing it again and again is no progress."""
+    shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
+    return (
+        not any(_is_empty(leaf) for shape in shapes for _, leaf in shape.leaves())
+        or any(shape.bounded for shape in shapes)
+        or instruction.opcode in ("parameter", "constant", "broadcast")
+        or bool(instruction.control_predecessors)
+        or not (instruction.users or instruction.is_root)
+        or instruction.has(Trait.COLLECTIVE)
+        or has_side_effect(instruction, effects)
+    )
+
+
+def _is_empty(shape: Shape) -> bool:
+    return shape.is_array and 0 in shape.dims
+
+
+def _value(op: Instruction, build: Builder) -> Instruction | None:
+    """Return what an op's value is, None where that must be computed."""
+    if _is_empty(op.shape):
+        return build.full(0, op.shape)
+    values = _VALUES.get(op.opcode)
+    made = None if values is None else values(op, build)
+    if made is None:
+        return None
+    return build.tuple(*made) if op.shape.is_tuple else made[0]
+
+
+Values = Callable[[Instruction, Builder], Sequence[Instruction] | None]
+"""Returns the results of an op of which something is empty."""
+
+
+def _results(op: Instruction) -> tuple[Shape, ...]:
+    return op.shape.elements if op.shape.is_tuple else (op.shape,)
+
+
+def _of_nothing(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return empty results."""
+    shapes = _results(op)
+    return [build.full(0, s) for s in shapes] if all(map(_is_empty, shapes)) else None
+
+
+def _folds(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return the initial values, where nothing is folded."""
+    count = len(op.operands) // 2
+    if not _is_empty(op.operands[0].shape):
+        return _of_nothing(op, build)
+    shapes = _results(op)
+    starts = op.operands[count:]
+    return [build.broadcast_to(i, s.dims) for i, s in zip(starts, shapes, strict=True)]
+
+
+def _zeros(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return zeros: a product over nothing, a gather from nothing."""
+    factors = op.operands[:1] if op.opcode == "gather" else op.operands
+    if not any(_is_empty(factor.shape) for factor in factors):
+        return None
+    return [build.full(0, op.shape)]
+
+
+def _padding(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return the padding, where there is nothing to pad."""
+    return [build.broadcast_to(op.operands[1], op.shape.dims)]
+
+
+def _chosen(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return the initial value, where nothing is scattered."""
+    return [build.broadcast_to(op.operands[2], op.shape.dims)]
+
+
+def _updated(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return what is updated, where there is no update."""
+    return [op.operands[0]] if _is_empty(op.operands[1].shape) else None
+
+
+def _scattered(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
+    """Return what is scattered into, where there is no update."""
+    count = len(op.operands) // 2
+    nothing = _is_empty(op.operands[-1].shape) or _is_empty(op.operands[0].shape)
+    return op.operands[:count] if nothing else None
+
+
+_VALUES: Mapping[str, Values] = {
+    "convolution": _zeros,
+    "dot": _zeros,
+    "dynamic-update-slice": _updated,
+    "gather": _zeros,
+    "pad": _padding,
+    "reduce": _folds,
+    "reduce-window": _folds,
+    "scatter": _scattered,
+    "select-and-scatter": _chosen,
+    "sort": _of_nothing,
+    "topk": _of_nothing,
+}

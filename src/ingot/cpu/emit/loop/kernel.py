@@ -58,7 +58,12 @@ def emit_in_place(
     schedule: LoopSchedule,
     fma: bool,
 ) -> None:
-    """Emit a loop kernel of one chunk where `f` stands, with its buffers at `addresses`."""
+    """Emit a loop kernel of one chunk where `f` stands, with its buffers at `addresses`.
+
+    A kernel over no points has no chunk, and is nothing.
+    """
+    if schedule.chunks == 0:
+        return
     assert schedule.chunks == 1, "small kernels are one chunk"
     assert schedule.split is None, "small kernels have no parts"
     emitter = ValueEmitter(f, dict(enumerate(addresses)), dict(sizes), fma)
