@@ -51,10 +51,13 @@ Damage = Callable[[random.Random, Path, Path], None]
 
 
 def _content(entry: Path) -> bytes:
-    """Return what a file holds, if it is one that can be read to its end."""
+    """Return what a file holds, if it can be read to its end and is not another's.
+
+    What somebody else wrote (`_forge`) must not come to stand in a file of this user's.
+    """
     status = entry.lstat()
-    is_small_file = stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20
-    return entry.read_bytes() if is_small_file else b"x"
+    is_small = stat.S_ISREG(status.st_mode) and status.st_size < 1 << 20
+    return entry.read_bytes() if is_small and not status.st_mode & 0o022 else b"x"
 
 
 def _replace(entry: Path, content: bytes, *, size: int = 0, mode: int = 0o600) -> None:
