@@ -19,6 +19,7 @@ from ingot.llvm.types import I64, PTR, VOID
 from ingot.runtime.native import default_num_threads, native_runtime, num_threads, set_num_threads
 from ingot.runtime.pool import MAX_TICKETS
 from ingot.runtime.records import RUNTIME
+from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import NUM_THREADS, override
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,5 +184,5 @@ def test_thread_count_comes_from_the_switch_or_the_affinity():
 
 
 def test_no_thread_at_all_is_refused():
-    with pytest.raises(ValueError, match="at least 1, not 0"):
+    with pytest.raises(ArgumentError, match="from 1 to 4096, not 0"):
         set_num_threads(0)

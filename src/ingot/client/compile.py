@@ -40,7 +40,8 @@ def compile(
 
     Raises:
         VerifyError: the module is not valid HLO.
-        UnsupportedError: an op or element type that the CPU backend cannot run.
+        UnsupportedError: an op or element type that the CPU backend cannot run, or a target that
+            it makes no code for.
     """
     require_type(module, Module, "the program", "ingot.load and ingot.parse_hlo make a module")
     require_type(context, (PassContext, type(None)), "context")
@@ -51,6 +52,8 @@ def compile(
     switches = switches if switches is not None else xla_flags.current()
     dump = Dump(module.name, switches)
     chosen = target if target is not None else TargetSpec.host()
+    if target is not None:
+        target.require_cpu()
     key = shared.fingerprint(module, chosen, switches) if context is None else None
     known = None if key is None else shared.find(key)
     if known is not None:

@@ -20,6 +20,7 @@ from ingot.llvm.jit import assembly, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.cancellation import Cancellation
+from ingot.runtime.convert import donated_indices
 from ingot.runtime.foreign.link import link_calls
 from ingot.runtime.program import DEFAULT_RELEASE_GIL_BYTES, Program
 from ingot.support.arguments import require_type
@@ -72,10 +73,13 @@ class Executable:
             ExecutionError: an argument does not fit.
             ResourceError: out of memory.
         """
-        if not donate:
+        if donate.__class__ is tuple and not donate:
             return self.call(*args)
+        if self._sizes is None:
+            return self.program(*args, donate=donate)
         # What is of dynamic size is copied to its bound, and nothing of it donated.
-        return self.call(*args) if self._sizes else self.program(*args, donate=donate)
+        donated_indices(len(args), donate)
+        return self.call(*args)
 
     def run(self, *args: Any, donate: Collection[int] = (), cancellation: Cancellation) -> Any:
         """Run the program until it is done or `cancellation` ends it.
@@ -87,6 +91,7 @@ class Executable:
         runtime, sizes = cancellation.runtime, self._sizes
         if sizes is None:
             return self.program.run_on(runtime, *args, donate=donate)
+        donated_indices(len(args), donate)
         return sizes.results(self.program.run_on(runtime, *sizes.arguments(args)))
 
     def execute_replicated(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:

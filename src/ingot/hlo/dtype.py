@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -147,15 +147,25 @@ def from_numpy(storage: Any) -> DType:
     return found
 
 
+def has_infinity(element: DType) -> bool:
+    """Whether a float type holds infinities; some of 8 bits and less have finite values alone."""
+    return bool(np.isinf(np.array(np.inf).astype(element.numpy)))
+
+
+def _finite(element: DType, end: str) -> float:
+    info = cast("Any", ml_dtypes.finfo(element.numpy))
+    return float(getattr(info, end))
+
+
 def least(element: DType) -> Any:
-    """Return the least value of a real element type: -inf, or the least integer."""
+    """Return the least value of a real element type: -inf, or the least number if there is none."""
     if element.is_float:
-        return -np.inf
+        return -np.inf if has_infinity(element) else _finite(element, "min")
     return -(1 << (element.bits - 1)) if element.is_signed else 0
 
 
 def greatest(element: DType) -> Any:
-    """Return the greatest value of a real element type: inf, or the greatest integer."""
+    """Return the greatest value of a real element type: inf, or the greatest number."""
     if element.is_float:
-        return np.inf
+        return np.inf if has_infinity(element) else _finite(element, "max")
     return (1 << (element.bits - element.is_signed)) - 1

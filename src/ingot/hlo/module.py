@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.instruction import Instruction, called_fields
+from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
 from ingot.support.diagnostics import InternalError
@@ -70,7 +71,7 @@ class Module:
 
     def __init__(self, name: str) -> None:
         """Make an empty module."""
-        self.name = name
+        self.name = sanitized(name)
         self.computations: dict[str, Computation] = {}
         self.aliases: tuple[Alias, ...] = ()
         self.extra: dict[str, str] = {}
@@ -115,6 +116,7 @@ class Module:
 
     def _unique_computation_name(self, name: str) -> str:
         """Return `name`, or `name.N` when it is taken; numbers of one name only grow."""
+        name = sanitized(name)
         base, _, tail = name.rpartition(".")
         base = base if base and tail.isdigit() else name
         number = self.computation_names.get(base, 0)

@@ -1,19 +1,42 @@
-"""Names of instructions: unique in a module, numbered as XLA numbers them.
+"""Names: of letters that HLO text has, unique in a module, numbered as XLA numbers them.
+
+Front ends and protos name things as their users do, with blanks, quotes or other alphabets. Like
+XLA, Ingot writes `_` for what is no letter, digit, `_`, `.` or `-` of ASCII (one for each byte), so
+that what it prints can be read; `__` is not how a name begins.
+
+Source: NameUniquer::GetSanitizedName of xla/service/name_uniquer.cc.
 
 Example:
     >>> names: dict[str, int] = {}
-    >>> [unique_name(names, "add") for _ in range(3)]
-    ['add', 'add.1', 'add.2']
+    >>> [unique_name(names, name) for name in ("add", "add", "my add", "my/add")]
+    ['add', 'add.1', 'my_add', 'my_add.1']
 """
 
 from __future__ import annotations
 
+import re
+
+_PLAIN = re.compile(r"(?!__(?!xla_))[A-Za-z0-9_.\-]+").fullmatch
+_OTHER = re.compile(rb"[^A-Za-z0-9_.\-]")
+
+
+def sanitized(name: str) -> str:
+    """Return a name as HLO text can have it."""
+    if _PLAIN(name):
+        return name
+    made = _OTHER.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii") or "_"
+    # XLA keeps such names for itself.
+    return made if _PLAIN(made) else "a" + made[1:]
+
 
 def unique_name(names: dict[str, int], name: str) -> str:
-    """Return `name`, or `name.N` when it is taken, and note it as taken."""
+    """Return `name`, sanitized, or `name.N` when it is taken, and note it as taken."""
     if name not in names:
-        names[name] = 0
-        return name
+        # Only plain names are noted, so what is taken needs no check.
+        name = sanitized(name)
+        if name not in names:
+            names[name] = 0
+            return name
     base, _, tail = name.rpartition(".")
     if not base or not tail.isdigit():
         base = name

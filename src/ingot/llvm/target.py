@@ -87,6 +87,18 @@ class TargetSpec:
         """Return an NVIDIA GPU target: compute capability and PTX version."""
         return TargetSpec("nvptx64-nvidia-cuda", capability, ptx)
 
+    def require_cpu(self) -> None:
+        """Raise UnsupportedError unless this is what `host` and `at_level` make.
+
+        LLVM ends the process where triple and CPU do not go together.
+        """
+        cpus = {str(llvm.get_host_cpu_name()), *(level.cpu for level in CPU_LEVELS.values())}
+        if self.triple != str(llvm.get_process_triple()) or self.cpu not in cpus:
+            raise UnsupportedError(
+                f"no program can be compiled for CPU '{self.cpu}' of '{self.triple}'",
+                hint="use TargetSpec.host(), or TargetSpec.at_level for a level of x86-64",
+            )
+
     @cached_property
     def feature_set(self) -> frozenset[str]:
         """The features that are on."""

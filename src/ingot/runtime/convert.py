@@ -9,7 +9,7 @@ dtype object, C-contiguous, aligned, static dims equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -59,6 +59,42 @@ def conform_all(info: ProgramInfo, values: Sequence[Any]) -> list[Array]:
     ]
 
 
+def donated_indices(count: int, donate: Any) -> frozenset[int]:
+    """Return the indices of the arguments that are donated, of `count` arguments.
+
+    Raises:
+        ExecutionError: INGOT0514, what is given are not indices of arguments, each once.
+    """
+    if isinstance(donate, str) or not isinstance(donate, Collection):
+        raise _bad_donation(f"{donate!r} is no list of indices")
+    indices = list(cast("Collection[Any]", donate))
+    for index in indices:
+        if isinstance(index, bool) or not isinstance(index, int | np.integer):
+            raise _bad_donation(f"{index!r} is no index of an argument")
+        if not 0 <= index < count:
+            raise _bad_donation(f"there is no argument {index}, there are {count}")
+    found = frozenset(map(int, indices))
+    if len(found) != len(indices):
+        raise _bad_donation(f"{donate!r} has an index twice")
+    return found
+
+
+def refuse_shared(arrays: Sequence[Array], taken: Collection[int]) -> None:
+    """Raise ExecutionError (INGOT0514) where a donated argument's memory is another one's too."""
+    for index in taken:
+        for other, array in enumerate(arrays):
+            if other != index and np.may_share_memory(arrays[index], array):
+                raise _bad_donation(f"argument {index} shares memory with argument {other}")
+
+
+def _bad_donation(message: str) -> ExecutionError:
+    return ExecutionError(
+        f"donate: {message}",
+        code="INGOT0514",
+        hint="give the indices of the arguments whose memory results may take: donate=[0, 2]",
+    )
+
+
 def conform(value: Any, index: int, param: ParamInfo) -> Array:
     """Return one argument as the fast path takes it."""
     expected = dtype(param.dtype).numpy
@@ -85,6 +121,7 @@ def _canonical(array: Array, expected: np.dtype[Any]) -> Array:
 
 def _as_array(value: Any, index: int, param: ParamInfo) -> Array:
     if isinstance(value, np.ndarray | np.generic):
+        _refuse_masked(value, index, param)
         array: Array = np.asanyarray(cast("Any", value))
         # Types are compared up to byte order: other programs' files are big-endian at times.
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -119,6 +156,7 @@ _CONVERSIONS = (
 def _from_python(value: Any, index: int, param: ParamInfo) -> Array:
     """Return Python numbers as the program's type, if that type can hold such numbers."""
     target = dtype(param.dtype)
+    _refuse_masked(value, index, param)
     try:
         natural = np.asarray(value)
         if natural.dtype == target.numpy:
@@ -129,6 +167,21 @@ def _from_python(value: Any, index: int, param: ParamInfo) -> Array:
     except (OverflowError, ValueError, TypeError) as error:
         raise _mismatch(index, param, f"{_type_name(value)}: {error}", "INGOT0506") from None
     raise _mismatch(index, param, f"Python {_type_name(value)} {array_text(natural)}", "INGOT0502")
+
+
+def _refuse_masked(value: Any, index: int, param: ParamInfo) -> None:
+    """Refuse lists that hold masked values, which NumPy turns into the data behind the mask."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ExecutionError(
+            f"argument {_label(index, param)}: a masked array, and no program knows of masks",
+            code="INGOT0506",
+            notes=(f"expected {shape_text(param.dtype, param.dims)}",),
+            hint="fill it (array.filled(0)), or pass data and mask as two arguments",
+        )
+    if isinstance(value, list | tuple):
+        for part in cast("Sequence[Any]", value):
+            if not isinstance(part, bool | int | float | complex):
+                _refuse_masked(part, index, param)
 
 
 def _type_name(value: Any) -> str:

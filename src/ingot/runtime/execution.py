@@ -16,7 +16,7 @@ import numpy as np
 
 from ingot.artifact.abi import CANCELLED, DATA_ALIGNMENT, ProgramInfo
 from ingot.hlo.dtype import dtype
-from ingot.runtime.convert import Array, array_text, conform_all
+from ingot.runtime.convert import Array, array_text, conform_all, donated_indices, refuse_shared
 from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import NativeRuntime, native_runtime
@@ -137,9 +137,11 @@ class PythonHalf:
         `runtime` is the address of the runtime record to run with; default: the program's own.
         """
         info: ProgramInfo = record.info
+        taken = donated_indices(len(arrays), donate)
+        refuse_shared(arrays, taken)
         sizes = self.sizes(record, arrays)
         results = [
-            self._output(info, index, sizes, arrays, donate) for index in range(len(info.outputs))
+            self._output(info, index, sizes, arrays, taken) for index in range(len(info.outputs))
         ]
         status = self._execute(
             ctypes.addressof(record),
@@ -163,10 +165,10 @@ class PythonHalf:
         output, layout = info.outputs[index], info.sizes_layout
         at = layout.output_dims(index)
         shape = tuple(sizes[at : at + len(output.dims)])
-        alias = output.alias_param
+        alias, storage = output.alias_param, dtype(output.dtype).numpy
         if alias is not None and alias in donate and arrays[alias].flags.writeable:
-            return arrays[alias].reshape(shape)
-        array = self._new_array(shape, dtype(output.dtype).numpy)
+            return arrays[alias].reshape(-1).view(storage).reshape(shape)
+        array = self._new_array(shape, storage)
         if array is None:
             raise status_error(info, OUT_OF_MEMORY, arrays)
         return array

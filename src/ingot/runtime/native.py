@@ -26,8 +26,11 @@ from ingot.llvm.target import TargetSpec
 from ingot.runtime.interrupts import WATCH
 from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
 from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
+from ingot.support.arguments import require_type
+from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
 
+MAX_THREADS = 4096
 SPIN = 500
 """Pauses before a worker sleeps. More makes other libraries' pools beside ours slower."""
 
@@ -86,9 +89,14 @@ class NativeRuntime:
         return POOL.read(self._pool, "started")
 
     def set_num_threads(self, count: int) -> None:
-        """Use `count` threads from the next parallel region on; results do not depend on it."""
-        if count < 1:
-            raise ValueError(f"the number of threads must be at least 1, not {count}")
+        """Use `count` threads from the next parallel region on; results do not depend on it.
+
+        Raises:
+            ArgumentError: INGOT0513, `count` is not from 1 to `MAX_THREADS`.
+        """
+        require_type(count, int, "the number of threads")
+        if count is True or not 0 < count <= MAX_THREADS:
+            raise ArgumentError(f"the number of threads is from 1 to {MAX_THREADS}, not {count!r}")
         POOL.write(self._pool, "num_threads", count)
         RUNTIME.write(self.record, "num_threads", count)
 

@@ -152,10 +152,11 @@ class Program:
             donate: indices of arguments whose memory outputs may take; do not use them after.
 
         Raises:
-            ExecutionError: an argument does not fit, a shape constraint or a run check failed.
+            ExecutionError: an argument does not fit, a shape constraint or a run check failed;
+                INGOT0514, the donated arguments are not arguments, each once, of their own memory.
             ResourceError: out of memory.
         """
-        if not donate:
+        if donate.__class__ is tuple and not donate:
             return self.call(*args)
         return self._half.run_arrays(self._record, conform_all(self.info, args), donate)
 

@@ -181,9 +181,9 @@ def _floats(texts: list[str], storage: Any, element: DType | None = None) -> Arr
 
 
 def _check_range(texts: list[str], wide: Array, narrow: Array) -> None:
-    """Refuse digits that only became an infinity or NaN because they do not fit."""
-    for number in np.flatnonzero(~np.isnan(wide) & ~np.isfinite(narrow)):
-        if "inf" not in texts[number].lower():
+    """Refuse numbers that the type does not hold: too great, or infinities where there are none."""
+    for number in np.flatnonzero(~np.isnan(wide) & (np.isinf(wide) | ~np.isfinite(narrow))):
+        if wide[number] != narrow[number] or "inf" not in texts[number].lower():
             raise ValueError(f"{texts[number]} is out of range")
 
 

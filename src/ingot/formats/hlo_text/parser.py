@@ -39,7 +39,7 @@ from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import IngotError
 from ingot.support.text import did_you_mean
 
-_HEAD = re.compile(SKIP + r"(?:(ENTRY)\b" + SKIP + r")?+%?([\w.\-]++)" + SKIP + r"([({])")
+_HEAD = re.compile(SKIP + r"(?:(ENTRY)\b" + SKIP + r")?+%?([\w.\-]++)" + SKIP + r"([({])", re.ASCII)
 _MLIR = re.compile(SKIP + r'(?:module\s*+[@{a]|"builtin\.module"|#loc)')
 _AFTER = re.compile(SKIP + r',\s*+execution_thread="[^"]*+"')
 

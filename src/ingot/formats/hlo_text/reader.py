@@ -25,7 +25,7 @@ _LONGEST_LINE = 400
 _LONGEST_NUMBER = 19
 
 _SKIP = re.compile(SKIP)
-NAME = re.compile(SKIP + r"%?([\w.\-]++)")
+NAME = re.compile(SKIP + r"%?([\w.\-]++)", re.ASCII)
 WORD = re.compile(SKIP + r"([A-Za-z_][\w.\-]*+)")
 STRING = re.compile(SKIP + r'"((?>[^"\\]|\\.)*+)"', re.DOTALL)
 _DIGITS = re.compile(r"-?\d+", re.ASCII)
