@@ -151,10 +151,12 @@ def _host_code(
 
 def scratch_bytes(kernels: KernelSet) -> int | Dim:
     """Return the scratch that the greediest kernel needs."""
-    most: int | Dim = 0
-    for kernel in kernels.compiled.values():
-        most = dim.maximum(most, kernel.emitted.scratch_bytes)
-    return most
+    sizes = [*dict.fromkeys(kernel.emitted.scratch_bytes for kernel in kernels.compiled.values())]
+    # By pairs, as a maximum of maxima is nested as deep as they are many.
+    while len(sizes) > 1:
+        rest = sizes[len(sizes) & ~1 :]
+        sizes = [dim.maximum(*pair) for pair in zip(sizes[::2], sizes[1::2], strict=False)] + rest
+    return dim.maximum(sizes[0], 0) if sizes else 0
 
 
 def constant_block(assignment: BufferAssignment) -> bytes:

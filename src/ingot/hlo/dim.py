@@ -19,10 +19,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from math import gcd
 
+from ingot.support.diagnostics import UnsupportedError
 from ingot.support.interning import InternTable
 from ingot.support.records import record
 
 Monomial = tuple["Atom", ...]
+
+MAX_NESTING = 100
+"""Functions of sizes inside of each other at most; what follows a size may recurse over them."""
+
+MAX_TEXT = 1 << 16
+"""Characters of a function of sizes at most: one that holds its operand twice doubles them."""
 
 
 @record
@@ -33,6 +40,7 @@ class Atom:
     function: str = ""
     left: int | Dim = 0
     right: int | Dim = 0
+    nesting: int = 0
 
     def __str__(self) -> str:
         return self.text
@@ -44,9 +52,10 @@ class Atom:
 class Dim:
     """An integer expression over named sizes; interned, immutable, hashable."""
 
-    __slots__ = ("__weakref__", "terms", "text")
+    __slots__ = ("__weakref__", "nesting", "terms", "text")
     terms: tuple[tuple[Monomial, int], ...]
     text: str
+    nesting: int
 
     @staticmethod
     @lru_cache(maxsize=1 << 12)
@@ -170,6 +179,7 @@ def _intern(terms: tuple[tuple[Monomial, int], ...]) -> Dim:
         found = Dim()
         found.terms = terms
         found.text = _render(terms)
+        found.nesting = max((atom.nesting for key, _ in terms for atom in key), default=0)
         found = _dims.keep(terms, found)
     return found
 
@@ -186,7 +196,16 @@ def _render(terms: tuple[tuple[Monomial, int], ...]) -> str:
 
 
 def _function(name: str, left: int | Dim, right: int | Dim) -> Dim:
-    atom = Atom(f"{name}({left},{right})", name, left, right)
+    text = f"{name}({left},{right})"
+    nesting = 1 + max((one.nesting for one in (left, right) if isinstance(one, Dim)), default=0)
+    if nesting > MAX_NESTING or len(text) > MAX_TEXT:
+        raise UnsupportedError(
+            f"a symbolic size is nested {nesting} deep in {len(text)} characters",
+            code="INGOT0109",
+            notes=(f"it begins with {text[:100]}",),
+            hint=f"at most {MAX_NESTING} deep and {MAX_TEXT} characters: give it a name",
+        )
+    atom = Atom(text, name, left, right, nesting)
     return _intern((((atom,), 1),))
 
 

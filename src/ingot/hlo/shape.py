@@ -16,8 +16,14 @@ from dataclasses import field
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import OPAQUE, TOKEN, TUPLE, DType, Kind, dtype
-from ingot.support.diagnostics import VerifyError
+from ingot.support.diagnostics import UnsupportedError, VerifyError
 from ingot.support.records import record
+
+MAX_NESTING = 128
+"""Tuples inside of each other at most: XLA's protos end at 100. Code may recurse over them."""
+
+MAX_LEAVES = 1 << 20
+"""Arrays that a tuple holds at most: one that holds another twice doubles them."""
 
 
 @record
@@ -59,6 +65,8 @@ class Shape:
     _hash: int = field(default=0, init=False, compare=False, repr=False)
     _text: str = field(default="", init=False, compare=False, repr=False)
     _bytes: int | Dim = field(default=-1, init=False, compare=False, repr=False)
+    _nesting: int = field(default=0, init=False, compare=False, repr=False)
+    _count: int = field(default=1, init=False, compare=False, repr=False)
 
     @staticmethod
     def array(
@@ -69,8 +77,23 @@ class Shape:
 
     @staticmethod
     def tuple(elements: tuple[Shape, ...]) -> Shape:
-        """Return the shape of a tuple."""
-        return Shape(TUPLE, (), None, elements)
+        """Return the shape of a tuple.
+
+        Raises:
+            UnsupportedError: INGOT0109, tuples are nested too deeply, or hold too much.
+        """
+        found = Shape(TUPLE, (), None, elements)
+        nesting = 1 + max([element._nesting for element in elements], default=0)
+        count = sum([element._count for element in elements])
+        if nesting > MAX_NESTING or count > MAX_LEAVES:
+            raise UnsupportedError(
+                f"a tuple of {count} arrays, nested {nesting} deep",
+                code="INGOT0109",
+                hint=f"at most {MAX_NESTING} deep and {MAX_LEAVES} arrays: use a flat one",
+            )
+        object.__setattr__(found, "_nesting", nesting)
+        object.__setattr__(found, "_count", count)
+        return found
 
     @staticmethod
     def token() -> Shape:
