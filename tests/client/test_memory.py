@@ -21,7 +21,7 @@ from ingot.hlo.dim import _dims
 from ingot.kernel.expr import _exprs
 from ingot.llvm.types import _arrays, _structs, _vectors
 
-LONG = int(os.environ.get("INGOT_TEST_PROGRAMS", "0"))
+LONG = int(os.environ.get("TEST_PROGRAMS", "0"))
 """How many programs the long test compiles; 0: it is left out."""
 
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }"
@@ -208,17 +208,17 @@ def test_a_program_leaves_nothing_behind(work, count) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not LONG, reason="INGOT_TEST_PROGRAMS says how many programs")
+@pytest.mark.skipif(not LONG, reason="TEST_PROGRAMS says how many programs")
 def test_memory_stays_flat_for_long() -> None:
-    """Resident memory after the bounded tables have filled: the second half adds next to none."""
+    """The last third of the programs adds next to nothing to resident memory."""
     trim = ctypes.CDLL(None).malloc_trim
     resident = []
-    for half in range(3):
-        for number in range(half * LONG // 3, (half + 1) * LONG // 3):
+    for third in range(3):
+        for number in range(third * LONG // 3, (third + 1) * LONG // 3):
             compile_and_run(10_000 + number)
         forget()
         trim(0)
         with open("/proc/self/statm", encoding="ascii") as file:
             resident.append(int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE"))
-    grown = (resident[2] - resident[1]) / (LONG // 3)
-    assert grown < 500, f"{grown:.0f} bytes for each program"
+    # What malloc keeps in pieces goes up and down by some MiB.
+    assert resident[2] - resident[1] < 500 * LONG // 3 + (8 << 20), resident
