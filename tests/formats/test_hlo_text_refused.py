@@ -70,6 +70,7 @@ def test_it_is_refused_with_a_place(what: str) -> None:
     [
         "metadata={op_name=\"a\" scheduling_name=\"b\\\"\" profile_type={1} x={{y}}}",
         "metadata={preserve_layout=true, op_type=\"t\"}",
+        "metadata={source_file=\"f\" source_line=2147483647}",
         "operand_layout_constraints={f32[4]{0}}",
         "output_to_operand_aliasing={{}: (0, {})}",
         "schedule=SCHEDULE_EARLIEST",

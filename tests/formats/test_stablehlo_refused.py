@@ -53,3 +53,10 @@ def test_frontend_attributes_of_any_text_read_back() -> None:
     text = program('mhlo.frontend_attributes = {a = "}{\\22\\0A", b = "c"}')
     module = read(text)
     assert 'frontend_attributes={a="}{\\"\\n",b="c"}' in print_module(module)
+
+
+def test_lines_that_are_none_are_left_out() -> None:
+    text = program().replace("return %x : tensor<2xf32>", "return %y : tensor<2xf32>")
+    body = '%y = stablehlo.sine %x : tensor<2xf32> loc("a.py":4294967295:0)\n return'
+    module = read(text.replace("return", body))
+    assert 'metadata={source_file="a.py"}' in print_module(module)

@@ -52,7 +52,7 @@ class Dump:
         if self._flags.dump_folder == STANDARD_OUTPUT:
             sys.stdout.write(f"*** Begin {name} ***\n{make()}\n*** End {name} ***\n")
             return
-        self._write(name, make().encode())
+        self._write(name, make().encode("utf-8", "surrogateescape"))
 
     def proto(self, suffix: str, module: Module) -> None:
         """Write the module as a proto, if that is asked for; nobody reads one on the terminal."""

@@ -89,7 +89,8 @@ def main(arguments: Sequence[str]) -> int:
     except click.Abort:
         return 1
     except IngotError as error:
-        print(error.diagnostic.render(), file=sys.stderr)
+        text = error.diagnostic.render()  # It may show bytes of a file that are no UTF-8.
+        print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
         return 1
     except BrokenPipeError:  # `ingot opt … | head`
         sys.stderr.close()

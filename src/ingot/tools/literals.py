@@ -8,7 +8,6 @@ XLA's run_hlo_module reads and writes (`RunHloModuleLiterals`), or a snapshot wi
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -77,13 +76,20 @@ def read_literals(path: str) -> list[Array]:
 def _read_numpy(data: bytes, path: str) -> list[Array]:
     try:
         found = np.load(io.BytesIO(data))
-        return [found[name] for name in found.files] if path.endswith(".npz") else [found]
-    except (ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ParseError(
-            f"{path} is no file of arrays that NumPy wrote: {error}",
-            code="INGOT0124",
-            hint="write it with numpy.savez (.npz) or numpy.save (.npy)",
-        ) from error
+        rows = [found[name] for name in found.files] if path.endswith(".npz") else [found]
+    except Exception as error:  # NumPy passes on what zipfile, zlib, tokenize and others raise.
+        raise _not_numpy(path, str(error)) from error
+    if not all(isinstance(row, np.ndarray) for row in rows):
+        raise _not_numpy(path, "what it holds is no array")
+    return rows
+
+
+def _not_numpy(path: str, why: str) -> ParseError:
+    return ParseError(
+        f"{path} is no file of arrays that NumPy wrote: {why}",
+        code="INGOT0124",
+        hint="write it with numpy.savez (.npz) or numpy.save (.npy)",
+    )
 
 
 def read_literal(line: str, name: str = "<literal>") -> Array:

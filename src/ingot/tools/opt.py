@@ -97,10 +97,8 @@ def command(
     if emit_proto:
         loading.write_bytes(dump(parse(texts[0]), "hlo_proto"), output)
     else:
-        between = f"\n{SEPARATOR}\n"
-        loading.write_bytes(
-            between.join(text.rstrip("\n") for text in texts).encode() + b"\n", output
-        )
+        whole = f"\n{SEPARATOR}\n".join(text.rstrip("\n") for text in texts)
+        loading.write_bytes(whole.encode("utf-8", "surrogateescape") + b"\n", output)
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from ingot.evaluator import Value
-from ingot.hlo.device_groups import grid_of
+from ingot.hlo.device_groups import MOST_DEVICES, grid_of
 from ingot.hlo.module import Module
 from ingot.tools import loading
 from ingot.tools.comparing import Bounds
@@ -23,6 +23,7 @@ from ingot.tools.literals import as_arguments, read_iterations
 
 DEFAULT_SIZE = 4
 """A symbolic size that `--size` does not name."""
+_MOST_DIGITS = 18
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -113,7 +114,7 @@ def _read_sizes(
     sizes: dict[str, int] = {}
     for text in given:
         name, sign, number = text.partition("=")
-        if not sign or not number.isdigit():
+        if not sign or not number.isdecimal() or len(number) > _MOST_DIGITS:
             raise click.BadParameter(f"'{text}' is not NAME=NUMBER", ctx=context, param=option)
         sizes[name.lstrip("?")] = int(number)
     return sizes
@@ -125,7 +126,8 @@ def switch(name: str, help_text: str, *, default: bool = False) -> Callable[[Any
 
 
 _OPTIONS = (
-    click.option("--random-seed", default=42, show_default=True, help="Seed of random inputs."),
+    click.option("--random-seed", type=click.IntRange(0), default=42, show_default=True,
+                 help="Seed of random inputs."),
     click.option("--abs-error-bound", default=1e-3, show_default=True),
     click.option("--rel-error-bound", default=1e-3, show_default=True),
     click.option("--size", multiple=True, callback=_read_sizes, metavar="NAME=NUMBER",
@@ -134,9 +136,9 @@ _OPTIONS = (
                  help="Inputs: .npz, .npy, .pb (protos, snapshots) or HLO literals."),
     switch("--random-init-input-literals", "Random inputs; else zeros.", default=True),
     switch("--use-large-float-range", "Random floats of every magnitude."),
-    click.option("--num-replicas", type=click.IntRange(0), default=0,
+    click.option("--num-replicas", type=click.IntRange(0, MOST_DEVICES), default=0,
                  help="Replicas that run the module; default: its header."),
-    click.option("--num-partitions", type=click.IntRange(0), default=0,
+    click.option("--num-partitions", type=click.IntRange(0, MOST_DEVICES), default=0,
                  help="Partitions that run the module; default: its header."),
     click.option("--input-format", type=click.Choice(loading.INPUT_FORMATS),
                  help="Default: by data."),

@@ -27,6 +27,7 @@ MARK = b"\xf2\xff\x07\x03run"
 _KIND = "HloModuleProto"
 _LONGEST_SEED = 20_000
 _NUMBERS = frozenset(("int32", "int64", "uint32", "uint64", "enum"))
+_NARROW = ("int32", "enum")
 Message = dict[str, Any]
 
 
@@ -121,7 +122,8 @@ def _other(choose: random.Random, value: Any, kind: str) -> Any:
         return not value
     if kind in _NUMBERS:
         near = (value or 0) + choose.choice((-1, 1, 2))
-        return near if choose.random() < 0.5 else choose.choice(ODD_NUMBERS)
+        number = near if choose.random() < 0.5 else choose.choice(ODD_NUMBERS)
+        return (number + (1 << 31)) % (1 << 32) - (1 << 31) if kind in _NARROW else number
     if kind in ("float", "double"):
         return choose.choice((0.0, -1.0, float("nan"), float("inf"), 1e38))
     if kind in ("string", "bytes"):

@@ -173,7 +173,9 @@ def read_frames(reader: Reader) -> Frames:
 
 
 def _line(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    """Return the number of a line; 0 for what a proto could not hold."""
+    number = int(text) if text.isdecimal() and len(text) <= 10 else 0
+    return number if number < 1 << 31 else 0
 
 
 # ---- metadata

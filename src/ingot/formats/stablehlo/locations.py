@@ -58,7 +58,8 @@ def _place(location: Any) -> tuple[str, int] | None:
         part = stack.pop()
         kind = type(part).__name__
         if kind == _FILE:
-            return part.filename, part.start_line
+            # MLIR has 32 bits for it, and gives those from 2^31 on as negative.
+            return part.filename, max(part.start_line, 0)
         if kind == _NAME:
             stack.append(part.child_loc)
         elif kind == _CALL:
