@@ -15,10 +15,12 @@ from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
 from ingot.support.arguments import require_type
 from ingot.support.collector import collector_paused
+from ingot.support.forking import defers_fork
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log
 
 
+@defers_fork
 def compile(
     module: Module,
     *,

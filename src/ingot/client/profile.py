@@ -15,7 +15,6 @@ Example:
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from ingot.hlo.custom_calls import call_site
 from ingot.hlo.instruction import Instruction
 from ingot.runtime.recording import Event, Recording, recorder
 from ingot.runtime.records import PROGRAM
+from ingot.support.forking import ForkLock
 from ingot.support.text import format_seconds
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]
 _KINDS = {"fusion": "kernel", "while": "loop"}
-_lock = threading.Lock()
+_lock = ForkLock()
 _executables: weakref.WeakValueDictionary[Key, Executable] = weakref.WeakValueDictionary()
 _recording: list[dict[Key, Executable]] = []
 """The executables of the recording that goes on, if one does."""

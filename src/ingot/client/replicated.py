@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -28,8 +27,9 @@ from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.forking import ForkLock
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _idle: dict[int, list[ThreadPoolExecutor]] = {}
 
 
@@ -85,8 +85,6 @@ def _threads(count: int) -> Generator[ThreadPoolExecutor]:
 
 def _forget_threads() -> None:
     """Make new threads in a child process, which has none of its parent's."""
-    global _lock
-    _lock = threading.Lock()  # Another thread of the parent may have held it.
     _idle.clear()
 
 

@@ -15,7 +15,6 @@ Example:
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from typing import Any
@@ -27,6 +26,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import OpDef
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags
+from ingot.support.forking import ForkLock
 from ingot.support.xla_flags import XlaFlags
 
 _MOST_CONSTANT_BYTES = 4 << 10
@@ -73,7 +73,7 @@ class Key:
         )
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _alive: weakref.WeakValueDictionary[Key, Executable] = weakref.WeakValueDictionary()
 _latest: OrderedDict[Key, Executable] = OrderedDict()
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
+from ingot.support.forking import ForkLock
 
 CONFIG = "backend_config"
 ANNOTATIONS = frozenset(
@@ -171,7 +171,7 @@ def missing_hint(name: str) -> str:
 
 
 _targets: dict[str, Target] = {}
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 def register(target: Target) -> None:

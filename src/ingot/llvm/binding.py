@@ -12,8 +12,11 @@ import ctypes
 from importlib import import_module
 from typing import Any
 
+from ingot.support.forking import hold_over_fork
+
 llvm: Any = import_module("llvmlite.binding")
 _ffi: Any = import_module("llvmlite.binding.ffi")
+hold_over_fork(_ffi.lib._lock._lock)
 
 
 def _unlocked(name: str) -> Any:

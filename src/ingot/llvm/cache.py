@@ -18,7 +18,6 @@ import hashlib
 import os
 import re
 import tempfile
-import threading
 import time
 import warnings
 from collections import OrderedDict
@@ -26,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingot.support import flags
+from ingot.support.forking import ForkLock
 from ingot.support.trusted_files import distrust, is_trusted_file, make_folders, read_trusted
 
 _MAGIC = b"INGOTOBJ2"
@@ -52,7 +52,7 @@ class ObjectCache:
         self.disk_bytes = disk_bytes
         self._memory: OrderedDict[str, bytes] = OrderedDict()
         self._memory_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._writes = 0
         self._trusted: bool | None = None
 
@@ -224,7 +224,7 @@ def _scan(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
 
 
 _default: tuple[tuple[bool, str, int], ObjectCache] | None = None
-_default_lock = threading.Lock()
+_default_lock = ForkLock()
 
 
 def default_cache() -> ObjectCache:

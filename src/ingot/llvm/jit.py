@@ -21,6 +21,7 @@ from ingot.llvm.headroom import headroom
 from ingot.llvm.machines import OPTIONS, borrowed_machine
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
+from ingot.support.forking import deferring_fork, defers_fork
 from ingot.support.sources import sources_stamp
 
 PASSES: dict[str, str] = {
@@ -92,6 +93,7 @@ def _run_passes(module: Any, machine: Any, passes: Sequence[str]) -> None:
     run_passes(manager, module, builder)
 
 
+@defers_fork
 def _emit(
     ir_text: str, target: TargetSpec, opt_level: int, passes: Sequence[str], as_object: bool
 ) -> bytes:
@@ -168,14 +170,13 @@ def compile_later(
         return lambda: compile_object(ir_text, target, opt_level, passes)
     # A thread of its own, not a pool: a pool would not live on in a forked child.
     pool = ThreadPoolExecutor(1)
+    job = deferring_fork(compile_object)
     try:
-        job = pool.submit(compile_object, ir_text, target, opt_level, passes)
+        running = pool.submit(job, ir_text, target, opt_level, passes)
     except RuntimeError:  # The system gives no thread, for want of memory or by a limit.
-        return compile_later(
-            ir_text, target, opt_level=opt_level, passes=passes, in_background=False
-        )
+        return lambda: job(ir_text, target, opt_level, passes)
     pool.shutdown(wait=False)
-    return job.result
+    return running.result
 
 
 def usable_cpus() -> int:
@@ -195,6 +196,7 @@ def assembly(
     return _emit(ir_text, target, opt_level, passes, as_object=False).decode()
 
 
+@defers_fork
 def optimized_ir(ir_text: str, target: TargetSpec, passes: Sequence[str] = SHORT_PASSES) -> str:
     """Return the IR after `passes`, for people to read."""
     with headroom(len(ir_text)), borrowed_machine(target, 2) as machine:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ingot.llvm.image import PAGE, Image
 from ingot.support.diagnostics import InternalError, ResourceError
+from ingot.support.forking import defers_fork
 
 LIBRARY_SYMBOLS = (
     *("memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "aligned_alloc"),
@@ -65,6 +66,7 @@ class Library:
         return function
 
 
+@defers_fork
 def link_object(
     objects: Sequence[bytes],
     imports: Mapping[str, int] | None = None,

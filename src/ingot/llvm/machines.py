@@ -5,21 +5,21 @@ LLVM is initialized when the first one is made, with the options that hold for t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from ingot.llvm.binding import llvm
 from ingot.llvm.target import TargetSpec
+from ingot.support.forking import ForkLock
 
 OPTIONS = ("-disable-lsr", "-post-RA-scheduler=false")
 """LLVM's own options, for the whole process. Loops here carry few addresses and processors order
 instructions themselves: both passes took a fifth of code generation and made nothing faster."""
 
 _machines: dict[tuple[TargetSpec, int], list[Any]] = {}
-_machines_lock = threading.Lock()
-_initialize_lock = threading.Lock()
+_machines_lock = ForkLock()
+_initialize_lock = ForkLock()
 _initialized = False
 
 

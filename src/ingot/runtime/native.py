@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,12 +28,13 @@ from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS
+from ingot.support.forking import ForkLock, defers_fork
 
 MAX_THREADS = 4096
 SPIN = 500
 """Pauses before a worker sleeps. More makes other libraries' pools beside ours slower."""
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _CACHE_SHARE = 4
 """The default cache limit is this part (1/n) of the machine's memory."""
 
@@ -185,6 +185,7 @@ def library_imports() -> dict[str, int]:
     return {name: address for name, address in addresses.items() if address is not None}
 
 
+@defers_fork
 def native_runtime() -> NativeRuntime:
     """Return the process's runtime; the first call compiles (or loads) and links it."""
     with _lock:

@@ -14,7 +14,6 @@ Example (with a linked library that exports `add_sizes` and `add_run`):
 from __future__ import annotations
 
 import ctypes
-import threading
 import warnings
 from array import array
 from collections.abc import Callable, Collection, Mapping
@@ -31,11 +30,12 @@ from ingot.runtime.execution import PythonHalf, Result, python_half
 from ingot.runtime.native import native_runtime
 from ingot.runtime.python_api import fill_python_record, layout_problems, make_method
 from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
+from ingot.support.forking import ForkLock, defers_fork
 
 DEFAULT_RELEASE_GIL_BYTES = 64 << 10
 """Calls that touch at least so many bytes (some 2 us of work) run without the GIL."""
 
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 class CodeLibrary(Protocol):
@@ -51,6 +51,7 @@ class Program:
 
     __slots__ = ("_half", "_record", "call", "info")
 
+    @defers_fork
     def __init__(
         self,
         info: ProgramInfo,

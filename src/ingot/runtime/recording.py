@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import threading
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -19,11 +18,12 @@ from ingot.runtime.native import native_runtime
 from ingot.runtime.profiler import EVENT, PROFILE_FUNCTION, PROFILER
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import ResourceError
+from ingot.support.forking import ForkLock, defers_fork
 
 CAPACITY = 1 << 20
 """Events of one recording; memory is taken only for those that happen (64 bytes each)."""
 
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,7 @@ def _recorder() -> Recorder:
     return Recorder()
 
 
+@defers_fork
 def recorder() -> Recorder:
     """Return the process's recorder."""
     with _lock:

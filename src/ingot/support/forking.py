@@ -19,39 +19,55 @@ import threading
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class _Own:
+    """Of one thread: how many pieces of work it is inside of, and how many of them are counted."""
+
+    depth: int = 0
+    counted: int = 0
+
+
 class _Gate:
     """Counts the pieces of work that are going on; a fork waits for those of other threads."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._active = 0
         self._forks = 0
-        self._own = threading.local()
+        self._threads = threading.local()
 
-    def depth(self) -> int:
-        """Return how many pieces of work this thread is inside of."""
-        return getattr(self._own, "depth", 0)
+    def own(self) -> _Own:
+        """Return what this thread has begun."""
+        try:
+            return self._threads.own
+        except AttributeError:
+            self._threads.own = _Own()
+            return self._threads.own
 
     def enter(self) -> None:
-        """Begin work, after a fork that waits."""
-        if not self.depth():
+        """Begin work; if this is the thread's only one, after a fork that waits."""
+        own = self.own()
+        if not own.depth:
             with self._changed:
                 while self._forks:
                     self._changed.wait()
                 self._active += 1
-        self._own.depth = self.depth() + 1
+                own.counted += 1
+        own.depth += 1
 
     def leave(self) -> None:
         """End work."""
-        self._own.depth -= 1
-        if not self._own.depth:
-            self._end()
+        own = self.own()
+        own.depth -= 1
+        if not own.depth:
+            self._end(own)
 
     def reserve(self) -> None:
         """Count work that another thread is to begin, from here on."""
@@ -60,17 +76,26 @@ class _Gate:
 
     def adopt(self) -> None:
         """Begin work that was counted."""
-        self._own.depth = self.depth() + 1
+        own = self.own()
+        own.depth += 1
+        own.counted += 1
 
-    def _end(self) -> None:
+    def release(self) -> None:
+        """End work that was counted."""
+        own = self.own()
+        own.depth -= 1
+        self._end(own)
+
+    def _end(self, own: _Own) -> None:
         with self._changed:
             self._active -= 1
+            own.counted -= 1
             if self._forks:
                 self._changed.notify_all()
 
     def before_fork(self) -> None:
         """Wait for the work of other threads, and let none begin."""
-        mine = 1 if self.depth() else 0
+        mine = self.own().counted
         self._changed.acquire()
         self._forks += 1
         while self._active > mine:
@@ -84,23 +109,24 @@ class _Gate:
 
     def after_fork_in_child(self) -> None:
         """Start with the work of the only thread."""
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._forks = 0
-        self._active = 1 if self.depth() else 0
+        self._active = self.own().counted
 
 
 class ForkLock:
     """A lock that is free in a forked child: the fork itself holds it.
 
-    For short critical sections. Where one is taken inside of another one, the outer one is that of
-    the higher layer, which is made later.
+    For short critical sections; the thread that has it may take it again, since the collector runs
+    anything anywhere. Where one is taken inside of another one, the outer one is that of the higher
+    layer, which is made later.
     """
 
     __slots__ = ("__weakref__", "_lock")
 
     def __init__(self) -> None:
         """Make it, free."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         _locks[next(_numbers)] = self
 
     def __enter__(self) -> None:
@@ -155,7 +181,7 @@ def deferring_fork(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*arguments, **options)
         finally:
-            _gate.leave()
+            _gate.release()
 
     return call
 

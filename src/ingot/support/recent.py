@@ -18,13 +18,12 @@ Example:
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from ingot.support.forking import hold_over_fork
+from ingot.support.forking import ForkLock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -40,8 +39,7 @@ class RecentTable(Generic[K, V]):
         self._latest: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._weight = 0
         # The collector may end up here again from inside: what it drops may run anything.
-        self._lock = threading.RLock()
-        hold_over_fork(self._lock)
+        self._lock = ForkLock()
 
     def find(self, key: K) -> V | None:
         """Return the value of a key, if it is in use or among the latest."""

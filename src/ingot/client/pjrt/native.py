@@ -21,6 +21,7 @@ from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
 from ingot.llvm.types import I32, I64
+from ingot.support.forking import ForkLock
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
 }
 _COMPILE_STACK_BYTES = 256 << 20
-_stack_lock = threading.Lock()
+_stack_lock = ForkLock()
 
 
 class Native:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import threading
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -41,8 +40,9 @@ from ingot.client.pjrt.slots_executable import ExecutableSlots
 from ingot.client.pjrt.slots_transfer import TransferSlots
 from ingot.client.pjrt.trampolines import fill_targets
 from ingot.support import flags
+from ingot.support.forking import ForkLock, defers_fork
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _VERSION_BYTES = 24
 _EXTENSION_BYTES = 24
 _PROFILER_HEADER_BYTES = 16
@@ -187,6 +187,7 @@ def _plugin() -> Plugin:
     return Plugin()
 
 
+@defers_fork
 def api_address() -> int:
     """Return the address of the process's PJRT_Api; the first call links it."""
     with _lock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from typing import Any
 
 from ingot.client.compile import compile
@@ -31,6 +30,7 @@ from ingot.passes.spmd.partitioner import partition
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import status_error
 from ingot.support import xla_flags
+from ingot.support.forking import ForkLock
 
 _OPTIMIZED_FORMAT = b"hlo_with_config"
 _MEMORY_STATISTICS = "PJRT_Executable_GetCompiledMemoryStats"
@@ -49,7 +49,7 @@ class ExecutableSlots(Slots):
         self.errors = errors
         self.version = version
         self._many = ManyDevices(native)
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._topology_clients: dict[int, Client] = {}
 
     @slot("PJRT_Client_Compile")

@@ -13,6 +13,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT_PASSES, compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
+from ingot.support.forking import defers_fork
 from ingot.support.recent import RecentTable
 from ingot.support.records import record
 
@@ -62,6 +63,7 @@ KEPT_PARTS = 512
 _loaded = RecentTable[tuple[TargetSpec, str], Shared](most=KEPT_PARTS)
 
 
+@defers_fork
 def shared_part(
     target: TargetSpec,
     name: str,

@@ -6,13 +6,14 @@ Invariant: a context belongs to one reader at a time, and none is used again aft
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ingot.formats.stablehlo.binding import new_context
+from ingot.support.forking import ForkLock
 
 _MOST_MODULES = 100
 _MOST_BYTES = 1 << 20
@@ -28,7 +29,7 @@ class _Context:
     size: int = 0
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _idle: list[_Context] = []
 
 
@@ -45,3 +46,13 @@ def borrowed_context(size: int) -> Generator[Any]:
         fresh = row.modules < _MOST_MODULES and row.size < _MOST_BYTES
         if fresh and len(_idle) < _MOST_IDLE:
             _idle.append(row)
+
+
+def _forget_contexts() -> None:
+    """Use no context of the parent in a forked child, and end none: its threads are not here."""
+    _abandoned.extend(_idle)
+    _idle.clear()
+
+
+_abandoned: list[_Context] = []
+os.register_at_fork(after_in_child=_forget_contexts)

@@ -27,6 +27,7 @@ from ingot.hlo.module import Alias, Module
 from ingot.support.arguments import bytes_of, encodable
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError
+from ingot.support.forking import defers_fork
 
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
@@ -36,6 +37,7 @@ _LAYOUT = "mhlo.layout_mode"
 _NO_LAYOUT = ("", "default", "auto")
 
 
+@defers_fork
 def parse_stablehlo(data: str | bytes) -> Module:
     """Return the module that StableHLO says, read in this process, which damaged data may end.
 
@@ -54,6 +56,7 @@ def parse_stablehlo(data: str | bytes) -> Module:
         return convert_module(read_mlir(context, data))
 
 
+@defers_fork
 def convert_module(mlir_module: Any) -> Module:
     """Return the HLO of an MLIR module that is already read."""
     equal: dict[str, Size] = {}

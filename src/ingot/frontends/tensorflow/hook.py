@@ -10,7 +10,6 @@ Invariant: `disable` restores every attribute that `enable` set and every origin
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,15 +38,17 @@ from ingot.frontends.tensorflow.replacement import (
 )
 from ingot.support.collector import collector_paused
 from ingot.support.flags import check_environment
+from ingot.support.forking import ForkLock, defers_fork
 
 _PACKAGE = str(Path(__file__).parents[2])
 """Frames of this directory are left out where TensorFlow leaves out its own."""
 _CALL_OPS = ("PartitionedCall", "StatefulPartitionedCall")
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _patches: list[tuple[Any, str, Any]] = []
 
 
+@defers_fork
 def enable(compiler: Compiler = compile_with_ingot) -> None:
     """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
 
@@ -76,6 +77,7 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
 
 
+@defers_fork
 def disable() -> None:
     """Take Ingot out: functions run as they did before `enable`."""
     with _lock:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.errors import run_error, status_of
 from ingot.frontends.tensorflow.launch_records import FAILED, LAUNCH, MISS, VARIABLE, VARIANT
+from ingot.support.forking import ForkLock, defers_fork
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -136,7 +136,7 @@ class Launch:
         self.name = name
         self.identifier = next(_identifiers)
         self._compiler = compiler
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._variants: dict[Ranks, _Variant] = {}
         self._errors: dict[Ranks, tuple[int, str]] = {}
         types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
@@ -171,6 +171,7 @@ class Launch:
         """What was compiled, in order."""
         return tuple(item.compiled for item in self._variants.values())
 
+    @defers_fork
     def compile_for(self, sizes: Sizes) -> tuple[int, str] | None:
         """Make sure that there is a variant for inputs of these sizes; return (code, text) if not.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import secrets
-import threading
 
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch import trampoline_addresses
@@ -27,6 +26,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime
+from ingot.support.forking import ForkLock, defers_fork
 
 LAUNCH_OP = "IngotLaunch"
 STATEFUL_LAUNCH_OP = "IngotLaunchStateful"
@@ -35,10 +35,11 @@ _process_mark = ctypes.c_int64(secrets.randbits(62))
 PROCESS_MARK = _process_mark.value
 """Value of the `process` attribute of this process's ops."""
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _libraries: list[Library] = []
 
 
+@defers_fork
 def register() -> None:
     """Register both ops and their CPU kernels, if that was not done yet."""
     with _lock:

@@ -10,7 +10,6 @@ function that calls it can inline it.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -29,8 +28,9 @@ from ingot.frontends.tensorflow.random_state import without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS, bind
+from ingot.support.forking import ForkLock, fork_deferred
 
-_lock = threading.RLock()
+_lock = ForkLock()
 _live: weakref.WeakValueDictionary[str, Replacement] = weakref.WeakValueDictionary()
 _exporting = 0
 
@@ -137,7 +137,7 @@ class Replacement:
 
 def replace_function(atomic: Any, graph: Any, name: str, compiler: Compiler) -> Replacement:
     """Replace the just registered function `name`; the result must live as long as `atomic`."""
-    with _lock:
+    with fork_deferred(), _lock:
         replacement = Replacement(atomic, capture(name, graph, _Originals()), compiler)
         _live[name] = replacement
         return replacement
@@ -167,7 +167,7 @@ class _Originals(dict[str, CapturedFunction]):
 def original_bodies() -> Generator[None]:
     """Hold the original bodies in TensorFlow's runtime within this block."""
     global _exporting
-    with _lock:
+    with fork_deferred(), _lock:
         _exporting += 1
         for replacement in live_replacements():
             replacement.restore()
