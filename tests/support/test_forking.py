@@ -124,9 +124,9 @@ def test_work_for_a_helper_may_be_done_by_the_same_thread() -> None:
 
 def test_work_that_fails_is_over() -> None:
     def fail() -> None:
-        raise ValueError
+        raise ValueError("no")
 
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="no"):
         defers_fork(fail)()
     assert in_child(lambda: True)
 

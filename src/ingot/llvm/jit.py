@@ -174,7 +174,8 @@ def compile_later(
     try:
         running = pool.submit(job, ir_text, target, opt_level, passes)
     except RuntimeError:  # The system gives no thread, for want of memory or by a limit.
-        return lambda: job(ir_text, target, opt_level, passes)
+        data = job(ir_text, target, opt_level, passes)
+        return lambda: data
     pool.shutdown(wait=False)
     return running.result
 
