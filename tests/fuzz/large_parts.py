@@ -150,6 +150,40 @@ def convolution(choose: random.Random) -> Part:
     return Part(data, _with_epilogue(build, choose), compare)
 
 
+def layer(choose: random.Random) -> Part:
+    """Return a 3x3 convolution of a network, with enough channels for Winograd's tiles."""
+    inputs, outputs = (choose.choice((16, 32, 33, 48, 64)) for _ in range(2))
+    spatial = [choose.choice((5, 8, 13, 14)) for _ in range(2)]
+    batch = choose.choice((1, 1, 2, 3))
+    same = WindowDimension(3, choose.choice((1, 1, 1, 2)), 1, 1)
+    draw = _draw(choose)
+    data = (
+        small_integers("f32", (batch, *spatial, inputs), draw),
+        small_integers("f32", (3, 3, inputs, outputs), draw),
+    )
+    build = build_one("convolution", window=(same, same), dim_labels="b01f_01io->b01f")
+    return Part(data, _with_epilogue(build, choose), "ulps 8 of largest")
+
+
+def filter_gradient(choose: random.Random) -> Part:
+    """Return the gradient of a layer's filter: a convolution whose window is an image."""
+    batch, reach = choose.choice((1, 2, 4, 8)), choose.choice((0, 1, 1, 2))
+    inputs, outputs = (choose.choice((1, 3, 8, 16, 17, 32)) for _ in range(2))
+    spatial = [choose.choice((4, 7, 8, 13, 14)) for _ in range(2)]
+    stride = choose.choice((1, 1, 2))
+    windows = tuple(
+        WindowDimension(-(-size // stride), low=reach, high=reach, window_dilation=stride)
+        for size in spatial
+    )
+    draw = _draw(choose)
+    data = (
+        small_integers("f32", (batch, *spatial, inputs), draw),
+        small_integers("f32", (batch, *(w.size for w in windows), outputs), draw),
+    )
+    build = build_one("convolution", window=windows, dim_labels="f01b_i01o->01bf")
+    return Part(data, build, "ulps 2 of largest")
+
+
 def _window(choose: random.Random, size: int) -> WindowDimension:
     if choose.random() < 0.5:  # 3, 5, ... with padding that keeps the size
         reach = choose.choice((0, 1, 1, 1, 2, 3))
@@ -256,11 +290,17 @@ def scan(choose: random.Random) -> Part:
     return Part([small_integers(element, dims, _draw(choose))], build)
 
 
+_TRANSFORMS = (
+    1, 2, 3, 4, 5, 8, 11, 13, 16, 26, 30, 49, 64, 97, 100, 128, 211, 240, 256, 509, 1009, 1024,
+    2039, 2048, 4096, 6000, 8192, 10007, 1 << 14,
+)  # fmt: skip
+
+
 def transform(choose: random.Random) -> Part:
     """Return a Fourier transform of any kind and length."""
     count = choose.choice((1, 1, 1, 2, 3))
     lengths = tuple(
-        choose.choice((1, 2, 3, 4, 5, 8, 11, 13, 16, 26, 30, 49, 64, 97, 100, 128, 240, 256, 1024))
+        choose.choice(_TRANSFORMS)
         if count == 1 else choose.choice((1, 2, 3, 4, 6, 7, 8, 12, 16, 32))
         for _ in range(count)
     )  # fmt: skip
@@ -371,6 +411,6 @@ def bits(choose: random.Random) -> Part:
 
 
 PARTS = (
-    product, product, product, convolution, convolution, convolution, sort, sort, top_k, fold, fold,
-    scan, transform, transform, segments, turn, pooling_gradient, bits,
+    product, product, product, convolution, convolution, layer, filter_gradient, sort, sort, top_k,
+    fold, fold, scan, transform, transform, segments, turn, pooling_gradient, bits,
 )  # fmt: skip

@@ -1,13 +1,15 @@
 """Cases that are programs: HLO text, with its inputs and how results are compared in comments.
 
+    // FP: fast
     // COMPARE: exact; ulps 4; ulps 2 of largest; close 0.001
     // INPUT: f32[3] {1, nan, -0}
     HloModule ...
 
 There is one word of comparison for each leaf of the result, or one for all: equal numbers, so many
 units in the last place of the number or of the array's largest one, or a tolerance relative to the
-number and absolute. Inputs are literals as HLO text writes them, one for each entry parameter in
-order, so that a case can be read, changed and run by hand.
+number and absolute. FP is the floating-point licence, if it is not the default. Inputs are literals
+as HLO text writes them, one for each entry parameter in order, so that a case can be read, changed
+and run by hand.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ from typing import Any
 import numpy as np
 from tests.differential.comparison import difference
 
+import ingot
+from ingot.client.executable import Executable
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.dtype import from_numpy
 from ingot.hlo.module import Module
+from ingot.support import flags
 from ingot.tools.literals import literal_text, read_literal
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXACT = "exact"
-_COMPARE, _INPUT = "// COMPARE: ", "// INPUT: "
+_FP, _COMPARE, _INPUT = "// FP: ", "// COMPARE: ", "// INPUT: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +42,12 @@ class ProgramCase:
     module: Module
     inputs: Sequence[Array]
     compare: tuple[str, ...] = (EXACT,)
+    fp: str = "default"
 
     def to_bytes(self) -> bytes:
         """Return the case as a file holds it."""
-        lines = [f"{_COMPARE}{'; '.join(self.compare)}"]
+        lines = [] if self.fp == "default" else [f"{_FP}{self.fp}"]
+        lines += [f"{_COMPARE}{'; '.join(self.compare)}"]
         lines += [f"{_INPUT}{literal_text(np.asarray(value))}" for value in self.inputs]
         return "\n".join([*lines, print_module(self.module)]).encode()
 
@@ -48,6 +55,11 @@ class ProgramCase:
         """Return what the evaluator says."""
         with np.errstate(all="ignore"):
             return flat(evaluate(self.module, self.inputs))
+
+    def compiled(self) -> Executable:
+        """Return the program compiled under its licence."""
+        with flags.override(flags.FP, self.fp):
+            return ingot.compile(self.module)
 
     def difference(self, engine: str, got: Sequence[Array], want: Sequence[Array]) -> str:
         """Return how an engine's results differ, or ""."""
@@ -64,12 +76,15 @@ def read_case(data: bytes) -> ProgramCase:
     text = data.decode()
     inputs: list[Array] = []
     compare: tuple[str, ...] = (EXACT,)
+    fp = "default"
     for line in text.splitlines():
         if line.startswith(_INPUT):
             inputs.append(read_literal(line.removeprefix(_INPUT)))
         elif line.startswith(_COMPARE):
             compare = tuple(line.removeprefix(_COMPARE).split("; "))
-    return ProgramCase(parse(text), inputs, compare)
+        elif line.startswith(_FP):
+            fp = line.removeprefix(_FP)
+    return ProgramCase(parse(text), inputs, compare, fp)
 
 
 def flat(value: Any) -> list[Array]:

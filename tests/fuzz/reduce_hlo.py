@@ -80,7 +80,7 @@ def _given(case: ProgramCase, name: str) -> bytes:
         return b""
     parameter = Builder(entry).parameter(len(entry.parameters), instruction.shape)
     entry.replace_all_uses(instruction, parameter)
-    return _written(module, ProgramCase(module, [*case.inputs, value], case.compare))
+    return _written(module, replace(case, inputs=[*case.inputs, value]))
 
 
 def _written(module: Module, case: ProgramCase) -> bytes:
@@ -93,7 +93,7 @@ def _written(module: Module, case: ProgramCase) -> bytes:
     inputs = _renumbered(entry, list(case.inputs))
     for computation in set(module.computations.values()) - set(module.post_order()):
         module.remove(computation)
-    return ProgramCase(module, inputs, case.compare).to_bytes()
+    return replace(case, module=module, inputs=inputs).to_bytes()
 
 
 def _renumbered(entry: Computation, inputs: list[Array]) -> list[Array]:

@@ -13,8 +13,6 @@ from tests.fuzz.program_case import ProgramCase, read_case
 from tests.fuzz.target import Target
 from tests.guard_pages.memory import run_guarded
 
-import ingot
-
 
 def generate(choose: random.Random) -> bytes:
     """Return a program with its inputs."""
@@ -26,7 +24,7 @@ def check(data: bytes) -> str:
     """Compare native code with the evaluator."""
     case = read_case(data)
     want = case.wanted()
-    executable = ingot.compile(case.module)
+    executable = case.compiled()
     for at_end in (True, False):
         got = run_guarded(executable, case.inputs, at_end=at_end)
         found = case.difference("cpu", got, want)

@@ -16,7 +16,6 @@ from tests.fuzz.program_case import EXACT, flat, read_case
 from tests.fuzz.surroundings import Part, surrounded
 from tests.fuzz.target import Target
 
-import ingot
 from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import UnsupportedError
 
@@ -54,7 +53,7 @@ def check(data: bytes) -> str:
     verify(case.module)
     want = case.wanted()
     try:
-        got = flat(ingot.compile(case.module)(*case.inputs))
+        got = flat(case.compiled()(*case.inputs))
     except UnsupportedError:
         return ""
     return case.difference("cpu", got, want)
