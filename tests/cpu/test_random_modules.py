@@ -7,6 +7,7 @@ equal bit for bit.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.fuzz.program_case import flat, read_case
+from tests.fuzz.targets import moved_functions
 from tests.support.random_modules import random_inputs, random_module, random_symbolic_module
 
 import ingot
@@ -116,6 +119,14 @@ def test_narrow_element_types(seed: int, compile_at: Any) -> None:
     module, inputs = random_module(seed, steps=12, elements=elements)
     executable = compile_at(module, "full", _level(seed))
     _assert_close(executable(*inputs), evaluate(module, inputs), tolerance=0.05)
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_functions_of_moved_elements(seed: int, compile_at: Any) -> None:
+    case = read_case(moved_functions.generate(random.Random(seed)))
+    pipeline = "no fusion" if seed % 6 == 5 else "full"
+    got = flat(compile_at(case.module, pipeline, _level(seed))(*case.inputs))
+    assert not case.difference("cpu", got, case.wanted())
 
 
 @pytest.mark.parametrize("seed", [28, *range(40, 47)])
