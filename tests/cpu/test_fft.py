@@ -1,9 +1,12 @@
 """Fourier transforms of every kind against NumPy: each algorithm, dimensions, batches."""
 
+import weakref
+
 import numpy as np
 import pytest
 
 import ingot
+from ingot.cpu.emit.fft import tables
 from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
@@ -136,3 +139,14 @@ def test_sizes_and_directions_share_the_code():
     real = parts("RFFT", (64,), (256,))
     assert real == parts("IRFFT", (77,), (4096,))
     assert len(parts("RFFT", (), (1 << 20,)) - real) == 1
+
+
+def test_tables_are_bounded_by_their_bytes() -> None:
+    first = tables.table("chirp", (1000,), True)
+    assert tables.table("chirp", (1000,), True) is first
+    weak = weakref.ref(tables.table("chirp", (1 << 20,), True))
+    assert weak() is not None
+    for length in range((1 << 20) + 1, (1 << 20) + 6):
+        tables.table("chirp", (length,), True)
+    assert weak() is None
+    assert tables.table("chirp", (1000,), True) is first

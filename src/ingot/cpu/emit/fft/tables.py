@@ -7,12 +7,12 @@ that its contents depend on; all are those of forward transforms, unless they sa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ingot.kernel.fft.build import FINE
+from ingot.support.recent import RecentTable
 
 Numbers = np.ndarray[Any, Any]
 
@@ -23,12 +23,26 @@ ALIGNMENT = 64
 """Alignment of tables in bytes."""
 
 
-@lru_cache(maxsize=64)
+KEPT_BYTES = 32 << 20
+"""Tables that stay while no program uses them."""
+
+_kept = RecentTable[tuple[str, tuple[int, ...], bool], Numbers](most=KEPT_BYTES)
+
+
 def table(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
     """Return the table `TABLES[name](*sizes)` in single or double precision.
 
     Complex numbers lie as (real, imaginary).
     """
+    key = (name, sizes, single)
+    found = _kept.find(key)
+    if found is None:
+        found = _made(name, sizes, single)
+        found = _kept.keep(key, found, found.nbytes)
+    return found
+
+
+def _made(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
     numbers = TABLES[name](*sizes)
     if np.iscomplexobj(numbers):
         storage = np.dtype(np.complex64 if single else np.complex128)
