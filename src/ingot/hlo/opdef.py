@@ -176,17 +176,16 @@ class OpDef:
             require(False, self.counts, f"{self.name} takes {wanted} operands, got {count}")
         if self.takes_arrays:
             for operand in operands:
-                if not operand.is_array:
+                if operand.dtype.storage is None:
                     label = f"{label_prefix(self.spec)}_i1"
                     require(False, label, f"{self.name} takes arrays, got {operand}")
         return self.infer(OpView(self.name, operands, attributes, declared))
 
-    def require_result(self, inferred: Shape, declared: Shape) -> None:
-        """Check the declared shape of a result against the inferred one, up to layouts."""
-        if not inferred.compatible(declared):
-            same_dims = inferred.dims == declared.dims and inferred.is_array
-            label = self.results[same_dims]
-            require(False, label, f"{self.name} gives {inferred}, declared as {declared}")
+    def refuse_result(self, inferred: Shape, declared: Shape) -> None:
+        """Raise VerifyError: a result is declared of another shape than the inferred one."""
+        same_dims = inferred.dims == declared.dims and inferred.is_array
+        label = self.results[same_dims]
+        require(False, label, f"{self.name} gives {inferred}, declared as {declared}")
 
     @property
     def fields(self) -> tuple[Field[Any], ...]:

@@ -137,7 +137,8 @@ def _verify_op(instruction: Instruction) -> None:
     shapes = tuple([operand.shape for operand in operands])
     try:
         inferred = definition.result(shapes, instruction.attributes, instruction.shape)
-        definition.require_result(inferred, instruction.shape)
+        if not inferred.compatible(instruction.shape):
+            definition.refuse_result(inferred, instruction.shape)
     except VerifyError as error:
         found = error.diagnostic
         raise _error(instruction, found.message, notes=found.notes, code=found.code) from error

@@ -38,13 +38,12 @@ class ConditionalAttributes:
 
 def _require_call(label: str, called: Computation, operands: tuple[Shape, ...]) -> None:
     given = tuple(parameter.shape for parameter in called.parameters)
-    require(
-        len(given) == len(operands),
-        label,
-        f"computation {called.name} takes {len(given)} operands, got {len(operands)}",
-    )
+    if len(given) != len(operands):
+        message = f"computation {called.name} takes {len(given)} operands, got {len(operands)}"
+        require(False, label, message)
     for have, want in zip(operands, given, strict=True):
-        require(have.compatible(want), label, f"computation {called.name} takes {want}, got {have}")
+        if not have.compatible(want):
+            require(False, label, f"computation {called.name} takes {want}, got {have}")
 
 
 def _infer_call(view: OpView) -> Shape:
@@ -59,14 +58,11 @@ def _infer_while(view: OpView) -> Shape:
     _require_call("while_c1", condition, view.operands)
     _require_call("while_c2", body, view.operands)
     result = condition.root.shape
-    require(
-        result.is_scalar and result.dtype is PRED, "while_c1", f"while condition gives {result}"
-    )
-    require(
-        body.root.shape.compatible(view.operands[0]),
-        "while_c2",
-        f"while body gives {body.root.shape}, takes {view.operands[0]}",
-    )
+    if not result.is_scalar or result.dtype is not PRED:
+        require(False, "while_c1", f"while condition gives {result}")
+    if not body.root.shape.compatible(view.operands[0]):
+        message = f"while body gives {body.root.shape}, takes {view.operands[0]}"
+        require(False, "while_c2", message)
     return view.operands[0]
 
 

@@ -182,19 +182,17 @@ def _check_map(
         "map_range": _within(numbers.index_to_operand, operand.rank),
     }
     for name, holds in facts.items():
-        require(holds, labels[name], f"dimension numbers {numbers} of {operand} and {indices}")
+        if not holds:
+            message = f"dimension numbers {numbers} of {operand} and {indices}"
+            require(False, labels[name], message)
     components = indices.dims[vector] if vector < indices.rank else 1
-    require(
-        components == len(numbers.index_to_operand),
-        labels["map_size"],
-        f"{len(numbers.index_to_operand)} mapped dimensions, index vectors of {components}",
-    )
+    if components != len(numbers.index_to_operand):
+        message = f"{len(numbers.index_to_operand)} mapped dimensions for vectors of {components}"
+        require(False, labels["map_size"], message)
     for one, other in zip(batching, along, strict=True):
-        require(
-            operand.dims[one] == indices.dims[other],
-            labels["batching_sizes"],
-            f"batching dimension {one} of {operand} and {other} of {indices}",
-        )
+        if operand.dims[one] != indices.dims[other]:
+            message = f"batching dimension {one} of {operand} and {other} of {indices}"
+            require(False, labels["batching_sizes"], message)
 
 
 def _combine(
@@ -223,14 +221,14 @@ def _infer_gather(view: OpView) -> Shape:
     sizes = given.slice_sizes
     require(len(sizes) == operand.rank, "gather_c20", f"slice sizes {sizes} of {operand}")
     for place, (size, whole) in enumerate(zip(sizes, operand.dims, strict=True)):
-        if isinstance(size, int) and isinstance(whole, int):
-            require(0 <= size <= whole, "gather_c21", f"slice sizes {sizes} of {operand}")
+        if isinstance(size, int) and isinstance(whole, int) and not 0 <= size <= whole:
+            require(False, "gather_c21", f"slice sizes {sizes} of {operand}")
         for label, ones in (
             ("gather_c9", given.collapsed_slice_dims),
             ("gather_c12", given.operand_batching_dims),
         ):
-            small = place not in ones or (isinstance(size, int) and size <= 1)
-            require(small, label, f"slice size {size} of dimension {place} that is left out")
+            if place in ones and not (isinstance(size, int) and size <= 1):
+                require(False, label, f"slice size {size} of dimension {place} that is left out")
     window = [sizes[place] for place in numbers.operand_window_dims(operand.rank)]
     dims = _combine(given.offset_dims, _batch_sizes(numbers, indices), window)
     return operand.with_dims(dims)
@@ -246,9 +244,12 @@ def _infer_scatter(view: OpView) -> Shape:
     first, update = inputs[0], updates[0]
     require(indices.dtype.is_integer, "scatter_i2", f"scatter indices are {indices}")
     for one, its_update in zip(inputs, updates, strict=True):
-        require(one.dims == first.dims, "scatter_c1", f"scatter into {first} and {one}")
-        require(its_update.dims == update.dims, "scatter_c3", f"updates {update}, {its_update}")
-        require(its_update.dtype is one.dtype, "scatter_c6", f"update {its_update} of {one}")
+        if one.dims != first.dims:
+            require(False, "scatter_c1", f"scatter into {first} and {one}")
+        if its_update.dims != update.dims:
+            require(False, "scatter_c3", f"updates {update}, {its_update}")
+        if its_update.dtype is not one.dtype:
+            require(False, "scatter_c6", f"update {its_update} of {one}")
     _check_map(_SCATTER, numbers, first, indices, update.rank)
     batch = _batch_sizes(numbers, indices)
     window = [update.dims[place] for place in given.update_window_dims]

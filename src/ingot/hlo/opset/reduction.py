@@ -50,12 +50,12 @@ def _infer_reduce(view: OpView) -> Shape:
     first = inputs[0]
     places = view.attributes.dimensions
     require(len(set(places)) == len(places), "reduce_c5", "dimension numbers repeat")
-    require(
-        all(0 <= p < first.rank for p in places), "reduce_c4", f"dimensions {places} of {first}"
-    )
+    if not all(0 <= place < first.rank for place in places):
+        require(False, "reduce_c4", f"dimensions {places} of {first}")
     kept = tuple(size for place, size in enumerate(first.dims) if place not in places)
     for given in inputs:
-        require(given.dims == first.dims, "reduce_c1", f"reduce of {first} and {given}")
+        if given.dims != first.dims:
+            require(False, "reduce_c1", f"reduce of {first} and {given}")
     reducer: Computation = view.attributes.to_apply
     require_reducer("reduce_c6", reducer, inputs, starts, "reduce_c2")
     shapes = tuple(given.with_dims(kept) for given in inputs)

@@ -37,8 +37,8 @@ def require_reducer(
 ) -> None:
     """Demand scalar initial values of the inputs' types (`init`), and a computation on both."""
     for given, start in zip(inputs, starts, strict=True):
-        fits = start.is_scalar and start.dtype is given.dtype
-        require(fits, init, f"initial value {start} of {given}")
+        if start.dims or start.dtype is not given.dtype:
+            require(False, init, f"initial value {start} of {given}")
     elements = [given.dtype for given in inputs]
     require_region(label, region, elements * 2, elements)
 

@@ -119,9 +119,11 @@ def _infer_element(view: OpView) -> Shape:
     (operand,) = view.operands
     given: IndexAttributes = view.attributes
     index = given.index
-    require(operand.is_tuple, "get_tuple_element_i1", f"get-tuple-element of {operand}")
+    if not operand.is_tuple:
+        require(False, "get_tuple_element_i1", f"get-tuple-element of {operand}")
     count = len(operand.elements)
-    require(0 <= index < count, "get_tuple_element_c1", f"index {index} of {count} elements")
+    if not 0 <= index < count:
+        require(False, "get_tuple_element_c1", f"index {index} of {count} elements")
     return operand.elements[index]
 
 
