@@ -11,6 +11,7 @@ An artifact of VHLO (`StableHLO_v1.13.0` after the bytecode magic) is upgraded b
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -102,6 +103,7 @@ def read_mlir(context: Any, data: str | bytes) -> Any:
     Raises:
         ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
     """
+    _require_shallow(data)
     if b"quant" in data if isinstance(data, bytes) else "!quant" in data:
         _load_quantized_types(context)
     with context:
@@ -115,6 +117,28 @@ def read_mlir(context: Any, data: str | bytes) -> Any:
                 code="INGOT0120",
                 hint="it must be a module as MLIR text, MLIR bytecode or a portable artifact",
             ) from error
+
+
+MAX_BRACKETS = 1000
+"""Brackets inside of each other in MLIR text at most: its parser recurses, and dies at 6,000."""
+
+_BRACKETS = re.compile(r"[(){}\[\]]|\"(?:[^\"\\]|\\.)*+\"|//[^\n]*+")
+
+
+def _require_shallow(data: str | bytes) -> None:
+    """Refuse text that MLIR's parser would end the process over; bytecode has no such limit."""
+    text = data if isinstance(data, str) else data.decode("latin-1")
+    if max(text.count("{"), text.count("("), text.count("[")) <= MAX_BRACKETS // 3:
+        return
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        depth += 1 if found.group() in "({[" else -1 if found.group() in ")}]" else 0
+        if depth > MAX_BRACKETS:
+            raise ParseError(
+                f"brackets are nested more than {MAX_BRACKETS} deep",
+                code="INGOT0109",
+                hint="MLIR's parser cannot read that; HLO text nests as deep as memory reaches",
+            )
 
 
 def legalized(op: Any, pipeline: str) -> Any:

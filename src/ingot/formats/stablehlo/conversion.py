@@ -36,6 +36,9 @@ _RETURNS = frozenset(("func.return", "stablehlo.return", "sdy.return"))
 # Attributes of any op that HLO keeps as text, by MLIR's name.
 _KEPT = {"mhlo.sharding": "sharding", "mhlo.frontend_attributes": "frontend_attributes"}
 
+MAX_NESTING = 50
+"""Regions and called functions inside of each other at most: their conversion recurses."""
+
 
 class Conversion:
     """One module being converted.
@@ -70,6 +73,7 @@ class Conversion:
         self._open: set[str] = set()
         self._computation_names: dict[str, int] = {}
         self._meshes: dict[str, Mesh] = {}
+        self._nesting = 0
         for view in mlir_module.body.operations:
             op = view.operation
             if op.name == "func.func":
@@ -182,6 +186,13 @@ class Conversion:
 
     def convert_block(self, scope: Scope, block: Any) -> list[Instruction]:
         """Convert every op of a block; the operands of its terminator."""
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            raise UnsupportedError(
+                f"regions and calls are nested more than {MAX_NESTING} deep",
+                code="INGOT0109",
+                hint="put what is inside into HLO text, which may nest as deep as memory reaches",
+            )
         table, values, lookup = self._table, scope.values, scope.lookup
         for view in block.operations:
             op = view.operation
@@ -190,6 +201,7 @@ class Conversion:
             converter = table.get(name)
             if converter is None:
                 if name in _RETURNS:
+                    self._nesting -= 1
                     return operands
                 raise self._unknown(Site(scope, op, name, operands))
             site = Site(scope, op, name, operands)
@@ -202,6 +214,7 @@ class Conversion:
                 values[op.result] = results
             else:
                 values.update(zip(op.results, results, strict=True))
+        self._nesting -= 1
         return []
 
     def _unknown(self, site: Site) -> UnsupportedError:

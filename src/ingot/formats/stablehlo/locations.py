@@ -43,12 +43,16 @@ def _metadata(location: Any) -> Metadata:
 
 
 def _names(location: Any) -> list[str]:
-    kind = type(location).__name__
-    if kind == _NAME:
-        return [location.name_str]
-    if kind == _FUSED:
-        return [name for part in location.locations for name in _names(part)]
-    return []
+    names: list[str] = []
+    stack = [location]
+    while stack:
+        part = stack.pop()
+        kind = type(part).__name__
+        if kind == _NAME:
+            names.append(part.name_str)
+        elif kind == _FUSED:
+            stack.extend(reversed(part.locations))
+    return names
 
 
 def _place(location: Any) -> tuple[str, int] | None:

@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, callees_first, reached
@@ -21,14 +22,21 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 
+_NEAR = 32
+"""Computations that are looked at each time; what reaches more is found out for all at once."""
+
 _BRANCHES = frozenset({"call", "conditional", "map"})
 """Ops whose computations can be computed for all elements at once."""
 
 
 def has_loop(computation: Computation) -> bool:
     """Whether a computation needs a step of its own for each element: it is not all scalars."""
-    if computation.module is None:
-        return any(map(_has_loop_itself, reached(computation)))
+    near = list(islice(reached(computation), _NEAR))
+    if any(map(_has_loop_itself, near)):
+        return True
+    if len(near) < _NEAR:
+        return False
+    assert computation.module is not None, f"{computation.name} calls others of no module"
     return computation in computation.module.kept(_with_loops)
 
 

@@ -86,7 +86,7 @@ def _is_transposed(value: Instruction, depth: int) -> bool:
         return given.dimensions[-2:] == (rank - 1, rank - 2)
     if value.opcode == "get-tuple-element" and value.operands[0].opcode == "tuple":
         index: int = value.attributes.index
-        return _is_transposed(value.operands[0].operands[index], depth)
+        return depth > 0 and _is_transposed(value.operands[0].operands[index], depth - 1)
     if depth == 0 or not find(value.opcode).has(Trait.ELEMENTWISE):
         return False
     return any(_is_transposed(operand, depth - 1) for operand in value.operands)

@@ -87,16 +87,23 @@ class ConstantFolding(Pass):
 
     def _value(self, operand: Instruction) -> Value | None:
         """Return what an operand is, if it is a constant or a small array made of one."""
+        broadcasts: list[Instruction] = []
+        while operand.opcode == "broadcast" and self._is_small(operand):
+            broadcasts.append(operand)
+            (operand,) = operand.operands
         if operand.opcode == "constant":
-            return _literal_value(operand.attributes.literal)
+            value = _literal_value(operand.attributes.literal)
+        elif operand.opcode == "iota" and self._is_small(operand):
+            value = evaluate_instruction(operand, ())
+        else:
+            return None
+        for broadcast in reversed(broadcasts):
+            value = evaluate_instruction(broadcast, (value,))
+        return value
+
+    def _is_small(self, operand: Instruction) -> bool:
         shape = operand.shape
-        small = shape.is_array and shape.is_static and _count(shape) <= self.virtual_limit
-        if not small or operand.opcode not in ("broadcast", "iota"):
-            return None
-        inner = [self._value(source) for source in operand.operands]
-        if any(value is None for value in inner):
-            return None
-        return evaluate_instruction(operand, [value for value in inner if value is not None])
+        return shape.is_array and shape.is_static and _count(shape) <= self.virtual_limit
 
 
 def _has_constant(instruction: Instruction) -> bool:

@@ -61,15 +61,18 @@ class Side:
 
     def folded(self) -> Side:
         """Return the side without the transposes that made its value."""
-        if self.value.opcode != "transpose":
-            return self
-        order: tuple[int, ...] = self.value.attributes.dimensions
-        batch = tuple(order[place] for place in self.batch)
-        contracting = tuple(order[place] for place in self.contracting)
-        # Free dimensions must come out in the order in which the result has them.
-        free = tuple(order[place] for place in self.free)
-        inner = Side(self.value.operands[0], batch, contracting)
-        return inner.folded() if free == inner.free else self
+        found = self
+        while found.value.opcode == "transpose":
+            order: tuple[int, ...] = found.value.attributes.dimensions
+            batch = tuple(order[place] for place in found.batch)
+            contracting = tuple(order[place] for place in found.contracting)
+            # Free dimensions must come out in the order in which the result has them.
+            free = tuple(order[place] for place in found.free)
+            inner = Side(found.value.operands[0], batch, contracting)
+            if free != inner.free:
+                break
+            found = inner
+        return found
 
     def sizes(self, places: tuple[int, ...]) -> tuple[int | Dim, ...]:
         """Return the sizes of dimensions."""

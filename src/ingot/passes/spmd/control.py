@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.moves import Channels
 from ingot.passes.spmd.sharding import Sharding, replicated
@@ -115,10 +115,8 @@ def _width(value: Instruction) -> int:
 
 def _divides(computation: Computation) -> bool:
     return any(
-        (
-            instruction.opcode == "custom-call"
-            and instruction.attributes.custom_call_target in _DIVIDERS
-        )
-        or any(map(_divides, instruction.called_computations))
-        for instruction in computation.instructions
+        instruction.opcode == "custom-call"
+        and instruction.attributes.custom_call_target in _DIVIDERS
+        for one in reached(computation)
+        for instruction in one.instructions
     )

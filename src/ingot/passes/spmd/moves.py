@@ -94,7 +94,8 @@ class Moves:
         dims = tuple(size for size in value.shape.dims if isinstance(size, int))
         if not wanted.tiles:
             return value
-        if value.opcode == "broadcast":
+        # Of broadcasts of broadcasts only the last: simplification leaves none.
+        if value.opcode == "broadcast" and value.operands[0].opcode != "broadcast":
             return self._cut_broadcast(value, wanted, dims)
         table = np.array(wanted.offsets(dims), np.int32).reshape(-1, len(dims))
         starts: list[Instruction] = []

@@ -48,6 +48,10 @@ def target_of(instruction: Instruction) -> str:
     return instruction.attributes.custom_call_target
 
 
+MAX_NESTING = 12
+"""Loops and branches inside of each other: each is tried and then rewritten, 2^n times in all."""
+
+
 def _rewrite(
     computation: Computation,
     channels: Channels,
@@ -55,9 +59,10 @@ def _rewrite(
     wanted: Sequence[Sharding | None],
     *,
     partly: bool,
+    nesting: int,
 ) -> tuple[Sharding, ...]:
     """Rewrite a body or branch; how its results are divided."""
-    return Walk(computation, channels, partly).run(given, wanted)
+    return Walk(computation, channels, partly, nesting).run(given, wanted)
 
 
 class Walk(Values):
@@ -67,8 +72,11 @@ class Walk(Values):
     computes all of that.
     """
 
-    def __init__(self, computation: Computation, channels: Channels, partly: bool = False) -> None:
+    def __init__(
+        self, computation: Computation, channels: Channels, partly: bool = False, nesting: int = 0
+    ) -> None:
         super().__init__(computation, channels)
+        self.nesting = nesting
         self.all_partly = partly
         self.partly: set[Instruction] = set()
         self.arrivals: dict[str, Sharding] = {}
@@ -194,13 +202,17 @@ class Walk(Values):
 
     def control(self, op: Instruction) -> None:
         """Divide what goes through control flow as its bodies or branches divide it."""
+        if self.nesting == MAX_NESTING:
+            raise self.refuse(op, f"it is inside of {MAX_NESTING} other loops and branches")
         partly = self.is_partly(op)
         if partly:
             self.gather_state(op)
         first = 0 if op.opcode == "while" else 1
         states = [self.elements(operand) for operand in op.operands[first:]]
         given = [[self.sharding(value).summed for value in state] for state in states]
-        control = Control(op, given, self.channels, partial(_rewrite, partly=partly))
+        control = Control(
+            op, given, self.channels, partial(_rewrite, partly=partly, nesting=self.nesting + 1)
+        )
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
         if whole and (partly or not control.divides_inside()):
             control.rewrite_in_place()
