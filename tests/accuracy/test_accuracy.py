@@ -10,6 +10,7 @@ from tests.accuracy.functions import FUNCTIONS, Array, Function, find
 from tests.accuracy.measure import is_dense, sampled
 
 import ingot
+from ingot.evaluator import evaluate
 from ingot.llvm.math import MATH
 from ingot.llvm.target import TargetSpec
 
@@ -145,6 +146,15 @@ def test_the_evaluator_gives_nan_where_native_code_does(function: Function) -> N
     assert set(found.values()) <= {"+", "-"}
 
 
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("function", signs.functions(), ids=lambda item: item.name)
+def test_the_evaluator_is_near_the_exact_values(function: Function, element: str) -> None:
+    args = [item[::64] for item in samples.block(function, element, 0)]
+    with np.errstate(all="ignore"):
+        result = evaluate(ingot.parse_hlo(function.hlo(element, args[0].size)), args)
+    assert ulps(np.asarray(result), function.exact_values(*args)).max() <= 4
+
+
 @pytest.mark.parametrize(
     ("name", "element", "operand"),
     [
@@ -153,6 +163,11 @@ def test_the_evaluator_gives_nan_where_native_code_does(function: Function) -> N
         # e^x overflows, e^x cos y does not.
         ("exponential", "c64", 90 + 1.5j),
         ("exponential", "c128", 710 + 1.5j),
+        ("exponential-minus-one", "c64", 90 + 1.5j),
+        ("sinh", "c64", -90 + 1.5j),
+        ("cosh", "c128", -711 + 1.5j),
+        ("sine", "c64", -241466.875 + 89.51506805419922j),
+        ("cosine", "c128", 1.5 + 711j),
         # e^-x overflows, the result is a denormal.
         ("logistic", "c64", -88.6 - 16.36j),
         ("logistic", "c128", -744 + 2j),

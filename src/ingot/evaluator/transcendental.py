@@ -44,6 +44,12 @@ def _reciprocal(x: Array) -> Array:
 
 
 def _logistic(x: Array) -> Array:
+    # By e^-|x|, which does not overflow where the result is a denormal.
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def _complex_logistic(x: Array) -> Array:
     return _reciprocal(1 + np.exp(-x))
 
 
@@ -77,7 +83,7 @@ _register("exponential", np.exp)
 _register("exponential-minus-one", np.expm1)
 _register("log", np.log)
 _register("log-plus-one", _or_complex(np.log1p, complex_numbers.log_plus_one))
-_register("logistic", _logistic)
+_register("logistic", _or_complex(_logistic, _complex_logistic))
 _register("rsqrt", _rsqrt)
 _register("sine", np.sin)
 _register("sinh", np.sinh)

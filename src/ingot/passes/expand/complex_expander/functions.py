@@ -92,35 +92,42 @@ def rsqrt(z: Complex) -> Complex:
 # ---- exponentials and logarithms
 
 
+NEAR_OVERFLOW = {F32: (88.0, 32.0), F64: (704.0, 64.0)}
+"""From where on e^x is computed of a lower x, and by how much: x less that is exact."""
+
+
+def _lowered(x: Real, size: Real) -> tuple[Real, Real]:
+    """Return (y, factor) where `size` (x or |x|) is great: e^x is factor e^y.
+
+    There e^x overflows, and its product with a small sine or cosine need not.
+    """
+    limit, less = NEAR_OVERFLOW[x.value.shape.dtype]
+    great = size.compare("GT", limit)
+    lower = great.choose(x - x.signed(less), x)
+    return lower, great.choose(x.constant(math.exp(less)), x.constant(1.0))
+
+
 def exponential(z: Complex) -> Complex:
     """e^x (cos y + i sin y); of c64 with angle and products in f64, as XLA's is that near."""
-    element = z.re.value.shape.dtype
-    limit, less = _EXPONENT_LIMITS[element]
-    # Where e^x overflows, its product with a small cosine need not; the difference is exact.
-    great = z.re.compare("GT", limit)
-    zero, one = z.re.constant(0.0), z.re.convert(F64).constant(1.0)
-    size = (z.re - great.choose(z.re.constant(less), zero)).apply("exponential").convert(F64)
-    factor = great.choose(one.constant(math.exp(less)), one)
-    turn = z.im.convert(F64)
+    lower, factor = _lowered(z.re, z.re)
+    size, factor = lower.apply("exponential").convert(F64), factor.convert(F64)
+    turn, element = z.im.convert(F64), z.re.value.shape.dtype
     re, im = (
         (size * turn.apply(function) * factor).convert(element) for function in ("cosine", "sine")
     )
-    gone = z.re.compare("EQ", -INFINITY) & re.is_nan
+    gone, zero = z.re.compare("EQ", -INFINITY) & re.is_nan, z.re.constant(0.0)
     return Complex(gone.choose(zero, re), gone.choose(zero, _zero_times(z.im, im)))
-
-
-_EXPONENT_LIMITS = {F32: (64.0, 32.0), F64: (704.0, 64.0)}
-"""Near overflow from where on, and by how much the exponent is lowered there."""
 
 
 def exponential_minus_one(z: Complex) -> Complex:
     """(e^x - 1) cos y + (cos y - 1) + i e^x sin y, with cos y - 1 as -2 sin(y/2)^2."""
-    less = z.re.apply("exponential-minus-one")
+    lower, factor = _lowered(z.re, z.re)
+    less = lower.apply("exponential-minus-one")
     half = (z.im * 0.5).apply("sine")
     cosine_less = half * half * -2.0
-    re = less * z.im.apply("cosine") + cosine_less
-    im = z.re.apply("exponential") * z.im.apply("sine")
-    return Complex(z.im.is_zero.choose(less, re), _zero_times(z.im, im))
+    re = less * z.im.apply("cosine") * factor + cosine_less
+    im = lower.apply("exponential") * z.im.apply("sine") * factor
+    return Complex(z.im.is_zero.choose(less * factor, re), _zero_times(z.im, im))
 
 
 def log(z: Complex) -> Complex:
@@ -169,15 +176,17 @@ def power(z: Complex, w: Complex) -> Complex:
 
 def sinh(z: Complex) -> Complex:
     """Return sinh x cos y + i cosh x sin y."""
-    re = z.re.apply("sinh") * z.im.apply("cosine")
-    im = z.re.apply("cosh") * z.im.apply("sine")
+    lower, factor = _lowered(z.re, z.re.magnitude)
+    re = lower.apply("sinh") * z.im.apply("cosine") * factor
+    im = lower.apply("cosh") * z.im.apply("sine") * factor
     return Complex(_zero_times(z.re, re), _zero_times(z.im, im))
 
 
 def cosh(z: Complex) -> Complex:
     """Return cosh x cos y + i sinh x sin y."""
-    re = z.re.apply("cosh") * z.im.apply("cosine")
-    im = z.re.apply("sinh") * z.im.apply("sine")
+    lower, factor = _lowered(z.re, z.re.magnitude)
+    re = lower.apply("cosh") * z.im.apply("cosine") * factor
+    im = lower.apply("sinh") * z.im.apply("sine") * factor
     # On an axis the product of the signs is the zero that is meant.
     axis = z.re.is_zero | z.im.is_zero
     return Complex(re, axis.choose(z.re.apply("sign") * z.im.apply("sign"), im))
