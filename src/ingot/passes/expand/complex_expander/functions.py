@@ -148,10 +148,17 @@ def log_plus_one(z: Complex) -> Complex:
 
 
 def logistic(z: Complex) -> Complex:
-    """1 / (1 + e^-z), by e^-|x| so that nothing overflows on the way."""
-    left = z.re.compare("LT", 0.0)
-    e = exponential(choose(left, z, -z))
-    return divide(choose(left, e, z.constant(1.0)), e.plus(1.0))
+    """1 / (1 + e^-z), by e^-|x|, which does not overflow.
+
+    Near the poles 1 + e^-|x| cos y is (1 - e^-|x|) + 2 e^-|x| cos(y/2)^2, without cancellation.
+    """
+    falling, half = -z.re.magnitude, z.im * 0.5
+    size, cosine, sine = falling.apply("exponential"), half.apply("cosine"), half.apply("sine")
+    below = size * cosine * cosine * 2.0 - falling.apply("exponential-minus-one")
+    left, turn = z.re.compare("LT", 0.0), size * sine * cosine * 2.0
+    turn = left.choose(turn, -turn)
+    e = Complex(size * (cosine - sine) * (cosine + sine), turn)
+    return divide(choose(left, e, z.constant(1.0)), Complex(below, turn))
 
 
 def power(z: Complex, w: Complex) -> Complex:
