@@ -93,6 +93,7 @@ def link_object(
     # Not an array of the image's length: ctypes keeps each type of array that it ever made.
     ctypes.memmove(start, ctypes.byref(ctypes.c_char.from_buffer(content)), len(content))
     if _system().mprotect(start, code_bytes, _EXECUTED):
+        _system().munmap(start, len(content))
         raise ResourceError("the system allows no new executable memory")
     addresses = {name: start + image.position_of(name) for name in image.defined}
     library = Library(f"ingot{next(_names)}", addresses, owners)

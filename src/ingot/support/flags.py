@@ -181,7 +181,8 @@ CACHE_DIR = Flag(
     default_cache_folder(),
     _folder,
     "a folder",
-    "Where compiled objects are kept between processes.",
+    "Where compiled objects are kept between processes. Others must not be able to write there: "
+    "see security.md.",
 )
 CACHE = Flag(
     "cache",
