@@ -50,6 +50,8 @@ REFUSED = {
     "an accuracy without numbers": instruction(
         "f32[4] tanh(x), result_accuracy={tolerance={ulps=a}}"
     ),
+    "a large constant of one number": instruction("f32[9999999999,9999999999] constant(1)"),
+    "a large constant that is left out": instruction("f32[99999999999] constant({...})"),
     "metadata with a bracket too many": instruction("f32[4] tanh(x), metadata={a_{{b=2}}}"),
     "an instruction that waits for itself": instruction("f32[4] abs(x), control-predecessors={r}"),
     "instructions that wait for each other": instruction("f32[4] abs(y)").replace(

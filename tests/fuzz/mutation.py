@@ -33,6 +33,7 @@ ODD_NUMBERS = (
 )  # fmt: skip
 """Numbers at the edge of something."""
 _DEEPEST = 300
+_GENTLE = 0.6
 
 
 def mutated_bytes(choose: random.Random, data: bytes) -> bytes:
@@ -61,7 +62,13 @@ def mutated_bytes(choose: random.Random, data: bytes) -> bytes:
     return bytes(work)
 
 
-def mutated_text(choose: random.Random, text: str, other: str, words: Sequence[str]) -> str:
+def mutated_text(
+    choose: random.Random,
+    text: str,
+    other: str,
+    words: Sequence[str],
+    kinds: Sequence[re.Pattern[str]] = (),
+) -> str:
     """Return `text` with one to a few mutations.
 
     Args:
@@ -69,11 +76,37 @@ def mutated_text(choose: random.Random, text: str, other: str, words: Sequence[s
         text: the seed.
         other: a text of the same format, of which pieces are taken.
         words: what stands in such texts.
+        kinds: patterns of pieces; one in the place of another is often read, and means another
+            thing. Most mutants have only such mutations.
     """
+    gentle = kinds and choose.random() < _GENTLE
     for _ in range(_count(choose)):
-        action = choose.choices(_ACTIONS, _WEIGHTS)[0]
-        text = action(choose, text, other, words)
+        if gentle:
+            text = _exchanged(choose, text, other, words, choose.choice(kinds))
+        else:
+            action = choose.choices(_ACTIONS, _WEIGHTS)[0]
+            text = action(choose, text, other, words)
     return text
+
+
+def _exchanged(
+    choose: random.Random, text: str, other: str, words: Sequence[str], kind: re.Pattern[str]
+) -> str:
+    """Return a text with another piece of a kind in the place of one, here or everywhere."""
+    found = [*kind.finditer(text)]
+    if not found:
+        return text
+    place = choose.choice(found)
+    drawn = {match.group() for match in kind.finditer(choose.choice((text, text, other)))}
+    drawn |= {word for word in words if kind.fullmatch(word)} if choose.random() < 0.3 else set()
+    new = choose.choice(sorted(drawn - {place.group()}) or [place.group()])
+    if place.group().isdecimal() and choose.random() < 0.5:
+        new = str(choose.choice((0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33)))
+    if choose.random() < 0.5:
+        return kind.sub(
+            lambda match: new if match.group() == place.group() else match.group(), text
+        )
+    return text[: place.start()] + new + text[place.end() :]
 
 
 def _count(choose: random.Random) -> int:

@@ -26,6 +26,16 @@ MARK = b"\n// run\n"
 """What ends a mutant that is compiled and run too."""
 _TESTS = Path(__file__).resolve().parents[2]
 _DIRECTIVE = re.compile(r"^//.*\n", re.MULTILINE)
+_KINDS = (
+    re.compile(r"(?<=[\[,{ =_x])\d{1,4}(?=[\],}_ x)])"),  # sizes, dimensions, paddings
+    re.compile(rf"\b(?:{'|'.join(sorted(DTYPES))})(?=\[)"),
+    re.compile(r"(?<=[\]}]\s)[a-z][a-z\-]+(?=\()"),  # opcodes
+    re.compile(r"(?<=[(,] )%?[a-z][\w.]*(?=[,)])|(?<=\()%?[a-z][\w.]*(?=[,)])"),  # operands
+    re.compile(r"\w+\[[\d,]*\]"),
+    re.compile(r"(?<=[=(])\{[\d,]*\}"),
+    re.compile(r"(?<=direction=)\w+|(?<=_dims=)\{[\d,]*\}|(?<==)(?:true|false)"),
+)
+"""Pieces of HLO text of which one can stand for another."""
 _LONGEST_SEED = 6000
 _RANDOM_SEEDS = 20
 
@@ -69,7 +79,7 @@ def words() -> tuple[str, ...]:
 def generate(choose: random.Random) -> bytes:
     """Return a mutant of a seed."""
     text, other = choose.choice(seeds()), choose.choice(seeds())
-    mutant = mutated_text(choose, text, other, words())
+    mutant = mutated_text(choose, text, other, words(), _KINDS)
     data = mutant.encode("utf-8", "surrogateescape" if _encodes(mutant) else "replace")
     return data + MARK if choose.random() < 0.1 else data
 

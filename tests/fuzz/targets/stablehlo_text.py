@@ -27,6 +27,16 @@ _LONGEST_SEED = 5000
 _EACH = 8  # JAX takes its time.
 _WORD = re.compile(r"(?:stablehlo|chlo|func|sdy|mhlo)\.\w+|tensor<[^>]*>|\w+ = [\[\w\"#]+")
 
+_KINDS = (
+    re.compile(r"(?<=[<x\[ ])\d{1,4}(?=[x\]>, ])"),
+    re.compile(r"\b(?:[fiu]+\d+|bf16)(?=>)"),
+    re.compile(r"(?:stablehlo|chlo)\.\w+"),
+    re.compile(r"%\w+"),
+    re.compile(r"tensor<[^>]*>"),
+    re.compile(r"\[[\d, ]*\]"),
+)
+"""Pieces of StableHLO of which one can stand for another."""
+
 
 @cache
 def seeds() -> tuple[str, ...]:
@@ -60,7 +70,8 @@ def words() -> tuple[str, ...]:
 
 def generate(choose: random.Random) -> bytes:
     """Return a mutant of a seed."""
-    mutant = mutated_text(choose, choose.choice(seeds()), choose.choice(seeds()), words())
+    text, other = choose.choice(seeds()), choose.choice(seeds())
+    mutant = mutated_text(choose, text, other, words(), _KINDS)
     # MLIR's messages hold what they refuse.
     data = mutant.encode("utf-8", "replace" if choose.random() < 0.7 else "surrogatepass")
     return data + MARK if choose.random() < 0.1 else data

@@ -30,6 +30,7 @@ _COMPLEX = re.compile(r"\(\s*+(@)\s*+,\s*+(@)\s*+\)".replace("@", _ELEMENT.patte
 _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
 _SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
 _ELIDED = re.compile(SKIP + r"\{\s*+\.\.\.\s*+\}")
+_MOST_BYTES = 1 << 31
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _PARTS = {"c64": np.float32, "c128": np.float64}
 # Significant digits: tried first, and always enough (max_digits10).
@@ -51,6 +52,7 @@ def read_literal(reader: Reader, shape: Shape) -> Literal:
     if any(isinstance(size, Dim) for size in shape.dims):
         reader.fail(f"a constant of symbolic size {shape}", code="INGOT0106")
     if reader.take(_ELIDED) is not None:
+        _check_bytes(reader, shape, start)
         return Literal(shape, _made_up(shape))
     if shape.dims and reader.at("{"):
         return Literal(shape, _array(reader, shape, reader.raw_value(), start))
@@ -59,10 +61,20 @@ def read_literal(reader: Reader, shape: Shape) -> Literal:
         reader.fail(f"expected a number, found {reader.found()}", code="INGOT0106")
     # XLA takes one number for an array too: as the first element, all others being zero.
     first = _array(reader, Shape.array(shape.dtype, ()), found.group(1), start)
+    _check_bytes(reader, shape, start)
     value = np.zeros(shape.static_dims, first.dtype)
     value.reshape(-1)[:1] = first
     value.flags.writeable = False
     return Literal(shape, value)
+
+
+def _check_bytes(reader: Reader, shape: Shape, at: int) -> None:
+    """Refuse a constant that is far larger than its text: nothing that is meant is."""
+    size = math.prod(shape.static_dims) * np.dtype(shape.dtype.numpy).itemsize
+    if size > _MOST_BYTES:
+        message = f"a constant {shape} of {size} bytes is not in the text"
+        hint = "broadcast a scalar constant instead"
+        reader.fail(message, at=at, code="INGOT0106", hint=hint)
 
 
 def _read_tuple(reader: Reader, shape: Shape) -> Literal:
