@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.differential.engine import on_xla
 from tests.support.empty_programs import CASES, FLOATS
 
 import ingot
@@ -68,3 +69,15 @@ def test_as_the_evaluator(
             assert mine.shape == other.shape == shape.static_dims
             assert mine.dtype == other.dtype == shape.dtype.numpy
             np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [name for name in (*CASES, *FLOATS) if not name.startswith("topk")]
+)
+def test_the_evaluator_is_as_xla(name: str) -> None:
+    """XLA's text has no `topk`; the front ends write it as a custom call."""
+    module = _module("f32", *(CASES | FLOATS)[name])
+    inputs = _inputs(module)
+    for mine, other in zip(_leaves(evaluate(module, inputs)), on_xla(module, inputs), strict=True):
+        np.testing.assert_array_equal(mine, other, strict=True)

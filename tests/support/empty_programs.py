@@ -171,10 +171,6 @@ CASES: dict[str, Row] = {
         ("T[1,0,2]", "T[3,2,4]"),
         "T[1,2,4] convolution(a, b), window={size=3 pad=2_2}, dim_labels=b0f_0io->b0f", "",
     ),
-    "convolution with no kernel": (
-        ("T[1,5,2]", "T[0,2,4]"),
-        "T[1,6,4] convolution(a, b), window={size=0}, dim_labels=b0f_0io->b0f", "",
-    ),
     "pad nothing": (("T[0,3]", "T[]"), "T[2,4] pad(a, b), padding=1_1_0x0_1_0", ""),
     "pad nothing inside": (("T[0,3]", "T[]"), "T[0,5] pad(a, b), padding=0_0_1x0_0_1", ""),
     "pad away": (("T[2,3]", "T[]"), "T[0,3] pad(a, b), padding=-1_-1_0x0_0_0", ""),
