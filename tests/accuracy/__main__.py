@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.report import machine
-from tests.accuracy import measure, report, signs
+from tests.accuracy import compositions, measure, report, signs
 from tests.accuracy.dense import Worst
 from tests.accuracy.engines import LEVELS, XLA
 from tests.accuracy.functions import FUNCTIONS, find
@@ -77,13 +77,14 @@ def _wanted(names: list[str], elements: list[str] | None) -> list[Key]:
 
 def run(records: report.Records, left: list[Job], workers: int, end: float) -> None:
     """Do the work that is left, and save after every piece."""
-    facts, of_nan = machine()[:2], all_signs()
-    report.save(records, facts, of_nan)
+    # Seconds and a minute; the rest takes so long that it is done in pieces.
+    rest = (machine()[:2], all_signs(), report.load_compositions() or compositions.all_figures())
+    report.save(records, *rest)
     # Processes of their own: XLA's threads must not be forked.
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         for job, inputs, found in pool.imap(measure.work, left):
             take(records[job[:2]], job[2], inputs, found)
-            report.save(records, facts, of_nan)
+            report.save(records, *rest)
             if time.monotonic() > end:
                 break
         pool.terminate()

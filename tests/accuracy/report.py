@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.accuracy.compositions import Figures
 from tests.accuracy.dense import Worst
 from tests.accuracy.functions import COMPLEX, FLOATS, find
 from tests.accuracy.measure import Record
@@ -50,14 +51,20 @@ def _worst(item: dict[str, Any]) -> Worst:
     return Worst(float(item["ulp"]), tuple(item["at"]))
 
 
-def save(records: Records, facts: list[str], signs: Signs) -> None:
+def load_compositions() -> Figures:
+    """Return the recorded figures of functions that JAX builds of HLO's."""
+    return _file().get("compositions", {})
+
+
+def save(records: Records, facts: list[str], signs: Signs, compositions: Figures) -> None:
     """Write the results file, whole or not at all."""
     rows = ",\n".join(
         json.dumps(asdict(record), default=str)
         for record in records.values()
         if record.done or record.xla
     )
-    head = f'"facts": {json.dumps(facts)},\n"signs": {json.dumps(signs)},\n'
+    parts = {"facts": facts, "signs": signs, "compositions": compositions}
+    head = "".join(f'"{name}": {json.dumps(item)},\n' for name, item in parts.items())
     part = RESULTS.with_suffix(".part")
     part.write_text(f'{{{head}"rows": [\n{rows}\n]}}\n', encoding="utf-8")
     part.replace(RESULTS)
@@ -74,6 +81,7 @@ def page() -> str:
         narrow=_table(records, ("bf16", "f16"), 1),
         pairs=_table(records, FLOATS, 2),
         complex=_table(records, COMPLEX, 1) + _table(records, COMPLEX, 2).split("\n", 2)[2],
+        compositions=_composition_table(content["compositions"]),
         signs="\n".join(rows),
         exceptions="\n".join(exceptions),
     )
@@ -98,6 +106,16 @@ def _table(records: list[Record], elements: tuple[str, ...], arity: int) -> str:
             f"| `{record.name}` | {record.element} | {inputs} | {' | '.join(cells)} |"
             f" {figure(xla)} | {', '.join(map(str, greatest.at))} |"
         )
+    return "\n".join(lines)
+
+
+def _composition_table(compositions: Figures) -> str:
+    engines = list(next(iter(next(iter(compositions.values())).values())))
+    lines = [f"| function | type | {' | '.join(engines)} |", "|---|---|" + "---|" * len(engines)]
+    for name, by_element in compositions.items():
+        for element, found in by_element.items():
+            cells = " | ".join(figure(found[engine]) for engine in engines)
+            lines.append(f"| `{name}` | {element} | {cells} |")
     return "\n".join(lines)
 
 

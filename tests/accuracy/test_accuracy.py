@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.accuracy import report, samples, signs
+from tests.accuracy import compositions, report, samples, signs
 from tests.accuracy.dense import DenseF32, Worst
 from tests.accuracy.distance import ulps
-from tests.accuracy.engines import LEVELS, NUMPY, engine
+from tests.accuracy.engines import LEVELS, NUMPY, XLA, engine
 from tests.accuracy.functions import FUNCTIONS, Array, Function, find
 from tests.accuracy.measure import is_dense, sampled
 
@@ -144,6 +144,15 @@ def test_signs_of_nan_are_those_of_the_page(function: Function) -> None:
 def test_the_evaluator_gives_nan_where_native_code_does(function: Function) -> None:
     found = signs.signs(function, "f32", signs.EVALUATOR)
     assert set(found.values()) <= {"+", "-"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("element", compositions.ELEMENTS)
+@pytest.mark.parametrize("name", compositions.NAMES)
+def test_formulas_of_jax_are_as_near_as_on_xla(name: str, element: str) -> None:
+    found = compositions.figures(name, element, (LEVELS[0], XLA), 1)
+    # Where sums cancel, single figures are luck.
+    assert found[LEVELS[0]] <= 2 * max(found[XLA], 2)
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])
