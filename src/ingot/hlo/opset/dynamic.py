@@ -1,8 +1,5 @@
 """Dimensions that are dynamic within a bound, `f32[<=8]`: how a size is set, and reshaped by sizes.
 
-XLA writes the way between such an array and one at its bound as custom calls (`PadToStatic`,
-`SliceToDynamic`).
-
 Source: XLA operation semantics `SetDimensionSize`, `DynamicReshape`.
 """
 
@@ -50,32 +47,6 @@ def _infer_reshape(view: OpView) -> Shape:
     for size in sizes:
         require(size.is_scalar and size.dtype.is_integer, "dynamic_reshape_i2", f"size {size}")
     return given
-
-
-def require_sizes(view: OpView, given: Shape) -> None:
-    """Check the custom calls of dynamic dimensions: an array at its bound, and a size of each.
-
-    Source: xla/service/dynamic_padder.cc, which makes them.
-    """
-    target = view.attributes.custom_call_target
-    if target not in ("PadToStatic", "SliceToDynamic"):
-        return
-    results = given.elements or (given,)
-    sizes = (results if target == "PadToStatic" else view.operands)[1:]
-    name = "pad_to_static" if target == "PadToStatic" else "slice_to_dynamic"
-    wanted = 1 if target == "PadToStatic" else given.rank + 1
-    message = f"{target} takes {wanted} operands, got {len(view.operands)}"
-    require(len(view.operands) == wanted, f"{name}_arity", message)
-    array, result = view.operands[0], results[0]
-    same = array.is_array and array.dtype is result.dtype and array.rank == result.rank
-    # A symbolic size stands for what the call is told.
-    fits = same and all(
-        one == other or not (isinstance(one, int) and isinstance(other, int))
-        for one, other in zip(array.dims, result.dims, strict=True)
-    )
-    require(fits, f"{name}_c1", f"{target} of {array} does not give {result}")
-    counted = len(sizes) == array.rank and all(one.is_scalar and one.dtype is S32 for one in sizes)
-    require(counted, f"{name}_c2", f"{target} of {array} has an s32 size of each dimension")
 
 
 define("set-dimension-size", family=FAMILY, arity=2, infer=_infer_set,

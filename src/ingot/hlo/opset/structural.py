@@ -11,7 +11,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import TOKEN
 from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
-from ingot.hlo.opset.dynamic import require_sizes
+from ingot.hlo.opset.library_calls import require_known
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.records import record
@@ -90,7 +90,7 @@ def _given(view: OpView) -> Shape:
 def _infer_custom_call(view: OpView) -> Shape:
     given = view.given()
     attributes: CustomCallAttributes = view.attributes
-    require_sizes(view, given)
+    require_known(view, given)
     results = dict(given.leaves())
     for output, number, inner in attributes.aliases():
         operands = dict(view.operands[number].leaves()) if number < len(view.operands) else {}
