@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
-from ingot.tools.framing import Lines, Message, Packets, line, packet
+from ingot.tools.framing import Lines, Message, Packets, line, packed, packet, unpacked
 from ingot.tools.session import Session
 
 HLO = """HloModule step
@@ -239,6 +239,15 @@ def test_lines(part: int) -> None:
     parts = [data[at : at + part] for at in range(0, len(data), part)]
     found = [found for one in parts for found in decoder.feed(one)]
     assert [*found, *decoder.end()] == [*SENT, SENT[0]]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 16, (1 << 16) + 9])
+def test_a_header_alone_needs_no_line_feed(size: int) -> None:
+    header = {"op": "o" * size}
+    data = json.dumps(header).encode()
+    (found,) = Packets().feed(struct.pack(">I", len(data)) + data)
+    assert isinstance(found, Message)
+    assert unpacked(memoryview(b"".join(packed(found)))) == Message(header)
 
 
 def bad_message(found: object) -> str:

@@ -239,11 +239,14 @@ def packed(message: Message) -> tuple[Bytes, ...]:
 
 def unpacked(raw: memoryview) -> Message:
     """Return the message that `packed` wrote."""
-    end = 0
-    while (stop := bytes(raw[end : end + _SEARCHED]).find(b"\n")) < 0:
-        end += _SEARCHED
-    header: dict[str, Any] = json.loads(bytes(raw[: end + stop]))
-    return Message(header, raw[end + stop + 1 :].toreadonly())
+    end = len(raw)  # A message without payload may lack the line feed.
+    for start in range(0, len(raw), _SEARCHED):
+        found = bytes(raw[start : start + _SEARCHED]).find(b"\n")
+        if found >= 0:
+            end = start + found
+            break
+    header: dict[str, Any] = json.loads(bytes(raw[:end]))
+    return Message(header, raw[end + 1 :].toreadonly())
 
 
 Encoder = Callable[[memoryview], tuple[Bytes, ...]]

@@ -22,7 +22,7 @@ from ingot.support.diagnostics import ParseError, ResourceError
 from ingot.support.forking import ForkLock
 from ingot.support.worker import Worker, spawned
 
-_SECONDS = 60.0
+_SECONDS = 20.0
 """A child that takes longer, and `_SECONDS_PER_MIB` for the size of its data, hangs."""
 _SECONDS_PER_MIB = 60.0
 _MODULE = "ingot.formats.stablehlo.reader_process"

@@ -7,6 +7,7 @@ follows; `F`, the error as JSON follows. It ends with its parent, or when nobody
 from __future__ import annotations
 
 import json
+import resource
 import sys
 
 from ingot.formats.packed import pack
@@ -18,6 +19,8 @@ from ingot.support.worker import inherited, prepare
 
 READ, FAILED = b"R", b"F"
 _IDLE_SECONDS = 300.0
+_BYTES, _BYTES_EACH = 4 << 30, 64
+"""What reading may take: so much, and so much for each byte of the data."""
 
 
 def main(channel: Channel) -> None:
@@ -26,7 +29,16 @@ def main(channel: Channel) -> None:
         data = channel.receive()
         if data is None:
             return
+        _limit_memory(len(data))
         channel.send(*_answer(bytes(data)))
+
+
+def _limit_memory(size: int) -> None:
+    """Let data of this size take no more memory than any that is whole."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = _BYTES + _BYTES_EACH * size
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _answer(data: bytes) -> tuple[bytes, bytes]:
