@@ -5,6 +5,7 @@ from __future__ import annotations
 from ingot.client import shared
 from ingot.client.dump import Dump
 from ingot.client.executable import Executable
+from ingot.client.reproducer import reproducible
 from ingot.cpu.compiler import compile_module
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
@@ -44,6 +45,7 @@ def compile(
         VerifyError: the module is not valid HLO.
         UnsupportedError: an op or element type that the CPU backend cannot run, or a target that
             it makes no code for.
+        InternalError: something failed inside; a note says where the module is kept.
     """
     require_type(module, Module, "the program", "ingot.load and ingot.parse_hlo make a module")
     require_type(context, (PassContext, type(None)), "context")
@@ -63,7 +65,7 @@ def compile(
     options = context if context is not None else default_context(switches)
     if dump.active and options.dump is None:
         options.dump = dump.stage
-    with collector_paused(), timer.phase("compile"):
+    with reproducible(module), collector_paused(), timer.phase("compile"):
         working = module.clone()
         before = module if is_final else module.clone()
         compiled = compile_module(working, options, chosen, timer)

@@ -1,0 +1,67 @@
+"""What fails inside a compilation becomes an `InternalError` that says where the module was kept.
+
+The last line of defence of `ingot.compile`: an exception that is none of Ingot's own is a bug of
+Ingot's, and so is an `InternalError`. Both name a file with the module as HLO text, versions and
+switches in its first lines, which `ingot opt` and `ingot run` read. Errors in the program pass.
+
+Example:
+    >>> from ingot.formats.hlo_text import parse_hlo
+    >>> with reproducible(parse_hlo("HloModule m ENTRY e { ROOT x = f32[] parameter(0) }")):
+    ...     pass
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import ingot
+from ingot.formats.hlo_text import print_module
+from ingot.hlo.module import Module
+from ingot.support.diagnostics import IngotError, InternalError, ResourceError
+
+_SWITCHES = ("INGOT_", "XLA_FLAGS", "TF_XLA_FLAGS")
+
+
+@contextmanager
+def reproducible(module: Module) -> Generator[None]:
+    """Keep `module`, which nobody changes meanwhile, in a file if something fails inside.
+
+    Raises:
+        InternalError: with a note of the file; INGOT0901 for what is no error of Ingot's.
+        ResourceError: INGOT0401, there is no more memory.
+    """
+    try:
+        yield
+    except InternalError as error:
+        notes = (*error.diagnostic.notes, _kept(module))
+        raise type(error)(replace(error.diagnostic, notes=notes)) from error
+    except IngotError:
+        raise
+    except MemoryError as error:
+        raise ResourceError("out of memory while compiling", code="INGOT0401") from error
+    except Exception as error:
+        raise InternalError(
+            f"compiling {module.name} failed with {type(error).__name__}: {error}",
+            code="INGOT0901",
+            notes=(_kept(module),),
+            hint="this is a bug of Ingot's: please report it with that file",
+        ) from error
+
+
+def _kept(module: Module) -> str:
+    """Write the module into a file of its own; return where it is, in words."""
+    try:
+        given = [f"// {name}={value!r}" for name, value in sorted(os.environ.items())
+                 if name.startswith(_SWITCHES)]  # fmt: skip
+        versions = f"// ingot {ingot.__version__}, {platform.platform()}"
+        text = "\n".join([versions, *given, print_module(module)])
+        with tempfile.NamedTemporaryFile(prefix="ingot-", suffix=".hlo", delete=False) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+    except Exception as error:  # What went wrong first is worth more than this.
+        return f"the module could not be kept: {error}"
+    return f"the module is kept in {file.name}"
