@@ -66,6 +66,10 @@ def plain_values(attributes: dict[str, Attribute]) -> dict[str, Any]:
     }
 
 
+MAX_NESTING = 50
+"""Dictionaries inside of each other at most."""
+
+
 class _Reader:
     """Reads one dictionary from text."""
 
@@ -80,6 +84,7 @@ class _Reader:
             self.tokens.append((str(match.lastgroup), match.group(str(match.lastgroup))))
             at = match.end()
         self.at = 0
+        self.nesting = 0
 
     def error(self, found: str) -> ParseError:
         return ParseError(
@@ -114,7 +119,12 @@ class _Reader:
 
     def dictionary(self) -> dict[str, Attribute]:
         self.take("{")
-        return dict(self.several("}", self.entry))
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            raise self.error("{" * 10)
+        found = dict(self.several("}", self.entry))
+        self.nesting -= 1
+        return found
 
     def entry(self) -> tuple[str, Attribute]:
         name = self.take()
