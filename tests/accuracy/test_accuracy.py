@@ -224,6 +224,23 @@ def test_a_sort_by_total_order_puts_nan_by_its_sign(level: str) -> None:
     assert (np.diff(found[3:-2]) >= 0).all()
 
 
+def test_a_sort_that_orders_nan_with_nothing_loses_no_element() -> None:
+    text = """HloModule m
+before {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+ENTRY main {
+  x = f32[1000] parameter(0)
+  ROOT sorted = f32[1000] sort(x), dimensions={0}, to_apply=before
+}"""
+    x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    x[::7], x[::11] = np.nan, -np.nan
+    found = np.asarray(ingot.compile(ingot.parse_hlo(text))(x))
+    np.testing.assert_array_equal(np.sort(found.view(np.uint32)), np.sort(x.view(np.uint32)))
+
+
 @pytest.mark.slow
 def test_the_sort_of_jax_puts_every_nan_last() -> None:
     import jax

@@ -112,7 +112,7 @@ _FUNCTIONS = (
     MathFunction("cosh", exponential.cosh, 0.51, 1.5, wide=True),
     MathFunction("asinh", logarithm.asinh, 0.51, 1.9, wide=True),
     MathFunction("acosh", logarithm.acosh, 0.51, 1.1, wide=True),
-    MathFunction("atanh", logarithm.atanh, 0.51, 1.9, wide=True),
+    MathFunction("atanh", logarithm.atanh, 0.51, 2.0, wide=True),
 )
 
 MATH: dict[str, MathFunction] = {function.name: function for function in _FUNCTIONS}
