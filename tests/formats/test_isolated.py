@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import signal
@@ -16,6 +17,7 @@ from ingot.formats.hlo_text import parse_hlo
 from ingot.formats.load import load
 from ingot.formats.packed import pack, unpack
 from ingot.formats.stablehlo import isolated, parse_stablehlo
+from ingot.formats.stablehlo.binding import parse_mlir
 from ingot.formats.stablehlo.isolated import Reader, parse_isolated
 from ingot.support.diagnostics import IngotError, ParseError, ResourceError, UnsupportedError
 from ingot.support.flags import ISOLATED_READER, override
@@ -37,7 +39,6 @@ module @step attributes {mhlo.num_replicas = 2 : i32} {
   }
 }
 """
-DEEP = "module attributes {a = " + "[" * 100_000 + "]" * 100_000 + "} {}"
 DATA = Path(__file__).parent / "data"
 
 
@@ -63,12 +64,31 @@ def test_the_same_errors(text: str, kind: type[IngotError], code: str) -> None:
     assert code in found[0]
 
 
+def bytecode() -> bytes:
+    """Return a program as MLIR bytecode."""
+    buffer = io.BytesIO()
+    parse_mlir(PROGRAM).operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
 @pytest.mark.slow
 def test_data_that_ends_mlir() -> None:
-    with pytest.raises(ParseError, match="MLIR ended its process with SIG") as error:
-        load(DEEP)
-    assert error.value.diagnostic.code == "INGOT0120"
-    assert load(PROGRAM).name == "step"
+    damaged = bytecode().replace(b"builtin", b"\xff\xfeiltin")
+    for _ in range(2):
+        with pytest.raises(ParseError, match="MLIR ended its process with SIGABRT") as error:
+            load(damaged)
+        assert error.value.diagnostic.code == "INGOT0120"
+        assert any("nanobind" in note for note in error.value.diagnostic.notes)
+    assert load(PROGRAM).name == load(bytecode()).name == "step"
+
+
+@pytest.mark.parametrize("name", [b"main", b"step"])
+def test_names_that_are_no_text(name: bytes) -> None:
+    damaged = bytecode().replace(name, b"\xff\xfe" + name[2:])
+    for is_isolated in (True, False):
+        with pytest.raises(ParseError, match="not UTF-8") as error:
+            load(damaged, isolated=is_isolated)
+        assert error.value.diagnostic.code == "INGOT0120"
 
 
 def test_a_child_that_ended_meanwhile_is_no_error() -> None:
@@ -86,8 +106,7 @@ def test_a_child_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = isolated._reader._worker
     assert worker is not None
     os.kill(worker.pid, signal.SIGSTOP)
-    monkeypatch.setattr(isolated, "_SECONDS", 0.2)
-    monkeypatch.setattr(isolated, "_SECONDS_PER_MIB", 0.0)
+    monkeypatch.setattr(isolated, "time_limit", lambda size: 0.2)
     with pytest.raises(ResourceError, match="takes longer than") as error:
         load(PROGRAM)
     assert error.value.diagnostic.code == "INGOT0414"
@@ -165,7 +184,7 @@ class _Foreign:
 def test_what_is_no_packed_module(value: object) -> None:
     with pytest.raises(ParseError, match="no packed module") as error:
         unpack(pickle.dumps(value))
-    assert error.value.diagnostic.code == "INGOT0125"
+    assert error.value.diagnostic.code == "INGOT0127"
 
 
 def test_damaged_packed_modules() -> None:

@@ -188,10 +188,12 @@ def test_the_end_of_the_host_is_the_end(server: Server) -> None:
         os.kill(worker, 0)
 
 
-def test_the_end_of_the_server_is_the_end_of_the_worker(server: Server) -> None:
-    server.run_endless(server.compiled(ENDLESS), timeout=1)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_end_of_the_server_is_the_end_of_the_worker(server: Server, number: int) -> None:
+    server.run_endless(server.compiled(ENDLESS))
+    time.sleep(0.5)
     worker = server.worker()
-    server.process.kill()
+    server.process.send_signal(number)
     server.process.wait()
     deadline = time.monotonic() + 30
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:

@@ -87,7 +87,7 @@ def unpack(data: bytes) -> Module:
     """Return the module that `pack` wrote.
 
     Raises:
-        ParseError: INGOT0125, the bytes are not what `pack` writes.
+        ParseError: INGOT0127, the bytes are not what `pack` writes.
     """
     try:
         with collector_paused():
@@ -97,7 +97,7 @@ def unpack(data: bytes) -> Module:
     except Exception as error:  # Damaged bytes make any step fail, in any way.
         raise ParseError(
             f"this is no packed module: {type(error).__name__}: {error}",
-            code="INGOT0125",
+            code="INGOT0127",
             hint="read the program again; if this comes back, read it with isolated=False",
         ) from error
 

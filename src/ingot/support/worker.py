@@ -5,12 +5,14 @@ threads it has; `forked` continues a function in a copy of this process, which m
 Both get a `Channel`, ignore Ctrl-C (their parent decides), and are the first that the system ends
 when memory is short.
 
-Invariant: the end of the parent ends the child, which finds its channel closed.
+Invariant: the end of the parent ends the child, which finds its channel closed; a forked one at
+once, whatever it does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import signal
@@ -26,6 +28,7 @@ from ingot.support.diagnostics import ResourceError
 
 _LOG_BYTES = 2000
 """So much of what a child printed last is kept."""
+_PR_SET_PDEATHSIG = 1
 _FIRST_TO_GO = "1000"
 
 
@@ -148,6 +151,7 @@ def forked(run: Callable[[Channel], None]) -> Worker:
     try:
         here.close()
         prepare()
+        _end_with_parent()
         run(there)
         status = 0
     except BaseException:
@@ -163,6 +167,11 @@ def prepare() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(_FIRST_TO_GO)
+
+
+def _end_with_parent() -> None:
+    """Let the end of the thread that forked end this process, whatever it is doing."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def inherited(arguments: list[str]) -> Channel:

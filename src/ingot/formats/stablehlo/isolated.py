@@ -14,7 +14,7 @@ import json
 import os
 
 from ingot.formats.packed import unpack
-from ingot.formats.stablehlo.reader_process import READ
+from ingot.formats.stablehlo.reader_process import READ, time_limit
 from ingot.hlo.module import Module
 from ingot.support.channel import ChannelError
 from ingot.support.diagnostic_json import error_from
@@ -22,9 +22,6 @@ from ingot.support.diagnostics import ParseError, ResourceError
 from ingot.support.forking import ForkLock
 from ingot.support.worker import Worker, spawned
 
-_SECONDS = 20.0
-"""A child that takes longer, and `_SECONDS_PER_MIB` for the size of its data, hangs."""
-_SECONDS_PER_MIB = 60.0
 _MODULE = "ingot.formats.stablehlo.reader_process"
 
 
@@ -59,7 +56,7 @@ class Reader:
     def _ask(self, data: bytes) -> bytearray | None:
         """Return the answer; None if the child ended instead."""
         assert self._worker is not None
-        seconds = _SECONDS + _SECONDS_PER_MIB * len(data) / (1 << 20)
+        seconds = time_limit(len(data))
         try:
             channel = self._worker.channel
             self._worker.forget_printed()

@@ -32,6 +32,8 @@ from ingot.support.forking import defers_fork
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
 
+_BINDINGS = "nanobind::detail::str"
+"""In the message of a RuntimeError: MLIR's bindings met a text that is no text."""
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
 _NO_LAYOUT = ("", "default", "auto")
@@ -53,7 +55,16 @@ def parse_stablehlo(data: str | bytes) -> Module:
     """
     data = encodable(data) if isinstance(data, str) else bytes_of(data, "the program")
     with borrowed_context(len(data)) as context:
-        return convert_module(read_mlir(context, data))
+        try:
+            return convert_module(read_mlir(context, data))
+        except (UnicodeDecodeError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and _BINDINGS not in str(error):
+                raise
+            raise ParseError(
+                f"a name or text in this StableHLO is not UTF-8: {error}",
+                code="INGOT0120",
+                hint="the file is damaged",
+            ) from error
 
 
 @defers_fork

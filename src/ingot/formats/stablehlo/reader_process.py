@@ -7,7 +7,9 @@ follows; `F`, the error as JSON follows. It ends with its parent, or when nobody
 from __future__ import annotations
 
 import json
+import math
 import resource
+import signal
 import sys
 
 from ingot.formats.packed import pack
@@ -19,8 +21,14 @@ from ingot.support.worker import inherited, prepare
 
 READ, FAILED = b"R", b"F"
 _IDLE_SECONDS = 300.0
+_SECONDS, _SECONDS_PER_MIB = 20.0, 60.0
 _BYTES, _BYTES_EACH = 4 << 30, 64
 """What reading may take: so much, and so much for each byte of the data."""
+
+
+def time_limit(size: int) -> float:
+    """Return in how many seconds data of this size is read, if it is whole."""
+    return _SECONDS + _SECONDS_PER_MIB * size / (1 << 20)
 
 
 def main(channel: Channel) -> None:
@@ -30,7 +38,11 @@ def main(channel: Channel) -> None:
         if data is None:
             return
         _limit_memory(len(data))
-        channel.send(*_answer(bytes(data)))
+        # The parent ends what takes too long; if it is gone, the system does.
+        signal.alarm(2 * math.ceil(time_limit(len(data))))
+        answer = _answer(bytes(data))
+        signal.alarm(0)
+        channel.send(*answer)
 
 
 def _limit_memory(size: int) -> None:
