@@ -25,8 +25,10 @@ class Poller:
         self._runtime = runtime
         self._counter = self._field("attention")
         self._poll = self._field("poll")
-        self._seen = f.alloca(I64)
-        f.store(f.atomic_load(I64, self._counter), self._seen)
+        self._first, self._seen = f.alloca(I64), f.alloca(I64)
+        began = f.atomic_load(I64, self._counter)
+        f.store(began, self._first)
+        f.store(began, self._seen)
 
     def _field(self, name: str) -> Value:
         return self._f.load(PTR, self._f.gep(self._runtime, runtime_offset(name)), 8)
@@ -44,7 +46,8 @@ class Poller:
 
         def poll() -> None:
             f.store(now, self._seen)
-            status = f.call_indirect(self._poll, I32, [PTR], [self._runtime])
+            arguments = [self._runtime, f.load(I64, self._first)]
+            status = f.call_indirect(self._poll, I32, [PTR, I64], arguments)
             f.if_(f.icmp("ne", status, f.const(I32, 0)), leave)
 
         f.if_(f.icmp("ne", now, f.load(I64, self._seen)), poll, likely=False)

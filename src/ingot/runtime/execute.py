@@ -46,8 +46,8 @@ def emit_execute(
     """Add `ingot_prepare`, `ingot_execute` and `ingot_call` to `module`."""
     prepare = _emit_prepare(module)
     execute_on = _emit_execute_on(module, allocator)
-    execute = _emit_execute(module, execute_on)
     watched = _emit_execute_watched(module, execute_on, watch)
+    execute = _emit_execute(module, execute_on, watched)
     _emit_call(module, prepare, execute)
     return ExecuteFunctions(prepare, execute, watched)
 
@@ -78,7 +78,9 @@ def _emit_prepare(module: ModuleBuilder) -> FunctionRef:
     return f.reference
 
 
-def _emit_execute(module: ModuleBuilder, execute_on: FunctionRef) -> FunctionRef:
+def _emit_execute(
+    module: ModuleBuilder, execute_on: FunctionRef, watched: FunctionRef
+) -> FunctionRef:
     """`i32 (ptr program, ptr inputs, ptr outputs, ptr sizes)`: run with an arena."""
     f = module.function(
         "ingot_execute",
@@ -86,7 +88,11 @@ def _emit_execute(module: ModuleBuilder, execute_on: FunctionRef) -> FunctionRef
         [("program", PTR), ("inputs", PTR), ("outputs", PTR), ("sizes", PTR)],
     )
     program, *rest = f.params
-    f.ret(f.call(execute_on, [program, PROGRAM.load(f, program, "runtime"), *rest]))
+    arguments = [program, PROGRAM.load(f, program, "runtime"), *rest]
+    # What may wait for others, or loop, may have to be ended.
+    patient = f.icmp("eq", PROGRAM.load(f, program, "release_gil_bytes"), f.const(I64, 0))
+    f.if_(patient, lambda: f.ret(f.call(watched, arguments)))
+    f.ret(f.call(execute_on, arguments))
     return f.reference
 
 

@@ -26,6 +26,8 @@ from ingot.support.diagnostics import ExecutionError, IngotError, InternalError,
 Record = Any
 """A program's ctypes structure; its attribute `info` is the `ProgramInfo`."""
 
+CANCELLED_TEXT = "was ended before it was done: by Ctrl-C, by another thread, or at its deadline"
+
 Result = Array | tuple[Array, ...]
 
 
@@ -41,11 +43,7 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
             hint="use smaller sizes, or free arrays of earlier calls",
         )
     if status == CANCELLED:
-        return ExecutionError(
-            f"'{info.symbol}' was ended before it was done: it was cancelled, or its time was over",
-            code="INGOT0511",
-            notes=notes,
-        )
+        return cancelled_error(notes, f"'{info.symbol}' ")
     if status <= FIRST_CONSTRAINT:
         return sizes_error(info, status, notes, f"'{info.symbol}': ")
     message = _message(info.run_errors, status - 1, "run error")
@@ -58,6 +56,11 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[Array]) -> Ing
     error.__cause__ = failure.cause
     error.status = failure.status
     return error
+
+
+def cancelled_error(notes: tuple[str, ...], who: str = "the program ") -> ExecutionError:
+    """Return the exception for an execution that was ended."""
+    return ExecutionError(f"{who}{CANCELLED_TEXT}", code="INGOT0511", notes=notes)
 
 
 def largest_note(info: ProgramInfo) -> tuple[str, ...]:
@@ -91,7 +94,7 @@ class PythonHalf:
         """Bind the native functions."""
         pointer, status = ctypes.c_void_p, ctypes.c_int32
         self._prepare = runtime.function("ingot_prepare", status, *[pointer] * 3)
-        self._execute = runtime.function("ingot_execute_watched", status, *[pointer] * 5)
+        self._execute = runtime.function("ingot_execute_python", status, *[pointer] * 5)
         self._python = int(runtime.function("ingot_python_record", pointer)())
         self._allocate = runtime.function("ingot_allocate", pointer, ctypes.c_int64)
         self._free = runtime.function("ingot_free", None, pointer)

@@ -37,7 +37,8 @@ WATCH = Record(
     Field("active", "i64", own_line=True, note="executions that are watched"),
     Field("asleep", "i32", note="1 while the thread sleeps until there is an execution"),
     Field("started", "i32", note="1 once the thread exists"),
-    Field("check", "ptr", note="i32(ptr runtime): whether Python wants an end; null: no Python"),
+    Field("check", "ptr", note="i32(i64 first): whether Python wants an end; null: no Python"),
+    Field("on_tick", "ptr", note="void(): look for Ctrl-C; null: no Python"),
 )
 
 
@@ -78,6 +79,7 @@ def _emit_ticker(module: ModuleBuilder, state: Value) -> FunctionRef:
     f.store(f.const(I64, 0), pause)
     f.store(f.const(I64, TICK_NANOSECONDS), f.gep(pause, 8))
     f.store(f.const(I32, 0), never)
+    on_tick = WATCH.address(f, watch, "on_tick")
     none = f.const(I64, 0)
 
     def active() -> Value:
@@ -92,10 +94,16 @@ def _emit_ticker(module: ModuleBuilder, state: Value) -> FunctionRef:
         f.if_(idle, lambda: emit_futex_wait(f, asleep, f.const(I32, 1)))
         f.atomic_store(f.const(I32, 0), asleep, "seq_cst")
 
+    def look() -> None:
+        function = f.load(PTR, on_tick)
+        present = f.icmp("ne", function, zero(PTR))
+        f.if_(present, lambda: discard(f.call_indirect(function, VOID, [], [])))
+        _advance(f, watch)
+
     def tick(values: list[Value]) -> list[Value]:
         emit_futex_wait(f, never, f.const(I32, 0), pause)
         busy = active()
-        f.if_(busy, lambda: _advance(f, watch))
+        f.if_(busy, look)
         idle = f.select(busy, none, f.add(values[0], f.const(I64, 1)))
         f.if_(f.icmp("sgt", idle, f.const(I64, _IDLE_TICKS)), sleep, likely=False)
         return [idle]
@@ -136,9 +144,13 @@ def _emit_end(module: ModuleBuilder, state: Value) -> FunctionRef:
 
 
 def _emit_poll(module: ModuleBuilder, state: Value) -> FunctionRef:
-    """`i32 (ptr runtime)`: `CANCELLED` if the execution that runs with this record is to end."""
-    f = module.function("ingot_poll", I32, [("runtime", PTR)], attrs="nounwind noinline cold")
-    (runtime,) = f.params
+    """`i32 (ptr runtime, i64 first)`: `CANCELLED` if an execution with this record is to end.
+
+    `first` is the counter when it began.
+    """
+    params = [("runtime", PTR), ("first", I64)]
+    f = module.function("ingot_poll", I32, params, attrs="nounwind noinline cold")
+    runtime, first = f.params
 
     def end() -> None:
         _advance(f, state)
@@ -155,7 +167,7 @@ def _emit_poll(module: ModuleBuilder, state: Value) -> FunctionRef:
     check = WATCH.load(f, state, "check")
 
     def ask() -> None:
-        wanted = f.call_indirect(check, I32, [PTR], [runtime])
+        wanted = f.call_indirect(check, I32, [I64], [first])
         f.if_(f.icmp("ne", wanted, f.const(I32, 0)), end)
 
     f.if_(f.icmp("ne", check, zero(PTR)), ask)

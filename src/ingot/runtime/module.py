@@ -19,8 +19,8 @@ from ingot.runtime.layout import Record
 from ingot.runtime.pool import emit_pool
 from ingot.runtime.profiler import PROFILE_FUNCTION, PROFILER, emit_profiler
 from ingot.runtime.python_call import emit_python_call
-from ingot.runtime.python_interrupts import emit_python_check
-from ingot.runtime.records import ABI_VERSION, ALLOCATOR, POOL, PYTHON, RUNTIME
+from ingot.runtime.python_interrupts import emit_python_interrupts
+from ingot.runtime.records import ABI_VERSION, ALLOCATOR, INTERRUPTS, POOL, PYTHON, RUNTIME
 from ingot.runtime.steps import emit_steps
 
 NATIVE_FUNCTIONS = (
@@ -37,13 +37,15 @@ PYTHON_FUNCTIONS = (
     "ingot_python_call",
     "ingot_python_record",
     "ingot_python_check",
+    "ingot_python_tick",
+    "ingot_execute_python",
     *HANDLER_FUNCTIONS,
 )
 
 LIBRARY_FUNCTIONS = (
     *("pthread_create", "pthread_detach", "pthread_sigmask", "sched_yield", "syscall"),
     *("aligned_alloc", "free", "mmap", "munmap", "madvise", "memcpy", "memset"),
-    *("clock_gettime", "pthread_self"),
+    *("clock_gettime", "pthread_self", "sigaction"),
 )
 """The C library functions that the module imports."""
 
@@ -70,7 +72,8 @@ def runtime_module(with_python: bool) -> ModuleBuilder:
     if with_python:
         python = _state(module, PYTHON)
         emit_python_call(module, python, allocator, execute)
-        emit_python_check(module, python)
+        # The counter is the first field of the record.
+        emit_python_interrupts(module, python, _state(module, INTERRUPTS), watch_state)
         emit_array_memory(module, allocator)
         _emit_getter(module, "ingot_python_record", python)
     return module

@@ -24,6 +24,7 @@ from ingot.runtime.array_memory import HANDLER_FUNCTIONS
 from ingot.runtime.interrupts import WATCH
 from ingot.runtime.native import NativeRuntime
 from ingot.runtime.python_arrays import OBJECT
+from ingot.runtime.python_interrupts import ends_by_interrupt
 from ingot.runtime.records import PYTHON
 
 _NEW_FROM_DESCR_SLOT = 94
@@ -164,12 +165,16 @@ def fill_python_record(
         "release_gil": _c_address("PyGILState_Release"),
         "check_signals": _c_address("PyErr_CheckSignals"),
         "fetch_error": _c_address("PyErr_Fetch"),
+        "add_pending_call": _c_address("Py_AddPendingCall"),
+        "ends_by_interrupt": id(ends_by_interrupt),
+        "true": id(True),
         "main_thread": threading.main_thread().ident or 0,
     }
     for name, value in values.items():
         PYTHON.write(record, name, value)
     watch = int(runtime.function("ingot_watch", ctypes.c_void_p)())
     WATCH.write(watch, "check", runtime.address("ingot_python_check"))
+    WATCH.write(watch, "on_tick", runtime.address("ingot_python_tick"))
     # After a fork, the thread that forked is the main one.
     os.register_at_fork(
         after_in_child=lambda: PYTHON.write(record, "main_thread", threading.get_ident())

@@ -31,6 +31,7 @@ from ingot.runtime.python_arrays import (
     emit_read_arguments,
     is_null,
 )
+from ingot.runtime.python_interrupts import emit_execute_python
 from ingot.runtime.records import OUTPUT, PROGRAM, PYTHON
 
 
@@ -38,7 +39,8 @@ def emit_python_call(
     module: ModuleBuilder, python: Value, allocator: AllocatorFunctions, execute: ExecuteFunctions
 ) -> None:
     """Add `ingot_python_call` to `module`; `python` points to a PYTHON record."""
-    _Call(module, python, allocator, execute).emit()
+    watched = emit_execute_python(module, python, execute.execute_watched)
+    _Call(module, python, allocator, execute, watched).emit()
 
 
 def _emit_delegate(
@@ -77,8 +79,10 @@ class _Call:
         python: Value,
         allocator: AllocatorFunctions,
         execute: ExecuteFunctions,
+        execute_python: FunctionRef,
     ) -> None:
         self.python = python
+        self.execute_python = execute_python
         self.allocator = allocator
         self.execute = execute
         self.read = emit_read_arguments(module, python)
@@ -162,7 +166,7 @@ class _Call:
             thread = call_python(f, self.python, "save_thread", PTR, [])
             program, *rest = args
             runtime = PROGRAM.load(f, program, "runtime")
-            done = f.call(self.execute.execute_watched, [program, runtime, *rest])
+            done = f.call(self.execute_python, [program, runtime, *rest])
             call_python(f, self.python, "restore_thread", VOID, [thread])
             return [done]
 

@@ -22,7 +22,7 @@ RUNTIME = Record(
     Field("parallel", "ptr", note="void(ptr pool, ptr fn, ptr env, i64 nchunks)"),
     Field("profile", "ptr", note="`ingot_profile` while somebody profiles, else null"),
     Field("attention", "ptr", note="int64_t: advanced when executions are to poll"),
-    Field("poll", "ptr", note="i32(ptr runtime): not 0 if the execution is to end"),
+    Field("poll", "ptr", note="i32(ptr runtime, i64 first): not 0 if the execution is to end"),
     Field("cancelled", "i64", note="1: executions with this record end"),
     Field("deadline", "i64", note="when they end, in ns of CLOCK_MONOTONIC; 0: never"),
     Field("num_threads", "i64", note="threads that take part, the caller included"),
@@ -127,8 +127,24 @@ PYTHON = Record(
     Field("release_gil", "ptr", note="PyGILState_Release"),
     Field("check_signals", "ptr", note="PyErr_CheckSignals"),
     Field("fetch_error", "ptr", note="PyErr_Fetch"),
+    Field("add_pending_call", "ptr", note="Py_AddPendingCall: for the main thread"),
+    Field("ends_by_interrupt", "ptr", note="Python: (), whether Ctrl-C raises KeyboardInterrupt"),
+    Field("true", "ptr", note="Py_True"),
     Field("main_thread", "i64", note="pthread_self of the thread that runs signal handlers"),
+    Field("main_calls", "i64", note="calls of `ingot_execute_python` on the main thread"),
     Field("interrupt", "ptr", count=3, note="what a handler raised: type, value, traceback"),
+)
+
+INTERRUPTS = Record(
+    "IngotInterrupts",
+    Field("count", "i64", own_line=True, note="times that Ctrl-C was pressed"),
+    Field("answered", "i64", note="`count` when the main thread last ran Python after that"),
+    Field("asked", "i64", note="`count` when the main thread was last asked to answer"),
+    Field("last", "i64", note="the counter of `attention` after the last Ctrl-C"),
+    Field("waited", "i64", note="ticks since then"),
+    Field("settled", "i64", note="`count` for which it was decided whether executions end"),
+    Field("ended", "i64", note="executions end whose counter was less when they began"),
+    Field("previous", "ptr", note="the handler of SIGINT that is called after ours"),
 )
 
 ABI_VERSION = 3
@@ -153,7 +169,8 @@ int32_t ingot_execute_on(IngotProgram* program, IngotRuntime* runtime, void* con
                          void* const* outputs, const int64_t* sizes);
 int32_t ingot_execute_watched(IngotProgram* program, IngotRuntime* runtime, void* const* inputs,
                               void* const* outputs, const int64_t* sizes);
-int32_t ingot_poll(IngotRuntime* runtime);
+/* `first` is what *attention was when the execution began. */
+int32_t ingot_poll(IngotRuntime* runtime, int64_t first);
 void ingot_interrupt(void);
 int32_t ingot_call(IngotProgram* program, void* const* inputs, const int64_t* const* in_dims,
                    void* const* outputs);

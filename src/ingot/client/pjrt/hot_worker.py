@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingot.artifact.abi import CANCELLED
 from ingot.client.pjrt.emit import (
     drop_reference,
     is_null,
     not_null,
+    return_static,
     runtime_function,
+    static_error,
     unless_null,
     when,
 )
@@ -27,12 +30,17 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.execute import emit_stack_array
+from ingot.runtime.execution import CANCELLED_TEXT
+from ingot.runtime.records import PROGRAM, RUNTIME
 from ingot.runtime.sync import (
     discard,
     emit_futex_wait,
     emit_lock,
     emit_unlock,
 )
+
+_CANCELLED = 1
+"""absl's code."""
 
 _SIGSET_BYTES = 128
 _SIG_SETMASK = 2
@@ -67,6 +75,15 @@ def _emit_failure(module: ModuleBuilder, python: FunctionRef) -> FunctionRef:
     """`ptr (ptr executable, ptr program, i32 status)`: the error for a status of execution."""
     params = [("executable", PTR), ("program", PTR), ("status", I32)]
     f = module.function("ingot_pjrt_failure", PTR, params)
+    _, program, status = f.params
+    runtime = PROGRAM.load(f, program, "runtime")
+    alone = f.icmp("eq", RUNTIME.load(f, runtime, "rendezvous"), zero(PTR))
+    ended = f.icmp("eq", status, f.const(I32, CANCELLED))
+    # Without Python, which would raise KeyboardInterrupt here, and not in the user's program.
+    cancelled = static_error(
+        module, "cancelled_error", _CANCELLED, f"The program {CANCELLED_TEXT}."
+    )
+    f.if_(f.and_(ended, alone), lambda: f.ret(return_static(f, cancelled)))
     record = f.alloca(I64, FAILURE.size // 8)
     for (name, _), value in zip(params, f.params, strict=True):
         FAILURE.store(f, record, name, value)

@@ -25,6 +25,7 @@ POINTER = ctypes.c_void_p
 TEXT = ctypes.c_char_p
 INT = ctypes.c_int
 
+CANCELLED = 1
 INVALID_ARGUMENT = 3
 RESOURCE_EXHAUSTED = 8
 INTERNAL = 13

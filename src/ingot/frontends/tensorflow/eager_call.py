@@ -16,6 +16,7 @@ from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.eager_code import EAGER_CALL, eager_call_address
 from ingot.frontends.tensorflow.launch import Program, Sizes
 from ingot.runtime.native import native_runtime
+from ingot.runtime.records import PROGRAM
 
 _METH_FASTCALL = 0x80
 RELEASE_GIL_BYTES = 64 << 10
@@ -90,7 +91,9 @@ def make_native_call(
     record.num_inputs, record.num_outputs = len(inputs), len(output_types)
     record.sources, record.captures = ctypes.addressof(sources), ctypes.addressof(captures)
     record.sizes, record.output_types = ctypes.addressof(sizes), ctypes.addressof(types)
-    record.releases_gil = int(work_bytes >= RELEASE_GIL_BYTES)
+    # A program that loops may run long on little data: its own threshold is 0.
+    least = min(RELEASE_GIL_BYTES, PROGRAM.read(program.record_address, "release_gil_bytes"))
+    record.releases_gil = int(work_bytes >= least)
     capsule = new_capsule(ctypes.addressof(record), None, None)
     # A built-in holds two objects: what it is bound to, and its module. Nobody reads the second.
     owner = (record, program, tuple(inputs), sources, captures, types, sizes)

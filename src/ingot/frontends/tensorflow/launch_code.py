@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.artifact.abi import CANCELLED
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch_records import (
+    ENDED_TEXT,
     FAILED,
     FOREIGN,
     LAUNCH,
@@ -179,12 +181,19 @@ class LaunchEmitter:
         )
         variant, dims, code, identifier, status = f.params
 
-        def out_of_memory() -> None:
-            text = self.message("memory", OUT_OF_MEMORY_TEXT)
-            self.call(f, "TF_SetStatus", status, f.const(I32, capi.RESOURCE_EXHAUSTED), text)
-            f.ret()
+        def known(wanted: int, kind: int, name: str, message: str) -> None:
+            def say() -> None:
+                text = self.message(name, message)
+                self.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
+                f.ret()
 
-        f.if_(f.icmp("eq", code, f.const(I32, OUT_OF_MEMORY)), out_of_memory)
+            f.if_(f.icmp("eq", code, f.const(I32, wanted)), say)
+
+        known(OUT_OF_MEMORY, capi.RESOURCE_EXHAUSTED, "memory", OUT_OF_MEMORY_TEXT)
+        # Without Python, which would raise KeyboardInterrupt here, and not in the user's program.
+        known(CANCELLED, capi.CANCELLED, "cancelled", f"Ingot: the function {ENDED_TEXT}")
+        interrupted = self.message("interrupted", "Ingot: a signal came while an error was told.")
+        self.call(f, "TF_SetStatus", status, f.const(I32, capi.INTERNAL), interrupted)
         self.call(f, FAILED, identifier, variant, dims, f.sext(code, I64), status)
         f.ret()
         return f.reference

@@ -8,6 +8,7 @@ fills them. Source: TensorFlow's `tensorflow/c/kernels.h`; the runtime's entries
 from __future__ import annotations
 
 from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.runtime.execution import CANCELLED_TEXT
 from ingot.runtime.layout import Field, Record
 
 LAUNCH = Record(
@@ -39,6 +40,7 @@ VARIANT = Record(
     Field("next", "ptr"),
 )
 
+ENDED_TEXT = f"{CANCELLED_TEXT}; variables may hold values of a step that was not done."
 OUT_OF_MEMORY_TEXT = "Ingot: there is not enough memory for the temporary buffers of this function."
 FOREIGN = (
     "Ingot: this graph was compiled in another process. Save models with tf.saved_model.save or "

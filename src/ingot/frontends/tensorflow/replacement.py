@@ -100,6 +100,11 @@ class Replacement:
         except errors.OpError as error:
             error._message = without_wrapper(error.message)
             raise
+        except RuntimeError as error:
+            # Ctrl-C ended the function; TensorFlow made this of its own error and Python's.
+            if "REPLACED BY KeyboardInterrupt" in str(error):
+                raise KeyboardInterrupt from None
+            raise
         if not self.binding.handed_on:
             return results
         outputs: list[Any] = [None] * len(self.function.outputs)
