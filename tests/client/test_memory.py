@@ -8,13 +8,15 @@ import gc
 import os
 import sys
 import tracemalloc
+from collections import deque
+from types import CellType, FunctionType, MethodType, ModuleType
 
 import numpy as np
 import pytest
 from tests.client.pjrt.host import Host
 
 import ingot
-from ingot.client import clear_caches
+from ingot.client import caches, clear_caches
 from ingot.cpu.library.form_kernels import _emitted
 from ingot.cpu.library.parts import _loaded
 from ingot.hlo.dim import _dims
@@ -166,6 +168,36 @@ def table_sizes() -> dict[str, int]:
     return dict(zip(names, map(len, tables), strict=True))
 
 
+_CONTAINERS = (dict, list, set, deque)
+_PASSED = (*_CONTAINERS, tuple, CellType, FunctionType, MethodType, functools._lru_cache_wrapper)
+
+
+def held_containers() -> dict[int, tuple[str, int]]:
+    """Return what the modules of Ingot hold, directly and through objects: (text, length) by id."""
+    work = [
+        value
+        for name, module in list(sys.modules.items())
+        if name.startswith("ingot.")
+        for value in vars(module).values()
+    ]
+    seen, found = set[int](), dict[int, tuple[str, int]]()
+    while work:
+        item = work.pop()
+        known = isinstance(item, _PASSED) or type(item).__module__.startswith("ingot.")
+        is_class = isinstance(item, type) and item.__module__.startswith("ingot.")
+        if id(item) in seen or not (known or is_class):
+            continue
+        seen.add(id(item))
+        if isinstance(item, _CONTAINERS) and "__builtins__" not in item:
+            found[id(item)] = (f"{type(item).__name__} of {_sample(item)}", len(item))
+        work += [each for each in gc.get_referents(item) if not isinstance(each, ModuleType)]
+    return found
+
+
+def _sample(container: object) -> str:
+    return repr(next(iter(container), None))[:200]
+
+
 def mapped_code() -> int:
     """Return how many mappings of memory can be executed."""
     with open("/proc/self/maps", encoding="utf-8") as file:
@@ -176,14 +208,30 @@ def test_tables_do_not_follow_the_programs() -> None:
     for number in range(10):
         compile_and_run(number)
     forget()
-    before, code = table_sizes(), mapped_code()
+    before, code, held = table_sizes(), mapped_code(), held_containers()
     for number in range(1000, 1030):
         compile_and_run(number)
     forget()
+    assert len(held) > 500
+    grown = [
+        f"{text}: {held[at][1]} before, {size} after"
+        for at, (text, size) in held_containers().items()
+        if at in held and size > held[at][1] + 15
+    ]
+    assert grown == []
     for name, size in table_sizes().items():
         # Sizes of programs: a part of the library more, now and then.
         assert size <= before[name] + 12, name
     assert mapped_code() <= code + 12
+
+
+def test_what_grows_behind_other_objects_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    monkeypatch.setattr(caches, "kept", functools.lru_cache(lambda: {"rows": rows}), raising=False)
+    caches.kept()
+    before = held_containers()[id(rows)]
+    rows += range(20)
+    assert (before[1], held_containers()[id(rows)][1]) == (0, 20)
 
 
 @pytest.mark.slow
@@ -208,6 +256,7 @@ def test_a_program_leaves_nothing_behind(work, count) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 @pytest.mark.skipif(not LONG, reason="TEST_PROGRAMS says how many programs")
 def test_memory_stays_flat_for_long() -> None:
     """The last third of the programs adds next to nothing to resident memory."""

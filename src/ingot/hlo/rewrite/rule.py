@@ -157,6 +157,8 @@ Candidates = list[tuple[Rule, tuple[Match, ...]]]
 
 MAX_INDEXED = 3
 """Operands at most of the instructions whose rules are told apart by the operands' opcodes."""
+MAX_KEPT = 4096
+"""Combinations of opcodes whose rules a set remembers; a program has some dozens."""
 
 
 def first_match(matches: Iterable[Match], instruction: Instruction) -> Bindings | None:
@@ -195,7 +197,9 @@ class RuleSet:
         key = (opcode,) if many else (opcode, *[operand.opcode for operand in operands])
         found = self._candidates.get(key)
         if found is None:
-            found = self._candidates[key] = self._chosen(opcode, None if many else key[1:])
+            found = self._chosen(opcode, None if many else key[1:])
+            if len(self._candidates) < MAX_KEPT:
+                self._candidates[key] = found
         return found
 
     def _chosen(self, opcode: str, operands: tuple[str, ...] | None) -> Candidates:
