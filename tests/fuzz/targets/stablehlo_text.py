@@ -19,6 +19,8 @@ from tests.fuzz.mutation import mutated_text
 from tests.fuzz.target import Target
 
 from ingot.formats.load import load
+from ingot.hlo.module import Module
+from ingot.hlo.verifier import verify
 
 MARK = b"\n// run\n"
 """What ends a mutant that is compiled and run too."""
@@ -79,7 +81,14 @@ def generate(choose: random.Random) -> bytes:
 
 def check(data: bytes) -> str:
     """Return what is wrong with how a text is read, written and run."""
-    return checked(lambda: load(data, "mlir", isolated=True), runs=data.endswith(MARK))
+    return checked(lambda: _verified(data), runs=data.endswith(MARK))
+
+
+def _verified(data: bytes) -> Module:
+    """Return the module; other than of HLO text, what its ops demand is asked afterwards."""
+    module = load(data, "mlir", isolated=True)
+    verify(module)
+    return module
 
 
 TARGET = Target("stablehlo_text", ".mlir", generate, check)
