@@ -318,6 +318,34 @@ def test_what_does_not_fit_is_refused_when_it_runs() -> None:
         call("gees", "f64", config, a, None, *shapes)
 
 
+MODES = f"{{mode = {code('V')}, uplo = {code('L')}}}"
+
+
+@pytest.mark.parametrize(
+    ("routine", "config", "results", "message"),
+    [
+        ("getrf", "", [("f64", (3, 3)), ("s32", (2,)), ("s32", ())], "'ipiv' must have 3 elements"),
+        ("getrf", "", [("f64", (3, 3)), ("f32", (3,)), ("s32", ())], "'ipiv' must be of s32"),
+        ("getrf", "", [("f64", (3, 3)), ("s32", (3,)), ("s64", ())], "'info' must be of s32"),
+        ("getrf", "", [("f64", (4, 3)), ("s32", (3,)), ("s32", ())], "'x_out' must be f64"),
+        ("geqrf", "", [("f64", (3, 3)), ("f64", (2,))], "'tau' must have 3 elements"),
+        ("syevd", MODES, [("f64", (3, 3)), ("f64", (2,)), ("s32", ())], "'w' must have 3 elements"),
+        ("syevd", MODES, [("f64", (3, 3)), ("f32", (3,)), ("s32", ())], "'w' must be of f64"),
+    ],
+)
+def test_arrays_that_lapack_would_write_past_are_refused(
+    routine: str, config: str, results: list, message: str
+) -> None:
+    with pytest.raises(ExecutionError, match=message):
+        call(routine, "f64", config, np.eye(3), None, *results)
+
+
+def test_matrices_that_are_not_square_are_refused() -> None:
+    shapes = [("f64", (2, 3)), ("f64", (3,)), ("s32", ())]
+    with pytest.raises(ExecutionError, match="must be square"):
+        call("syevd", "f64", MODES, np.ones((2, 3)), None, *shapes)
+
+
 def test_names() -> None:
     assert target_name("orgqr", "c64") == "lapack_cungqr_ffi"
     assert target_name("sytrd", "f32") == "lapack_ssytrd_ffi"

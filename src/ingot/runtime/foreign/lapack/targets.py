@@ -20,6 +20,7 @@ from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.lapack.adapter import emit_adapter, result_names
 from ingot.runtime.foreign.lapack.library import function_address
 from ingot.runtime.foreign.lapack.routines import ROUTINES, Routine
+from ingot.runtime.foreign.lapack.shapes import shape_misfit
 from ingot.runtime.foreign.site import failing_call, linked_library
 
 ELEMENT_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
@@ -115,4 +116,4 @@ def _misfit(row: Routine, letter: str, call: CallSite, attributes: dict[str, Att
     for name, character in row.refuses.items():
         if chr(attributes[name].value) == character:
             return f"'{name}' = '{character}' is not offered by XLA or by Ingot"
-    return ""
+    return shape_misfit(row, call, results, attributes)
