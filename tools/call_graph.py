@@ -3,8 +3,8 @@
 A mention counts as a call, as what is mentioned may be passed on and called. The type of a receiver
 comes from annotations of parameters, results and fields, and from assignments; a method of an
 unknown receiver is any method of that name, if few have it and no built-in type does. A function
-that a decorator registers is called by whoever mentions the table. `yield f(x)` is no call: what drives
-the generator calls it (`ingot.support.trampoline`).
+that a decorator registers is called by whoever mentions the table. `yield f(x)` is no call: what
+drives the generator calls it (`ingot.support.trampoline`).
 
 Not seen: operators, and calls of what a table holds that is put together at run time.
 """

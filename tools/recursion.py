@@ -1,9 +1,9 @@
 """Find the functions that may call themselves, and compare them with those that are allowed to.
 
 How deep a program nests its loops, calls and operands is the user's business, so nothing may
-recurse over that: Python's stack ends at a thousand calls. `recursion.txt` lists the functions that may
-recurse, with what bounds them. Any other cycle of calls is a finding, and so is a line of the list
-that no cycle needs.
+recurse over that: Python's stack ends at a thousand calls. `recursion.txt` lists the functions that
+may recurse, with what bounds them. Any other cycle of calls is a finding, and so is a line of the
+list that no cycle needs.
 
 Example:
     .venv/bin/python tools/recursion.py
