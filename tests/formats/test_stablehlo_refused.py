@@ -55,6 +55,18 @@ def test_frontend_attributes_of_any_text_read_back() -> None:
     assert 'frontend_attributes={a="}{\\"\\n",b="c"}' in print_module(module)
 
 
+def test_an_empty_list_of_a_window_is_the_default() -> None:
+    text = """func.func @main(
+        %x: tensor<1x3x3x1xf32>, %k: tensor<2x2x1x1xf32>) -> tensor<1x2x2x1xf32> {
+      %y = stablehlo.convolution(%x, %k)
+        dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [], reverse = []}
+        {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+        : (tensor<1x3x3x1xf32>, tensor<2x2x1x1xf32>) -> tensor<1x2x2x1xf32>
+      return %y : tensor<1x2x2x1xf32>
+    }"""
+    assert "window={size=2x2}" in print_module(read(text))
+
+
 def test_lines_that_are_none_are_left_out() -> None:
     text = program().replace("return %x : tensor<2xf32>", "return %y : tensor<2xf32>")
     body = '%y = stablehlo.sine %x : tensor<2xf32> loc("a.py":4294967295:0)\n return'

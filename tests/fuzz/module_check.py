@@ -38,6 +38,8 @@ ULPS = 8.0
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 _PLACE = re.compile(r'File "[^"]*/ingot/([^"]*)", line \d+, in (\w+)')
 _MOST_INSTRUCTIONS = 200
+_FOLDS = frozenset({"reduce", "reduce-window", "scatter", "select-and-scatter"})
+_ASSOCIATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 # What two runs need not agree on, or what waits for the world outside.
 _NOT_COMPARED = frozenset(
     {
@@ -132,12 +134,29 @@ def _run(module: Module) -> str:
         return f"internal error: {first_line(error)}"
     except IngotError:
         return ""
-    if any(i.opcode in _NOT_COMPARED for i in instructions):
+    if any(i.opcode in _NOT_COMPARED or not _is_defined(i) for i in instructions):
         return ""
     inputs = [_input(number, p.shape) for number, p in enumerate(module.entry.parameters)]
     if any(value is None for value in inputs):
         return ""
     return _compared(executable, module, inputs)
+
+
+def _is_defined(instruction: Instruction) -> bool:
+    """Whether what an op computes does not depend on the order in which it calls.
+
+    A fold's operation must be associative, and an order of a sort strict, else anything may come.
+    """
+    roots = [called.root for called in instruction.called_computations]
+    if instruction.opcode == "sort":
+        order = ("LT", "GT")
+        return all(r.opcode == "compare" and r.attributes.direction in order for r in roots)
+    if instruction.opcode not in _FOLDS:
+        return True
+    return all(
+        root.opcode in _ASSOCIATIVE and all(item.opcode == "parameter" for item in root.operands)
+        for root in roots
+    )
 
 
 def _compared(executable: Any, module: Module, inputs: list[Any]) -> str:

@@ -103,10 +103,9 @@ def _dot(site: Site) -> Results:
 
 
 def _dimension_numbers(site: Site, key: str, count: int, default: int = 1) -> tuple[int, ...]:
-    """Return an optional list of `count` integers."""
-    if key not in site.attributes:
-        return (default,) * count
-    return integers(site.attributes[key])
+    """Return an optional list of `count` integers; an empty one says nothing, as in MLIR."""
+    given = integers(site.attributes[key]) if key in site.attributes else ()
+    return given or (default,) * count
 
 
 def window(
