@@ -23,6 +23,8 @@ Signs = dict[str, dict[str, dict[str, str]]]
 
 ALL_F32 = 1 << 32
 _LIMIT = 2.0
+_UNBOUNDED = 1000.0
+"""Figures beyond have no bound in either: how far a search gets is luck."""
 _SAMPLING = 1.25
 """In four dimensions the worst is not found: figures this near to each other are not told apart."""
 
@@ -129,7 +131,7 @@ def _cell(ulp: float, record: Record) -> str:
 
 def is_behind(ulp: float, record: Record) -> bool:
     """Whether a figure is above both the limit and XLA's."""
-    if record.xla is None or ulp <= _LIMIT:
+    if record.xla is None or ulp <= _LIMIT or min(ulp, record.xla.ulp) > _UNBOUNDED:
         return False
     return ulp > record.xla.ulp * (_SAMPLING if record.element in COMPLEX else 1)
 
