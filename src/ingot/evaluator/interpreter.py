@@ -34,13 +34,17 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import FAMILIES
 from ingot.hlo.shape import Shape
 from ingot.support.arguments import require_type
-from ingot.support.diagnostics import InternalError, VerifyError
+from ingot.support.diagnostics import InternalError, ResourceError, VerifyError
 from ingot.support.trampoline import Recursion, run
 
 _TRANSFERS = frozenset({"outfeed", "send"})
 
 for _family in FAMILIES:
     importlib.import_module(f"ingot.evaluator.{_family}")
+
+
+_TOO_LARGE = ("array is too big", "dimension exceeded", "Maximum allowed")
+"""What NumPy says of sizes that no memory has."""
 
 
 def evaluate(module: Module, inputs: Sequence[Value], *, step_limit: int | None = None) -> Value:
@@ -107,8 +111,29 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
         order = context.state.orders[computation] = _order(computation, context.state.asserting)
     for instruction, has_dynamic_sizes in order:
         operands = [values[operand] for operand in instruction.operands]
-        values[instruction] = yield from _apply(instruction, operands, context, has_dynamic_sizes)
+        try:
+            result = yield from _apply(instruction, operands, context, has_dynamic_sizes)
+        except (MemoryError, ValueError) as error:
+            raise _too_large(instruction, error) from None
+        values[instruction] = result
     return values[computation.root]
+
+
+def _too_large(instruction: Instruction, error: MemoryError | ValueError) -> Exception:
+    """Return the error of arrays that NumPy cannot make; others stay as they are."""
+    text = str(error)
+    if isinstance(error, ValueError) and not any(part in text for part in _TOO_LARGE):
+        return error
+    origin = instruction.metadata
+    return ResourceError(
+        f"out of memory while evaluating {instruction.shape}: {text}",
+        code="INGOT0401",
+        instruction=repr(instruction),
+        op_type=origin.op_type,
+        op_name=origin.op_name,
+        location=origin.location,
+        hint="use smaller sizes",
+    )
 
 
 def _order(
