@@ -31,7 +31,10 @@ REASONS = {
     "formats/hlo_text/async_text.py": {"_start_of": OF_OPS},
     "formats/hlo_text/attribute_text.py": {"plan": OF_OPS},
     "formats/hlo_text/instruction_parser.py": {"_rows": OF_OPS},
-    "formats/stablehlo/contexts.py": {"_idle": "at most as many as `_MOST_IDLE`"},
+    "formats/stablehlo/contexts.py": {
+        "_idle": "at most as many as `_MOST_IDLE`",
+        "_abandoned": "those that were idle when this process was forked",
+    },
     "frontends/jax/callbacks.py": {"_functions": RETURNED},
     "frontends/jax/compilation.py": {
         "_Trust.alike": "kinds of fields: types, flags and memories, not sizes",
