@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import integer_of, text_of
@@ -32,8 +33,8 @@ from ingot.support.forking import defers_fork
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
 
-_BINDINGS = "nanobind::detail::str"
-"""In the message of a RuntimeError: MLIR's bindings met a text that is no text."""
+_FROM_BINDINGS = re.compile(r"nanobind::detail|incompatible function arguments")
+"""In the message of an error: MLIR's bindings met what they do not take."""
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
 _NO_LAYOUT = ("", "default", "auto")
@@ -57,11 +58,12 @@ def parse_stablehlo(data: str | bytes) -> Module:
     with borrowed_context(len(data)) as context:
         try:
             return convert_module(read_mlir(context, data))
-        except (UnicodeDecodeError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and _BINDINGS not in str(error):
+        except (UnicodeDecodeError, RuntimeError, TypeError) as error:
+            found = str(error).splitlines()[0]
+            if not isinstance(error, UnicodeDecodeError) and not _FROM_BINDINGS.search(found):
                 raise
             raise ParseError(
-                f"a name or text in this StableHLO is not UTF-8: {error}",
+                f"a text in this StableHLO is not UTF-8, or an attribute of a wrong kind: {found}",
                 code="INGOT0120",
                 hint="the file is damaged",
             ) from error
