@@ -126,11 +126,19 @@ class Arithmetic(Lanes):
 
     def and_(self, a: Value, b: Value) -> Value:
         """Return the bitwise and."""
-        return self.binary("and", a, b)
+        made = self.binary("and", a, b)
+        if a.type.scalar is I1:
+            pairs = zip(self.lanes_off(a), self.lanes_off(b), strict=True)
+            self._note_off(made, tuple([one or other for one, other in pairs]))
+        return made
 
     def or_(self, a: Value, b: Value) -> Value:
         """Return the bitwise or."""
-        return self.binary("or", a, b)
+        made = self.binary("or", a, b)
+        if a.type.scalar is I1 and self._off:
+            pairs = zip(self.lanes_off(a), self.lanes_off(b), strict=True)
+            self._note_off(made, tuple([one and other for one, other in pairs]))
+        return made
 
     def xor(self, a: Value, b: Value) -> Value:
         """Return the bitwise exclusive or."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-from ingot.llvm.types import vector
+from ingot.llvm.types import I1, vector
 from ingot.llvm.values import Value, known_lanes, of_lanes, undef
 from ingot.llvm.writer import FunctionWriter
 from ingot.support.diagnostics import InternalError
@@ -79,7 +79,23 @@ class Lanes(FunctionWriter):
             return self.shuffle(pair, undef(pair.type), places)
         held = f"{text} {a.text}, {text} {b.text}"
         type = vector(a.type.element, len(mask))
-        return self.define(type, f"shufflevector {held}, {_places_text(places, 2 * lanes)}")
+        made = self.define(type, f"shufflevector {held}, {_places_text(places, 2 * lanes)}")
+        if type.scalar is I1 and self._off:
+            off = (*self.lanes_off(a), *self.lanes_off(b))
+            self._note_off(made, tuple([at >= 0 and off[at] for at in places]))
+        return made
+
+    def lanes_off(self, mask: Value) -> tuple[bool, ...]:
+        """Return which lanes of a mask are known to be false, of a constant or a computed one."""
+        known = known_lanes(mask)
+        if known is not None:
+            return tuple([text == "false" for text in known])
+        return self._off.get(mask.text) or (False,) * mask.type.lanes
+
+    def _note_off(self, mask: Value, off: tuple[bool, ...]) -> None:
+        """Remember which lanes of a computed mask are false."""
+        if any(off):
+            self._off[mask.text] = off
 
     def slice_lanes(self, a: Value, start: int, count: int) -> Value:
         """Return `count` consecutive lanes of `a`."""

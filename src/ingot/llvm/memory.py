@@ -113,9 +113,11 @@ class Memory(Arithmetic):
         other = zero(type) if otherwise is None else otherwise
         if not type.is_vector:
             raise InternalError("a masked load of one lane is a branch: use if_")
-        known = known_lanes(mask)
-        if known is not None and len(set(known)) == 1:
-            return self.load(type, pointer, align) if known[0] == "true" else other
+        if self._is_on(mask):
+            return self.load(type, pointer, align)
+        if all(self.lanes_off(mask)):
+            # LLVM 22 reads all of such a load whose result nobody looks at.
+            return other
         if type.element is I128:
             words = _as_words(type)
             loaded = self.masked_load(
@@ -142,10 +144,10 @@ class Memory(Arithmetic):
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
         """Store the lanes where `mask` holds."""
         type = value.type
-        known = known_lanes(mask)
-        if known is not None and len(set(known)) == 1:
-            if known[0] == "true":
-                self.store(value, pointer, align)
+        if self._is_on(mask):
+            self.store(value, pointer, align)
+            return
+        if all(self.lanes_off(mask)):
             return
         if type.element is I128:
             words = self.bitcast(value, _as_words(type))
@@ -164,6 +166,11 @@ class Memory(Arithmetic):
         value, mask = self._widened(value, mask)
         type = value.type
         self._masked("store", VOID, [value, pointer, mask], align or type.alignment)
+
+    def _is_on(self, mask: Value) -> bool:
+        """Whether all lanes of a mask are known to be true."""
+        known = known_lanes(mask)
+        return known is not None and set(known) == {"true"}
 
     def _per_word(self, mask: Value) -> Value:
         """Return the mask of 128-bit lanes as a mask of their 64-bit words."""

@@ -89,6 +89,7 @@ class FunctionWriter:
         "_first",
         "_joined",
         "_known",
+        "_off",
         "block_name",
         "fast_math",
         "lines",
@@ -114,6 +115,7 @@ class FunctionWriter:
         self._first: list[str] = []
         self._joined: dict[str, list[Value]] = {}
         self._known: dict[str, Value] = {}
+        self._off: dict[str, tuple[bool, ...]] = {}
         self._count = 0
         self._blocks = 0
 
