@@ -2,7 +2,8 @@ r"""Run the examples of the pages in docs/ and of README.md, and keep what they 
 
 A block of `python` or `sh` that is followed by a block of `text` prints exactly that; one that is
 not must run. The Python blocks of a page share their names. Each page has a process of its own,
-because examples add ops and rules. Places in this checkout are shown relative to its root.
+because examples add ops and rules. Places in this checkout are shown relative to its root. Examples
+are compiled for AVX2, so that pages say the same on every machine that has it.
 
 Example:
     .venv/bin/python tools/doc_examples.py             # writes what is behind
@@ -19,6 +20,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+os.environ["INGOT_CPU_LEVEL"] = "avx2"
 _BLOCK = re.compile(
     r"^```(?P<kind>python|sh)\n(?P<code>.*?)^```\n(?:\n?^```text\n(?P<printed>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
