@@ -1,8 +1,8 @@
 """Write docs/constraints.md: the StableHLO specification's constraints, and who checks each.
 
-What is there: the specification's constraints and the reasons why some are not checked stand in
-`tests/hlo/constraints`, beside a bad instruction for each that is. Where a constraint is checked is
-found by giving the bad instruction to the parser. `make docs` writes the page.
+`tests/hlo/constraints` holds the labels of the specification's constraints, a bad instruction for
+each that is checked, and the reason for each that is not. Where a constraint is checked is found by
+giving the bad instruction to the parser. `make docs` writes the page.
 """
 
 from __future__ import annotations
@@ -12,20 +12,29 @@ from itertools import groupby
 
 from tests.hlo.constraint_cases import FOLDER, Case, place_of, read_cases, refusal
 
-_HEAD = """# Constraints of ops
+_SPEC = "https://openxla.org/stablehlo/spec"
+_HEAD = f"""# Constraints of ops
 
 What the verifier demands of every instruction, by the labels of the
-[StableHLO specification](https://openxla.org/stablehlo/spec). For each constraint: the check that
-refuses a module that breaks it, and such an instruction. The error (INGOT0210) names the label.
+[StableHLO specification]({_SPEC}). For each constraint: the check that refuses a module that breaks
+it, and such an instruction. The error (INGOT0210) names the label; the specification explains it.
 `tests/hlo/test_constraints.py` gives every one of these instructions to the parser.
 """
 
 
-def read_rows(name: str) -> dict[str, str]:
-    """Return what a file of lines `key: text` says."""
+def read_labels() -> list[str]:
+    """Return the labels of the specification's constraints, in its order."""
+    return _lines("stablehlo")
+
+
+def read_reasons() -> dict[str, str]:
+    """Return why constraints are not checked, by patterns of their labels."""
+    return {key: text for key, _, text in (line.partition(": ") for line in _lines("not_checked"))}
+
+
+def _lines(name: str) -> list[str]:
     lines = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    rows = (line.partition(": ") for line in lines if line and not line.startswith("#"))
-    return {key: text for key, _, text in rows}
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def reason_of(label: str, reasons: dict[str, str]) -> str:
@@ -35,22 +44,22 @@ def reason_of(label: str, reasons: dict[str, str]) -> str:
 
 def markdown() -> str:
     """Return the page."""
-    rules, reasons = read_rows("stablehlo"), read_rows("not_checked")
+    labels, reasons = read_labels(), read_reasons()
     cases: dict[str, Case] = {}
     for case in read_cases():
         cases.setdefault(case.label, case)
-    checked = [label for label in rules if label in cases]
-    further = [label for label in cases if label not in rules]
+    checked = [label for label in labels if label in cases]
+    further = [label for label in cases if label not in labels]
     lines = [
         _HEAD,
-        f"The specification has {len(rules)} constraints: {len(checked)} are checked, each with a "
-        f"test; {len(rules) - len(checked)} cannot be broken in HLO, or XLA does not make them:",
+        f"The specification has {len(labels)} constraints: {len(checked)} are checked, each with a "
+        f"test; {len(labels) - len(checked)} cannot be broken in HLO, or XLA does not make them:",
         f"the table says why. {len(further)} further checks are of operands and of XLA's ops.",
         "",
     ]
-    for op, labels in groupby(rules, key=_op_of):
-        lines += [f"## {op}", "", "| | constraint | checked in | refused |", "|---|---|---|---|"]
-        lines += [_row(label, rules[label], cases.get(label), reasons) for label in labels]
+    for op, of_op in groupby(labels, key=_op_of):
+        lines += [f"## [{op}]({_SPEC}#{op})", "", "| | checked in | refused |", "|---|---|---|"]
+        lines += [_row(label, cases.get(label), reasons) for label in of_op]
         lines.append("")
     lines += ["## Types of operands, and XLA's own ops", ""]
     lines += ["| | checked in | refused |", "|---|---|---|"]
@@ -60,11 +69,11 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(label: str, rule: str, case: Case | None, reasons: dict[str, str]) -> str:
+def _row(label: str, case: Case | None, reasons: dict[str, str]) -> str:
     number = label.rpartition("_")[2].upper()
     if case is None:
-        return f"| {number} | {_cell(rule)} | | {reason_of(label, reasons)} |"
-    return f"| {number} | {_cell(rule)} | {_where(case)} | `{_cell(str(case))}` |"
+        return f"| {number} | | {reason_of(label, reasons)} |"
+    return f"| {number} | {_where(case)} | `{_cell(str(case))}` |"
 
 
 def _where(case: Case) -> str:

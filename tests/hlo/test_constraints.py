@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.hlo.constraint_cases import Case, place_of, read_cases, refusal
-from tools.constraints_page import read_rows, reason_of
+from tools.constraints_page import read_labels, read_reasons, reason_of
 
 import ingot
 from ingot.hlo import opdef
@@ -23,7 +23,7 @@ from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import VerifyError
 
 CASES = read_cases()
-RULES, REASONS = read_rows("stablehlo"), read_rows("not_checked")
+RULES, REASONS = read_labels(), read_reasons()
 LABELS = {case.label for case in CASES}
 OPSET = Path(ingot.__file__).parent / "hlo" / "opset"
 
