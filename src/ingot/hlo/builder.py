@@ -133,6 +133,25 @@ class Builder:
             return operand
         return self.emit("convert", operand, shape=operand.shape.with_dtype(element))
 
+    def reinterpret(self, operand: Instruction, shape: Shape) -> Instruction:
+        """Add what gives the bits of real numbers as other real numbers, one after the other.
+
+        Args:
+            operand: any dimensions.
+            shape: real numbers of any width that take as many bits.
+        """
+        have, want = operand.shape.dtype.bits, shape.dtype.bits
+        same = shape
+        if have > want:
+            same = shape.with_dims((*operand.shape.dims, have // want))
+        elif have < want:
+            operand = self.reshape_to(operand, (*shape.dims, want // have))
+        else:
+            same = shape.with_dims(operand.shape.dims)
+        if operand.shape.dtype is not shape.dtype:
+            operand = self.emit("bitcast-convert", operand, shape=same)
+        return self.reshape_to(operand, shape.dims)
+
     def element_of(self, operand: Instruction, index: int) -> Instruction:
         """Add `get-tuple-element`, or return the element when the tuple is at hand."""
         if operand.opcode == "tuple":

@@ -110,6 +110,18 @@ def test_bitcast(target):
     check(lambda x: tf.bitcast(x, target), numbers(3, 4))
 
 
+@pytest.mark.parametrize("target", [tf.float32, tf.int64, tf.uint8, tf.complex128])
+def test_bitcast_of_complex_numbers(target):
+    value = (numbers(3, 2) + 1j * numbers(3, 2)).astype(np.complex64)
+    check(lambda x: tf.bitcast(x, target), value)
+
+
+@pytest.mark.parametrize("source", [np.float64, np.int32, np.uint8])
+def test_bitcast_to_complex_numbers(source):
+    size = 8 // np.dtype(source).itemsize
+    check(lambda x: tf.bitcast(x, tf.complex64), numbers(3, size, dtype=source))
+
+
 def test_bitcast_to_a_wider_type():
     check(lambda x: tf.bitcast(x, tf.int64), numbers(3, 2, dtype=np.int32))
 

@@ -13,8 +13,9 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import C64, F32, F64, PRED
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 
 OPCODES = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
@@ -126,7 +127,24 @@ def _reinterpret(op: Op) -> Value:
     elif source.bits < target.bits:
         dims = dims[:-1]
     shape = operand.shape.with_dtype(target).with_dims(dims)
-    return operand if source is target else op.b.emit("bitcast-convert", operand, shape=shape)
+    if source is target:
+        return operand
+    if source.is_complex == target.is_complex:
+        return op.b.emit("bitcast-convert", operand, shape=shape)
+    return _bits_of_parts(op.b, operand, shape)
+
+
+def _bits_of_parts(b: TensorBuilder, operand: Instruction, shape: Shape) -> Instruction:
+    """Return complex numbers as real ones or the reverse: HLO's bitcast-convert does neither."""
+    if operand.shape.dtype.is_complex:
+        lines = (*operand.shape.dims, 1)
+        parts = [b.reshape_to(part, lines) for part in (b.real(operand), b.imag(operand))]
+        return b.reinterpret(b.concatenate(*parts, dimensions=(len(lines) - 1,)), shape)
+    part = F32 if shape.dtype is C64 else F64
+    pairs = b.reinterpret(operand, Shape.array(part, (*shape.dims, 2)))
+    box = tuple((0, size, 1) for size in shape.dims)
+    sides = (b.slice(pairs, slice=(*box, (n, n + 1, 1))) for n in range(2))
+    return b.complex(*(b.reshape_to(side, shape.dims) for side in sides))
 
 
 def convert(b: TensorBuilder, operand: Instruction, op: Op) -> Instruction:

@@ -125,36 +125,18 @@ def _convert(site: Site) -> Form:
 
 
 def _bitcast_convert(site: Site) -> Form:
-    """Numbers are their two parts side by side in memory."""
+    """Complex numbers of another width: parts lie side by side in memory."""
     operand, target, build = site.instruction.operands[0].shape, site.instruction.shape, site.build
     if operand.dtype is target.dtype:
         return site.form(0)
-    value = site.instruction.operands[0]
-    if operand.dtype.is_complex:
-        lines = (*operand.dims, 1)
-        parts = [build.reshape_to(part, lines) for part in site.forms.parts(site.form(0))]
-        value = build.concatenate(*parts, dimensions=(operand.rank,))
-    if not target.dtype.is_complex:
-        return _same_bits(build, value, target)
+    lines = (*operand.dims, 1)
+    parts = [build.reshape_to(part, lines) for part in site.forms.parts(site.form(0))]
+    value = build.concatenate(*parts, dimensions=(operand.rank,))
     pairs = Shape.array(part_type(target.dtype), (*target.dims, 2))
-    value = _same_bits(build, value, pairs)
+    value = build.reinterpret(value, pairs)
     box = tuple((0, size, 1) for size in target.dims)
     sides = (build.slice(value, slice=(*box, (n, n + 1, 1))) for n in range(2))
     return Pair(*(build.reshape_to(side, target.dims) for side in sides))
-
-
-def _same_bits(build: Builder, value: Instruction, target: Shape) -> Instruction:
-    """Return real numbers with the bits of others, which lie one after the other."""
-    have, want = value.shape.dtype.bits, target.dtype.bits
-    if have > want:
-        parts = Shape.array(target.dtype, (*value.shape.dims, have // want))
-        value = build.bitcast_convert(value, shape=parts)
-    elif have < want:
-        value = build.reshape_to(value, (*target.dims, want // have))
-        value = build.bitcast_convert(value, shape=target)
-    elif value.shape.dtype is not target.dtype:
-        value = build.bitcast_convert(value, shape=value.shape.with_dtype(target.dtype))
-    return build.reshape_to(value, target.dims)
 
 
 # ---- elementwise functions
