@@ -127,7 +127,9 @@ def _cases() -> Iterator[tuple[str, int, Emit]]:
             yield name, count, emit
 
 
-@pytest.mark.parametrize(("name", "count", "emit"), list(_cases()), ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("name", "count", "emit"), [pytest.param(*case, id=case[0]) for case in _cases()]
+)
 def test_what_the_builder_takes_llvm_takes(name: str, count: int, emit: Emit) -> None:
     combinations = list(product(TYPES if count < 3 else FEWER, repeat=count))
     taken = [types for types in combinations if _is_taken(emit, types)]
