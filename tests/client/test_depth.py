@@ -100,8 +100,7 @@ def test_sizes_inside_of_sizes_have_a_limit():
         ingot.parse_hlo("HloModule m ENTRY e {\n" + "\n".join(lines) + "\nROOT r = copy(v199) }")
 
 
-@pytest.mark.parametrize("depth", [100, 3000])
-def test_regions_of_stablehlo_inside_of_regions_have_a_limit(depth):
+def _ifs_inside_of_ifs(depth: int) -> str:
     end = "stablehlo.return %x : tensor<4xf32>"
     inner = end
     for number in range(depth):
@@ -111,5 +110,15 @@ def test_regions_of_stablehlo_inside_of_regions_have_a_limit(depth):
         )
     inner = inner.rpartition("stablehlo.return")[0] + f"return %a{depth - 1} : tensor<4xf32>"
     arguments = "%p: tensor<i1>, %x: tensor<4xf32>"
+    return f"func.func @main({arguments}) -> tensor<4xf32> {{ {inner} }}"
+
+
+def test_regions_of_stablehlo_inside_of_regions():
+    module = ingot.parse_stablehlo(_ifs_inside_of_ifs(240))
+    assert len(module.computations) > 480
+
+
+@pytest.mark.parametrize("depth", [600, 3000])
+def test_regions_of_stablehlo_inside_of_regions_have_a_limit(depth):
     with pytest.raises(IngotError, match="INGOT0109"):
-        ingot.parse_stablehlo(f"func.func @main({arguments}) -> tensor<4xf32> {{ {inner} }}")
+        ingot.parse_stablehlo(_ifs_inside_of_ifs(depth))

@@ -12,18 +12,18 @@ else takes the rest of its address space at that moment.
 from __future__ import annotations
 
 import mmap
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
 from ingot.support.diagnostics import ResourceError
+from ingot.support.forking import ForkLock
 
 BASE_BYTES = 8 << 20
 BYTES_PER_CHARACTER = 150
 """Kernels take 1 to 3 MB and 10 to 120 bytes for each character of their IR (33 modules of 2 to 240
 KB, optimization level 2, growth of the address space)."""
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _promised = 0
 
 

@@ -30,14 +30,19 @@ from ingot.hlo.module import Module
 from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
+from ingot.support.deep_stack import deeper_stack
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 _RETURNS = frozenset(("func.return", "stablehlo.return", "sdy.return"))
 # Attributes of any op that HLO keeps as text, by MLIR's name.
 _KEPT = {"mhlo.sharding": "sharding", "mhlo.frontend_attributes": "frontend_attributes"}
 
-MAX_NESTING = 50
+MAX_NESTING = 500
 """Regions and called functions inside of each other at most: their conversion recurses."""
+
+_DEEP = 20
+_FRAMES = 16
+"""From so many regions on, Python's stack is allowed to grow, by so many frames for each."""
 
 
 class Conversion:
@@ -185,7 +190,17 @@ class Conversion:
     # ---- blocks
 
     def convert_block(self, scope: Scope, block: Any) -> list[Instruction]:
-        """Convert every op of a block; the operands of its terminator."""
+        """Convert every op of a block; the operands of its terminator.
+
+        Raises:
+            UnsupportedError: INGOT0109, regions nest too deeply.
+        """
+        if self._nesting == _DEEP:
+            with deeper_stack(MAX_NESTING * _FRAMES):
+                return self._convert_block(scope, block)
+        return self._convert_block(scope, block)
+
+    def _convert_block(self, scope: Scope, block: Any) -> list[Instruction]:
         self._nesting += 1
         if self._nesting > MAX_NESTING:
             raise UnsupportedError(
