@@ -183,8 +183,9 @@ class LoopEmitter(UnitEmitter):
         A pass without axes is one point (reductions over dimensions of extent 1 are such).
         """
         here = self.emitter.lanes
-        if self.schedule.vector_axis is not None and here is not None:
-            lanes = here.count  # a short piece of the axis has fewer than the schedule says
+        if self.schedule.vector_axis is not None:
+            # A short piece of the axis has fewer than the schedule says; the rest goes one by one.
+            lanes = 1 if here is None else here.count
         if not item.axes:
             width = lanes if self.schedule.vector_axis is not None else 1
             self.finish(item, self._point(item, self._initial(item, width)), 1)
