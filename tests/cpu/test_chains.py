@@ -13,6 +13,7 @@ from ingot.cpu import kernels
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dtype import dtype
+from ingot.llvm.target import TargetSpec
 
 STEPS = 20
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1.0, -1.5, 0.75, 2.0)
@@ -72,7 +73,7 @@ def test_what_takes_little_is_emitted_where_it_is_needed(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(kernels, "compile_later", keep)
     # A size of its own: kernels are kept by name.
-    ingot.compile(parse(_chain("f32", 4321)))
+    ingot.compile(parse(_chain("f32", 4321)), target=TargetSpec.at_level("avx512"))
     words = [line.split()[2] for text in texts for line in text.splitlines() if "= " in line]
     first_sum = words.index("fadd", words.index("fadd") + 1)
     assert 0 < words[:first_sum].count("select") < STEPS // 2

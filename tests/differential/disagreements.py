@@ -40,7 +40,6 @@ ROWS: tuple[Row, ...] = (
         "XLA's square root of -2.5-0i is above the cut",
         refuses=False,
     ),
-    Row(r"bitcast-convert \w+ c64", "xla", "XLA's translator to StableHLO refuses these types"),
     Row(r"dot s4\*s4->s32 ", "xla", "XLA:CPU's operand-upcaster keeps the 4-bit layout of an s32"),
     Row(
         r"popcnt [su][24] ",

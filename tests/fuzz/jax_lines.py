@@ -12,6 +12,7 @@ from tests.fuzz.python_programs import (
     Variable,
     Writer,
     indented,
+    is_row,
     too_large,
     with_size,
     without,
@@ -61,7 +62,7 @@ def choice(w: Writer) -> Variable | None:
 
 def movement(w: Writer) -> Variable | None:
     """What moves, repeats or leaves out elements."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis, n = w.axis(x.shape), x.name
@@ -103,7 +104,7 @@ def _count(shape: Shape) -> int:
 
 def fold(w: Writer) -> Variable | None:
     """A reduction or running fold along one dimension."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis = w.axis(x.shape)
@@ -126,7 +127,7 @@ def fold(w: Writer) -> Variable | None:
 
 def whole(w: Writer) -> Variable | None:
     """Integers: which element is first, ranks, counts."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis = w.axis(x.shape)
@@ -176,7 +177,7 @@ def product(w: Writer) -> Variable | None:
 
 def indexing(w: Writer) -> Variable | None:
     """Elements by index, and updates at indices: repeated ones and some out of bounds."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis, size, n = w.axis(x.shape), x.shape[0], x.name
@@ -203,7 +204,7 @@ def indexing(w: Writer) -> Variable | None:
 
 def top(w: Writer) -> Variable | None:
     """The greatest elements of rows."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     k = w.choose.randint(1, x.shape[-1])
@@ -293,7 +294,7 @@ def matrix(w: Writer) -> Variable | None:
 
 def transform(w: Writer) -> Variable | None:
     """A Fourier transform, as real numbers."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     size = x.shape[-1]

@@ -95,6 +95,11 @@ class Writer:
         return self.choose.randrange(len(shape))
 
 
+def is_row(v: Variable) -> bool:
+    """Whether a variable holds floats along at least one dimension, none of them empty."""
+    return v.kind == FLOAT and len(v.shape) > 0 and 0 not in v.shape
+
+
 def too_large(shape: Shape) -> bool:
     """Whether an array of this shape would take the reference too long."""
     return math.prod(shape) > LARGEST

@@ -10,6 +10,7 @@ from tests.fuzz.python_programs import (
     Variable,
     Writer,
     indented,
+    is_row,
     too_large,
     with_size,
     without,
@@ -51,7 +52,7 @@ def binary(w: Writer) -> Variable | None:
 
 def movement(w: Writer) -> Variable | None:
     """What moves, repeats or leaves out elements."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis, n = w.axis(x.shape), x.name
@@ -88,7 +89,7 @@ def movement(w: Writer) -> Variable | None:
 
 def fold(w: Writer) -> Variable | None:
     """A reduction or running fold along one dimension."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis, n = w.axis(x.shape), f"tf.tanh({x.name})"
@@ -107,7 +108,7 @@ def fold(w: Writer) -> Variable | None:
 
 def whole(w: Writer) -> Variable | None:
     """Integers, and floats from them."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     axis = w.axis(x.shape)
@@ -141,7 +142,7 @@ def product(w: Writer) -> Variable | None:
 
 def indexing(w: Writer) -> Variable | None:
     """Elements by index, updates at indices, sums of segments."""
-    x = w.any(lambda v: v.kind == FLOAT and len(v.shape) > 0)
+    x = w.any(is_row)
     if x is None:
         return None
     size, n = x.shape[0], x.name

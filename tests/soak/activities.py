@@ -28,7 +28,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import CACHE_DIR
-from ingot.tools.framing import Message, read_packet, write_packet
+from ingot.tools.framing import Message, Packets, packet
 
 Activity = Callable[[random.Random], None]
 
@@ -119,9 +119,12 @@ class Server:
         assert self.process is not None
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        write_packet(self.process.stdin, Message(header, payload))
-        answer = read_packet(self.process.stdout)
-        assert answer is not None
+        self.process.stdin.write(packet(Message(header, payload)))
+        self.process.stdin.flush()
+        size = self.process.stdout.read(4)
+        whole = size + self.process.stdout.read(int.from_bytes(size, "big"))
+        (answer,) = Packets().feed(whole)
+        assert isinstance(answer, Message)
         assert answer.header["ok"], answer.header
         return answer
 

@@ -91,7 +91,7 @@ def safe_bits(limits: Sequence[SizeLimit]) -> int:
     Example:
         >>> n = Dim.symbol("n")
         >>> safe_bits([SizeLimit(4 * n * n, "")]), safe_bits([SizeLimit(n + 1, "")])
-        (27, 55)
+        (27, 56)
     """
     bits = 0
     for step in (32, 16, 8, 4, 2, 1):

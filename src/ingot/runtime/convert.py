@@ -79,12 +79,17 @@ def donated_indices(count: int, donate: Any) -> frozenset[int]:
     return found
 
 
-def refuse_shared(arrays: Sequence[Array], taken: Collection[int]) -> None:
-    """Raise ExecutionError (INGOT0514) where a donated argument's memory is another one's too."""
-    for index in taken:
-        for other, array in enumerate(arrays):
-            if other != index and np.may_share_memory(arrays[index], array):
-                raise _bad_donation(f"argument {index} shares memory with argument {other}")
+def unshared(arrays: Sequence[Array], taken: Collection[int]) -> frozenset[int]:
+    """Return the donated arguments whose memory is no other argument's: only those are taken."""
+    return frozenset(
+        index
+        for index in taken
+        if not any(
+            np.may_share_memory(arrays[index], array)
+            for other, array in enumerate(arrays)
+            if other != index
+        )
+    )
 
 
 def _bad_donation(message: str) -> ExecutionError:

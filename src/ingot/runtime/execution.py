@@ -16,7 +16,7 @@ import numpy as np
 
 from ingot.artifact.abi import CANCELLED, DATA_ALIGNMENT, ProgramInfo
 from ingot.hlo.dtype import dtype
-from ingot.runtime.convert import Array, array_text, conform_all, donated_indices, refuse_shared
+from ingot.runtime.convert import Array, array_text, conform_all, donated_indices, unshared
 from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import NativeRuntime, native_runtime
@@ -140,8 +140,7 @@ class PythonHalf:
         `runtime` is the address of the runtime record to run with; default: the program's own.
         """
         info: ProgramInfo = record.info
-        taken = donated_indices(len(arrays), donate)
-        refuse_shared(arrays, taken)
+        taken = unshared(arrays, donated_indices(len(arrays), donate))
         sizes = self.sizes(record, arrays)
         results = [
             self._output(info, index, sizes, arrays, taken) for index in range(len(info.outputs))

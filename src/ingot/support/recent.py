@@ -11,7 +11,9 @@ Example:
     >>> class Kernel:
     ...     pass
     >>> table, first = RecentTable[str, Kernel](most=1), Kernel()
-    >>> _ = table.keep("a", first), table.keep("b", Kernel()), table.keep("c", Kernel())
+    >>> for key, kernel in (("a", first), ("b", Kernel()), ("c", Kernel())):
+    ...     _ = table.keep(key, kernel)
+    >>> del kernel, _
     >>> table.find("a") is first, table.find("b") is None, table.find("c") is None
     (True, True, False)
 """

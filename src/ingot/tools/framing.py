@@ -11,8 +11,9 @@ Example:
     >>> data = packet(Message({"op": "free"}, b"xy"))
     >>> data
     b'\x00\x00\x00\x11{"op": "free"}\nxy'
-    >>> list(Packets().feed(data))
-    [Message(header={'op': 'free'}, payload=b'xy')]
+    >>> (message,) = Packets().feed(data)
+    >>> message.header, bytes(message.payload)
+    ({'op': 'free'}, b'xy')
 """
 
 from __future__ import annotations
