@@ -8,6 +8,7 @@ output: what else is printed in this process, and in the one that computes, goes
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import sys
 
@@ -67,6 +68,8 @@ def take_pipes() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # a worker may end at any time
     return requests, answers
 
 
