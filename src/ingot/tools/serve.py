@@ -8,7 +8,6 @@ output: what else is printed in this process, and in the one that computes, goes
 from __future__ import annotations
 
 import ctypes
-import io
 import os
 import sys
 
@@ -68,8 +67,8 @@ def take_pipes() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # a worker may end at any time
+    # By lines: a worker may end at any time, with what it has not written yet.
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
     return requests, answers
 
 
