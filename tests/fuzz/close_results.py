@@ -6,12 +6,22 @@ tolerance, the program is no measure of anybody's precision, and that result is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 TOLERANCE = 2e-3
 """Relative to the largest number of an array."""
+
+
+def difference_of_leaves(got: Sequence[Any], want: Sequence[Any], near: Sequence[Any]) -> str:
+    """Return how the first array that differs does so, or ""; see `difference_of_leaf`."""
+    for number, (mine, other, shaken) in enumerate(zip(got, want, near, strict=True)):
+        found = difference_of_leaf(mine, other, shaken)
+        if found:
+            return f"leaf {number}: {found}"
+    return ""
 
 
 def difference_of_leaf(mine: Any, other: Any, shaken: Any) -> str:

@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 import numpy as np
-from tests.fuzz.close_results import difference_of_leaf
+from tests.fuzz.close_results import difference_of_leaves
 from tests.fuzz.jax_lines import MAKERS
 from tests.fuzz.python_programs import FLOAT, Variable, Writer, indented
 from tests.fuzz.target import Target
@@ -68,11 +68,7 @@ def check(data: bytes) -> str:
         near = _leaves(jax.jit(run)(*[x * np.float32(1 + 2e-6) for x in inputs]))
     with jax.default_device(jax.devices("ingot")[0]):
         got = _leaves(jax.jit(run)(*inputs))
-    for number, (mine, other, shaken) in enumerate(zip(got, want, near, strict=True)):
-        found = difference_of_leaf(mine, other, shaken)
-        if found:
-            return f"leaf {number}: {found}"
-    return ""
+    return difference_of_leaves(got, want, near)
 
 
 def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
