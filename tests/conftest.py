@@ -6,6 +6,7 @@ read it at import.
 
 import os
 import shutil
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,9 @@ for _variable in [name for name in os.environ if name.startswith("INGOT_")]:
     # A switch of the developer's shell must not decide a test; the cache stays where it is.
     if _variable != "INGOT_CACHE_DIR":
         del os.environ[_variable]
+
+# A shell's background jobs ignore Ctrl-C, and so would every process that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Deadlines measure the machine, not the code; the same examples every time, so that a failure in
 # continuous integration is a failure here.
