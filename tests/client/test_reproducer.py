@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from pathlib import Path
@@ -65,8 +66,13 @@ def test_errors_of_the_program_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
-def test_memory_is_a_resource(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    caught = failed(MemoryError(), monkeypatch, tmp_path).value
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.ENOMEM, "memory"), OSError(errno.EMFILE, "files")]
+)
+def test_limits_of_the_machine_are_no_bugs(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    caught = failed(error, monkeypatch, tmp_path).value
     assert isinstance(caught, ResourceError)
     assert caught.diagnostic.code == "INGOT0401"
 

@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import tempfile
@@ -24,6 +25,11 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import IngotError, InternalError, ResourceError
 
+_LIMITS = frozenset(
+    {errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+)
+"""What the system says where the machine is at fault, not the compiler."""
+
 _SWITCHES = ("INGOT_", "XLA_FLAGS", "TF_XLA_FLAGS")
 
 
@@ -33,7 +39,7 @@ def reproducible(module: Module) -> Generator[None]:
 
     Raises:
         InternalError: with a note of the file; INGOT0901 for what is no error of Ingot's.
-        ResourceError: INGOT0401, there is no more memory.
+        ResourceError: INGOT0401, the machine has no more memory, files or room on its disk.
     """
     try:
         yield
@@ -45,6 +51,10 @@ def reproducible(module: Module) -> Generator[None]:
     except MemoryError as error:
         raise ResourceError("out of memory while compiling", code="INGOT0401") from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _LIMITS:
+            raise ResourceError(
+                f"a limit was met while compiling: {error}", code="INGOT0401"
+            ) from error
         raise InternalError(
             f"compiling {module.name} failed with {type(error).__name__}: {error}",
             code="INGOT0901",
