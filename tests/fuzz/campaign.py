@@ -26,7 +26,12 @@ from tests.fuzz.state import Record, State
 from tests.fuzz.target import Target
 from tests.fuzz.watch import Watched
 
-BATCH_SECONDS = 25.0
+BATCH_SECONDS = 25.0, 120.0
+"""How long a worker process lives: the least, and the most. It takes seconds to begin."""
+
+BATCHES = 4
+"""Batches of a target in a run, if they are not to be shorter than the least."""
+
 REDUCE_SECONDS = 60.0
 KEPT_CASES = 3
 """Cases that are kept of one signature."""
@@ -55,11 +60,15 @@ class Campaign:
     say: Say
     state: State
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _batch_seconds: float = BATCH_SECONDS[0]
     _spent: dict[str, float] = field(default_factory=dict[str, float])
     _batches: dict[str, int] = field(default_factory=dict[str, int])
 
     def run(self, workers: int) -> None:
         """Fuzz until the end."""
+        least, most = BATCH_SECONDS
+        each = (self.end - time.monotonic()) * workers / (BATCHES * len(self.targets))
+        self._batch_seconds = min(max(least, each), most)
         threads = [threading.Thread(target=self._work) for _ in range(workers)]
         for thread in threads:
             thread.start()
@@ -73,7 +82,7 @@ class Campaign:
             watched = Watched(chosen, self.folder, functions=functions)
             watched.steer(self.state.unreached_rules())
             try:
-                self._batch(chosen, watched, min(left, BATCH_SECONDS))
+                self._batch(chosen, watched, min(left, self._batch_seconds))
             finally:
                 watched.close()
 
@@ -81,9 +90,9 @@ class Campaign:
         """Return the target that is furthest behind, and whether functions are to be noted."""
         with self._lock:
             chosen = min(self.targets, key=lambda t: self._spent.get(t.name, 0.0) / t.share)
-            self._spent[chosen.name] = self._spent.get(chosen.name, 0.0) + BATCH_SECONDS
+            self._spent[chosen.name] = self._spent.get(chosen.name, 0.0) + self._batch_seconds
             number = self._batches[chosen.name] = self._batches.get(chosen.name, -1) + 1
-        return chosen, number % FUNCTIONS_EVERY == 0
+        return chosen, chosen.runs_compiler and number % FUNCTIONS_EVERY == 0
 
     def _batch(self, chosen: Target, watched: Watched, seconds: float) -> None:
         begun = time.monotonic()

@@ -12,6 +12,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Seed = TypeVar("Seed", str, bytes)
 
 _PIECES = re.compile(r"\w+|\s+|.", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+")
@@ -32,8 +35,16 @@ ODD_NUMBERS = (
     -(1 << 63), -(1 << 63) + 1, (1 << 64) - 1,
 )  # fmt: skip
 """Numbers at the edge of something."""
+RUN_SHARE = 0.04
+"""How many mutants are compiled and run too: that takes longer than all of the rest."""
+
 _DEEPEST = 300
 _GENTLE = 0.6
+
+
+def drawn(choose: random.Random, seeds: Sequence[Seed]) -> Seed:
+    """Return the shorter of two seeds: a mutation changes more of it, and it is read sooner."""
+    return min(choose.choice(seeds), choose.choice(seeds), key=len)
 
 
 def mutated_bytes(choose: random.Random, data: bytes) -> bytes:

@@ -11,19 +11,29 @@ from tests.fuzz.state import State
 
 def report(state: State, before: Mapping[str, Mapping[str, int]]) -> tuple[str, int]:
     """Return the report as Markdown, and how many findings came since `before`."""
-    lines = ["| target | cases | minutes | findings | in this run |", "|---|---|---|---|---|"]
+    lines = [
+        "| target | cases | minutes | cases a second | findings | in this run |",
+        "|---|---|---|---|---|---|",
+    ]
     new: list[str] = []
     for name, row in sorted(state.records.items()):
         known = before.get(name, {})
         since = {s: n - known.get(s, 0) for s, n in row.findings.items() if n > known.get(s, 0)}
         new += [f"* {name}: {signature} ({count})" for signature, count in since.items()]
-        counts = row.cases, f"{row.seconds / 60:.1f}", len(row.findings), len(since)
-        lines.append(f"| {' | '.join(map(str, (name, *counts)))} |")
+        lines.append(_row(name, row.cases, row.seconds, len(row.findings), len(since)))
+    rows = state.records.values()
+    totals = sum(row.cases for row in rows), sum(row.seconds for row in rows)
+    lines.append(_row("all runs", *totals, sum(len(row.findings) for row in rows), len(new)))
     lines += ["", "Found in this run:" if new else "Nothing was found in this run.", *new, ""]
     lines += _reached("Rewrite rules", all_rules(), state.unreached_rules())
     lines += _reached("Functions", all_functions(), state.unreached_functions())
     lines += _by_file(state.unreached_functions())
     return "\n".join(lines) + "\n", len(new)
+
+
+def _row(name: str, cases: int, seconds: float, findings: int, since: int) -> str:
+    rate = f"{cases / seconds:.1f}" if seconds else ""
+    return f"| {name} | {cases:,} | {seconds / 60:.1f} | {rate} | {findings} | {since} |"
 
 
 def _reached(what: str, there: list[str], missing: list[str]) -> list[str]:

@@ -34,6 +34,7 @@ class Target:
         seconds: a case that takes longer hangs.
         memory: bytes of address space that the child process may have.
         environment: variables of the child process.
+        runs_compiler: whether most cases reach the compiler, so that it pays to note functions.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Target:
     seconds: float = 30.0
     memory: int = 24 << 30
     environment: tuple[tuple[str, str], ...] = ()
+    runs_compiler: bool = True
 
 
 def target_names() -> list[str]:

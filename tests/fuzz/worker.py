@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import json
 import os
 import random
@@ -44,6 +45,7 @@ def main() -> int:
     chosen = target(given.target)
     resource.setrlimit(resource.RLIMIT_AS, (chosen.memory, chosen.memory))
     worker = _Worker(chosen, given.case, answers, Reach(functions=given.functions))
+    gc.freeze()  # What was imported stays.
     print("ready", file=answers)
     for line in sys.stdin:
         word, _, rest = line.strip().partition(" ")

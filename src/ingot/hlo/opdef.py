@@ -253,9 +253,14 @@ def define(
 
 def table() -> dict[str, OpDef]:
     """Return the whole op table, every family loaded."""
+    _load_families()
+    return _TABLE
+
+
+@cache
+def _load_families() -> None:
     for family in FAMILIES:
         importlib.import_module(f"ingot.hlo.opset.{family}")
-    return _TABLE
 
 
 def find(name: str) -> OpDef:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from tests.fuzz.module_check import checked
-from tests.fuzz.mutation import ODD_NUMBERS, ODD_WORDS, mutated_bytes
+from tests.fuzz.mutation import ODD_NUMBERS, ODD_WORDS, RUN_SHARE, drawn, mutated_bytes
 from tests.fuzz.target import Target
 from tests.fuzz.targets import hlo_text
 
@@ -47,7 +47,7 @@ def seeds() -> tuple[bytes, ...]:
 
 def generate(choose: random.Random) -> bytes:
     """Return a mutant of a seed."""
-    data = choose.choice(seeds())
+    data = drawn(choose, seeds())
     if choose.random() < 0.3:
         return mutated_bytes(choose, data)
     message = decode(data, _KIND)
@@ -56,7 +56,7 @@ def generate(choose: random.Random) -> bytes:
     mutant = encode(message, _KIND)
     if choose.random() < 0.1:
         mutant = mutated_bytes(choose, mutant)
-    return mutant + MARK if choose.random() < 0.1 else mutant
+    return mutant + MARK if choose.random() < RUN_SHARE else mutant
 
 
 def _damage(choose: random.Random, message: Message) -> None:
@@ -139,4 +139,4 @@ def check(data: bytes) -> str:
     return checked(lambda: parse_hlo_proto(data), runs=data.endswith(MARK))
 
 
-TARGET = Target("hlo_proto", ".pb", generate, check)
+TARGET = Target("hlo_proto", ".pb", generate, check, runs_compiler=False)

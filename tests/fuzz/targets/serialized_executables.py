@@ -114,4 +114,4 @@ def check(data: bytes) -> str:
     return "" if np.array_equal(got, -_X) else "what was loaded gives wrong results"
 
 
-TARGET = Target("serialized_executables", ".bin", generate, check, share=0.3)
+TARGET = Target("serialized_executables", ".bin", generate, check, share=0.3, runs_compiler=False)

@@ -190,4 +190,4 @@ def _answered(session: Session, item: Message | ExecutionError) -> str:
     return f"{error['code']}: {error['text']}"[:2000] if _INTERNAL in error["code"] else ""
 
 
-TARGET = Target("serve_frames", ".frames", generate, check, memory=8 << 30)
+TARGET = Target("serve_frames", ".frames", generate, check, memory=8 << 30, runs_compiler=False)
