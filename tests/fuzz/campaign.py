@@ -36,6 +36,9 @@ REDUCE_SECONDS = 60.0
 KEPT_CASES = 3
 """Cases that are kept of one signature."""
 
+REWARDED = 20
+"""Things newly reached for which a target gets half of the time back that it took."""
+
 FUNCTIONS_EVERY = 4
 """Of how many batches of a target one notes the functions that it reaches."""
 
@@ -80,7 +83,7 @@ class Campaign:
         while (left := self.end - time.monotonic()) > 0:
             chosen, functions = self._next()
             watched = Watched(chosen, self.folder, functions=functions)
-            watched.steer(self.state.unreached_rules())
+            watched.steer(self.state.all_unreached())
             try:
                 self._batch(chosen, watched, min(left, self._batch_seconds))
             finally:
@@ -101,7 +104,8 @@ class Campaign:
             outcome = watched.run(seed, seconds=left)
             seed = outcome.next_seed
             with self._lock:
-                self.state.count(chosen.name, outcome)
+                new = self.state.count(chosen.name, outcome)
+                self._spent[chosen.name] -= min(new, REWARDED) * self._batch_seconds / REWARDED / 2
             for number, finding, data in outcome.findings:
                 self._keep(chosen, number, finding, data, watched)
             if not outcome.cases and outcome.findings:

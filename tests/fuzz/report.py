@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from tests.fuzz.reach import all_functions, all_rules
+from tests.fuzz.reach import KINDS, all_of
 from tests.fuzz.state import State
 
 
@@ -25,9 +25,11 @@ def report(state: State, before: Mapping[str, Mapping[str, int]]) -> tuple[str, 
     totals = sum(row.cases for row in rows), sum(row.seconds for row in rows)
     lines.append(_row("all runs", *totals, sum(len(row.findings) for row in rows), len(new)))
     lines += ["", "Found in this run:" if new else "Nothing was found in this run.", *new, ""]
-    lines += _reached("Rewrite rules", all_rules(), state.unreached_rules())
-    lines += _reached("Functions", all_functions(), state.unreached_functions())
-    lines += _by_file(state.unreached_functions())
+    lines += ["| reached | of | all | |", "|---|---|---|---|"]
+    lines += [_share(kind, len(state.unreached(kind))) for kind in KINDS]
+    for kind in KINDS:
+        lines += ["", f"## {kind.capitalize()} that nothing reached", ""]
+        lines += _by_place(state.unreached(kind)) or ["None."]
     return "\n".join(lines) + "\n", len(new)
 
 
@@ -36,15 +38,18 @@ def _row(name: str, cases: int, seconds: float, findings: int, since: int) -> st
     return f"| {name} | {cases:,} | {seconds / 60:.1f} | {rate} | {findings} | {since} |"
 
 
-def _reached(what: str, there: list[str], missing: list[str]) -> list[str]:
-    share = 100 * (len(there) - len(missing)) / max(1, len(there))
-    named = "" if what == "Functions" else f" Not reached: {', '.join(missing) or 'none'}."
-    return [f"{what}: {len(there) - len(missing)} of {len(there)} ({share:.1f} %).{named}", ""]
+def _share(kind: str, missing: int) -> str:
+    there = len(all_of(kind))
+    return f"| {kind} | {there - missing} | {there} | {100 * (1 - missing / there):.1f} % |"
 
 
-def _by_file(functions: list[str]) -> list[str]:
-    files: dict[str, list[str]] = defaultdict(list)
-    for name in functions:
-        path, _, inner = name.partition(":")
-        files[path].append(inner)
-    return [f"* {path}: {', '.join(inner)}" for path, inner in sorted(files.items())]
+def _by_place(names: list[str]) -> list[str]:
+    """Return a line for each file or class, with what of it is in `names`."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        place, _, inner = name.rpartition(":")
+        places[place].append(inner.strip())
+    return [
+        f"* {place}{': ' if place else ''}{', '.join(inner)}"
+        for place, inner in sorted(places.items())
+    ]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.fuzz.reach import all_functions, all_rules
+from tests.fuzz.reach import KINDS, all_of
 from tests.fuzz.watch import Outcome
 
 
@@ -22,12 +21,11 @@ class Record:
 
 @dataclass(slots=True)
 class State:
-    """The counts of all targets, kept in a file."""
+    """The counts of all targets and what they reached by kind, kept in a file."""
 
     path: Path
     records: dict[str, Record] = field(default_factory=dict[str, Record])
-    rules: Counter[str] = field(default_factory=Counter[str])
-    functions: set[str] = field(default_factory=set[str])
+    reached: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
     @staticmethod
     def load(path: Path) -> State:
@@ -36,30 +34,34 @@ class State:
         if path.exists():
             kept = json.loads(path.read_text())
             state.records = {name: Record(**row) for name, row in kept["records"].items()}
-            state.rules = Counter(kept["rules"])
-            state.functions = set(kept["functions"])
+            state.reached = {kind: set(names) for kind, names in kept.get("reached", {}).items()}
         return state
 
     def save(self) -> None:
         """Write the file."""
         records = {name: asdict(row) for name, row in sorted(self.records.items())}
-        kept = {"records": records, "rules": self.rules, "functions": sorted(self.functions)}
-        self.path.write_text(json.dumps(kept, indent=1))
+        reached = {kind: sorted(names) for kind, names in sorted(self.reached.items())}
+        self.path.write_text(json.dumps({"records": records, "reached": reached}, indent=1))
 
     def record(self, name: str) -> Record:
         """Return the counts of a target."""
         return self.records.setdefault(name, Record())
 
-    def count(self, name: str, outcome: Outcome) -> None:
-        """Add what came of a command."""
+    def count(self, name: str, outcome: Outcome) -> int:
+        """Add what came of a command; return how much nothing had reached before."""
         self.record(name).cases += outcome.cases
-        self.rules.update(outcome.reached.get("rules", {}))
-        self.functions.update(outcome.reached.get("functions", ()))
+        new = 0
+        for kind, names in outcome.reached.items():
+            known = self.reached.setdefault(kind, set())
+            new += len(set(names) - known)
+            known.update(names)
+        return new
 
-    def unreached_rules(self) -> list[str]:
-        """Return the rules that never fired."""
-        return [name for name in all_rules() if not self.rules[name]]
+    def unreached(self, kind: str) -> list[str]:
+        """Return what there is of a kind that no case reached."""
+        known = self.reached.get(kind, set[str]())
+        return [name for name in all_of(kind) if name not in known]
 
-    def unreached_functions(self) -> list[str]:
-        """Return the functions of passes, strategies and templates that never ran."""
-        return [name for name in all_functions() if name not in self.functions]
+    def all_unreached(self) -> list[str]:
+        """Return everything that generators can aim at and no case reached."""
+        return [name for kind in KINDS[:-1] for name in self.unreached(kind)]

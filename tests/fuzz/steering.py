@@ -1,4 +1,4 @@
-"""What generators should aim at: rewrite rules that no random program has reached yet.
+"""What generators should aim at: what no random program has reached yet (`tests.fuzz.reach`).
 
 The parent of a campaign sums up what its workers reached and sends each new one the rest. A
 generator that can aim (`targets/rule_programs`) takes from here; others are not steered.
@@ -7,4 +7,4 @@ generator that can aim (`targets/rule_programs`) takes from here; others are not
 from __future__ import annotations
 
 UNREACHED: tuple[str, ...] = ()
-"""Names of rules, set by `worker`."""
+"""Names of rules, passes, strategies and templates, set by `worker`."""

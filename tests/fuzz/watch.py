@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from tests.fuzz.finding import Finding, of_death
 from tests.fuzz.target import Target
@@ -35,13 +35,13 @@ class Outcome:
         findings: each with the seed and the bytes of its case.
         cases: how many cases were begun.
         next_seed: the seed after the last one begun.
-        reached: what `reach` counted, of a command that came to its end.
+        reached: names by kind (`reach`), of a command that came to its end.
     """
 
     next_seed: int
     cases: int = 0
     findings: list[tuple[int, Finding, bytes]] = field(default_factory=list)
-    reached: dict[str, Any] = field(default_factory=dict)
+    reached: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
 
 class Watched:
@@ -58,7 +58,7 @@ class Watched:
         self._steering: tuple[str, ...] = ()
 
     def steer(self, unreached: Sequence[str]) -> None:
-        """Say which rules were not reached yet, to every process from the next one on."""
+        """Say what was not reached yet, to every process from the next one on."""
         self._steering = tuple(unreached)
 
     def run(self, seed: int, *, count: int = sys.maxsize, seconds: float = 1e9) -> Outcome:

@@ -2,7 +2,7 @@
 
 Commands come on standard input, one a line: `run SEED COUNT SECONDS` makes and checks so many
 cases from that seed on, or until the time is over; `check PATH` checks the case in a file; `steer
-JSON` names rules to aim at. Answers go to the first standard output, which nothing else can reach:
+JSON` names what to aim at. Answers go to the first standard output, which nothing else can reach:
 `ready` once, `case SEED` before each, `finding SEED JSON`, `done JSON`. The bytes of the case at
 work stand in a file, for a parent that sees this process end.
 
@@ -57,7 +57,7 @@ def main() -> int:
         elif word == "steer":
             steering.UNREACHED = tuple(json.loads(rest))
             continue
-        print("done", json.dumps(worker.reach.counts()), file=answers)
+        print("done", json.dumps(worker.reach.names()), file=answers)
     # What a program left running, and destructors of frameworks, are no part of the search.
     answers.flush()
     os._exit(0)
