@@ -5,8 +5,9 @@ pure function. `bind` finds which variables the function (with all that it calls
 and so what goes into the program and what comes out: variable values in, new values out.
 
 Invariant: what may be written is written back. A write inside a branch or a loop counts as a read
-too, because the variable keeps its old value if the branch is not taken. An op that takes a
-variable and is not in the tables below counts as both.
+too, because the variable keeps its old value if the branch is not taken; a read after a write that
+always happens does not count, so a variable that has no value yet can be given one. An op that
+takes a variable and is not in the tables below counts as both.
 """
 
 from __future__ import annotations
@@ -65,9 +66,16 @@ CALLS: dict[str, _Call] = {
 
 @dataclass(slots=True)
 class Effects:
-    """What a function does to its inputs; indices are those of the function's inputs."""
+    """What a function does to its inputs; indices are those of the function's inputs.
+
+    Attributes:
+        reads: whose value before the call is asked for.
+        writes: what may be given a new value.
+        assigned: what is given a new value whatever happens.
+    """
 
     reads: set[int] = field(default_factory=set[int])
+    assigned: set[int] = field(default_factory=set[int])
     writes: set[int] = field(default_factory=set[int])
     types: dict[int, str] = field(default_factory=dict[int, str])
     has_others: bool = False
@@ -116,6 +124,7 @@ class _Analysis:
         origin: dict[TensorRef, int],
     ) -> None:
         handed = inputs[call.first_input :]
+        before = frozenset(effects.assigned)
         results: list[list[int | None]] = []
         for name in _callees(node, call):
             inner = self.of(self._library[name])
@@ -124,7 +133,12 @@ class _Analysis:
             read = {handed[index] for index in inner.reads}
             effects.writes.update(index for index in written if index is not None)
             touched = read if call.always else read | written
-            effects.reads.update(index for index in touched if index is not None)
+            effects.reads.update(
+                index for index in touched if index is not None and index not in before
+            )
+            if call.always:
+                assigned = {handed[index] for index in inner.assigned}
+                effects.assigned.update(index for index in assigned if index is not None)
             effects.types.update(
                 (outer, dtype)
                 for index, dtype in inner.types.items()
@@ -162,8 +176,10 @@ def _record_outputs(origin: dict[TensorRef, int], name: str, inputs: Iterable[in
 def _touch(node: CapturedNode, handles: list[int], effects: Effects) -> None:
     if node.op in TOUCHES_NOT:
         return
-    if node.op not in WRITES:
-        effects.reads.update(handles)
+    if node.op in WRITES:
+        effects.assigned.update(handles)
+    else:
+        effects.reads.update(set(handles) - effects.assigned)
     if node.op not in READS:
         effects.writes.update(handles)
         effects.has_others |= not handles and _is_stateful(node.op)

@@ -25,7 +25,7 @@ _SINGULAR = "Input matrix is not invertible."
 _REAL = {"c64": "f32", "c128": "f64"}
 
 
-def _matrices(op: Op, number: int = 0) -> Instruction:
+def matrices(op: Op, number: int = 0) -> Instruction:
     """Return operand `number` in an element type that LAPACK has."""
     x = op.tensor(number)
     if x.shape.rank < 2:
@@ -34,7 +34,7 @@ def _matrices(op: Op, number: int = 0) -> Instruction:
 
 
 def _square(op: Op, number: int = 0) -> Instruction:
-    x = _matrices(op, number)
+    x = matrices(op, number)
     if not op.b.same(x.shape.dims[-1], x.shape.dims[-2]):
         raise op.error(f"the matrices {list(x.shape.dims)} must be square")
     return x
@@ -56,7 +56,9 @@ def _succeeded(op: Op, info: Instruction, message: str) -> None:
     _demand(op, op.b.compared("EQ", info, 0), message)
 
 
-def _transposed(b: TensorBuilder, x: Instruction) -> Instruction:
+def transposed(b: TensorBuilder, x: Instruction) -> Instruction:
+    """Exchange the last two dimensions."""
+    """Exchange the last two dimensions."""
     rank = x.shape.rank
     return b.transposed(x, (*range(rank - 2), rank - 1, rank - 2))
 
@@ -99,7 +101,7 @@ def _batched(op: Op, a: Instruction, b: Instruction) -> tuple[Instruction, Instr
 
 
 def _triangular_solve(op: Op) -> Value:
-    a, right = _batched(op, _square(op), _matrices(op, 1))
+    a, right = _batched(op, _square(op), matrices(op, 1))
     adjoint = bool(op.attribute("adjoint", False))
     _demand(op, op.b.compared("NE", _diagonal(op.b, a), 0), _SINGULAR)
     found = op.b.triangular_solve(
@@ -132,7 +134,7 @@ def _solved(op: Op, a: Instruction, right: Instruction, adjoint: bool, message: 
 
 
 def _solve(op: Op) -> Value:
-    a, right = _batched(op, _square(op), _matrices(op, 1))
+    a, right = _batched(op, _square(op), matrices(op, 1))
     return _solved(op, a, right, bool(op.attribute("adjoint", False)), _SINGULAR)
 
 
@@ -202,7 +204,7 @@ def _magnitude(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _qr(op: Op) -> tuple[Value, ...]:
-    a, b = _matrices(op), op.b
+    a, b = matrices(op), op.b
     *batch, m, n = a.shape.dims
     least: Size = dim_math.minimum(m, n)
     shapes = [a.shape, a.shape.with_dims((*batch, least))]
@@ -225,7 +227,7 @@ def _qr(op: Op) -> tuple[Value, ...]:
 
 
 def _svd(op: Op) -> tuple[Value, ...]:
-    a, b = _matrices(op), op.b
+    a, b = matrices(op), op.b
     *batch, m, n = a.shape.dims
     least: Size = dim_math.minimum(m, n)
     wanted = bool(op.attribute("compute_uv", True))
@@ -241,7 +243,7 @@ def _svd(op: Op) -> tuple[Value, ...]:
     values = b.convert_to(b.convert_to(s, op.result()), op.result())
     if not wanted:
         return values, _empty(b, op.result(1)), _empty(b, op.result(2))
-    v = conjugate(b, _transposed(b, vt))
+    v = conjugate(b, transposed(b, vt))
     return values, b.convert_to(u, op.result(1)), b.convert_to(v, op.result(2))
 
 
@@ -280,45 +282,6 @@ def _eigenvalues(op: Op) -> tuple[Value, ...]:
     return b.convert_to(found, op.result()), vector
 
 
-# ---- tridiagonal
-
-
-def _tridiagonal_solve(op: Op) -> Value:
-    """Solve with diagonals [..., 3, m]: above, on and below the main one."""
-    packed, right = _matrices(op), _matrices(op, 1)
-    b, rank = op.b, packed.shape.rank
-    m, batch = packed.shape.dims[-1], packed.shape.dims[:-2]
-    rows = [
-        b.reshape_to(b.sliced(packed, rank - 2, place, place + 1), (*batch, m))
-        for place in range(3)
-    ]
-    above, main, below = rows
-    # What lies outside of the matrix is not looked at by TensorFlow; LAPACK wants it finite.
-    places = b.iota_of(S32, main.shape.dims, main.shape.rank - 1)
-    below = b.select(b.compared("GT", places, 0), below, b.zeros(below.shape))
-    shapes = [*(row.shape for row in rows), right.shape, Shape.array(S32, batch)]
-    aliases = "{{0}: (0, {}), {1}: (1, {}), {2}: (2, {}), {3}: (3, {})}"
-    operands = [below, main, above, right]
-    *_, x, info = lapack_call(b, "gtsv", operands, shapes, aliases=aliases)
-    if op.attribute("partial_pivoting", True):
-        _succeeded(op, info, _SINGULAR)
-    return b.convert_to(x, op.result())
-
-
-def _tridiagonal_product(op: Op) -> Value:
-    """Multiply by diagonals [..., 1, m] above, on and below the main one."""
-    above, main, below, x = (op.tensor(number) for number in range(4))
-    b, axis = op.b, x.shape.rank - 2
-    m, zero = x.shape.dims[axis], b.scalar(0, x.shape.dtype)
-    up = b.padded(b.sliced(x, axis, 1, m), axis, 0, 1, zero)
-    down = b.padded(b.sliced(x, axis, 0, m - 1), axis, 1, 0, zero)
-    terms = [
-        b.multiply(b.spread(_transposed(b, row), shifted.shape.dims), shifted)
-        for row, shifted in ((above, up), (main, x), (below, down))
-    ]
-    return b.add(b.add(terms[0], terms[1]), terms[2])
-
-
 RULES: dict[str, Rule] = {
     "Cholesky": _cholesky,
     "Eig": _eigenvalues,
@@ -332,7 +295,5 @@ RULES: dict[str, Rule] = {
     "Qr": _qr,
     "SelfAdjointEigV2": _hermitian_eigenvalues,
     "Svd": _svd,
-    "TridiagonalMatMul": _tridiagonal_product,
-    "TridiagonalSolve": _tridiagonal_solve,
     "XlaSelfAdjointEig": _hermitian_eigenvalues,
 }

@@ -192,15 +192,21 @@ def _ftrl(op: Op, shrinkage: Instruction | None, power: Instruction) -> tuple[Va
     b = op.b
     gradient, rate, lasso, ridge = op.tensors(3, 7)
     value, total, linear = (read(op, number) for number in range(3))
+    by_rate = bool(op.attribute("multiply_linear_by_lr", False))
     pulled = gradient
     if shrinkage is not None:
         pulled = b.add(gradient, _times(b, value, shrinkage, 2.0))
     summed = b.add(total, b.multiply(gradient, gradient))
     exponent = b.negate(power)
     after, before = (b.binary("power", item, exponent) for item in (summed, total))
-    change = b.binary("divide", b.subtract(after, before), rate)
+    change, bottom, ridge = b.subtract(after, before), after, _times(b, ridge, 2.0)
+    if by_rate:
+        # All of the formula times the rate: `linear` is stored so.
+        pulled, lasso, ridge = (_times(b, item, rate) for item in (pulled, lasso, ridge))
+    else:
+        change, bottom = (b.binary("divide", item, rate) for item in (change, bottom))
     linear = b.subtract(b.add(linear, pulled), b.multiply(change, value))
-    bottom = b.binary("add", b.binary("divide", after, rate), _times(b, ridge, 2.0))
+    bottom = b.binary("add", bottom, ridge)
     held = b.spread(lasso, linear.shape.dims)
     top = b.subtract(b.clamp(b.negate(held), linear, held), linear)
     write(op, summed, 1)

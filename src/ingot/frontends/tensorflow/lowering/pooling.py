@@ -6,14 +6,18 @@ An average counts only the elements inside the image, as TensorFlow's does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.tensors import neutral
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import Layout, over_all, paddings
+from ingot.frontends.tensorflow.lowering.windows import whole_paddings
+from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
@@ -21,27 +25,35 @@ from ingot.hlo.window import Window, WindowDimension
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """The numbers of one pooling node."""
+    """The window of one pooling node, over every dimension of its image."""
 
-    layout: Layout
-    spatial: tuple[WindowDimension, ...]
+    window: Window
 
     @staticmethod
-    def of(op: Op, image: Sizes) -> _Pool:
-        layout = Layout.of(op, len(image))
-        kernel = layout.pick(op.attribute("ksize"))
-        strides = layout.pick(op.attribute("strides"))
-        pads = paddings(op, layout, layout.sizes(image), kernel, strides, (1,) * len(kernel))
-        spatial = tuple(
-            WindowDimension(size, stride, *pad)
-            for size, stride, pad in zip(kernel, strides, pads, strict=True)
+    def of(op: Op, image: Sizes, operands: int | None = None) -> _Pool:
+        """Read attributes; `operands`: the first of the two operands that say size and stride."""
+        if operands is None:
+            sizes, strides = (_numbers(op.attribute(name)) for name in ("ksize", "strides"))
+        else:
+            sizes, strides = (op.integers(operands + n, "window") for n in range(2))
+        if sizes[0] != 1 or strides[0] != 1:
+            raise op.error("Pooling is not yet supported on the batch dimension.")
+        pads = whole_paddings(op, image, sizes, strides)
+        return _Pool(
+            tuple(
+                WindowDimension(size, stride, *pad)
+                for size, stride, pad in zip(sizes, strides, pads, strict=True)
+            )
         )
-        return _Pool(layout, spatial)
 
     @property
-    def window(self) -> Window:
-        """The window over every dimension."""
-        return over_all(self.layout, self.spatial)
+    def axes(self) -> tuple[int, ...]:
+        """The dimensions that are pooled."""
+        return tuple(axis for axis, one in enumerate(self.window) if one != WindowDimension(1))
+
+
+def _numbers(values: Any) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
 
 
 def _folded(op: Op, opcode: str, x: Instruction, window: Window) -> Instruction:
@@ -53,13 +65,14 @@ def _folded(op: Op, opcode: str, x: Instruction, window: Window) -> Instruction:
 
 def _counts(op: Op, pool: _Pool, image: Sizes, element: DType) -> Instruction:
     """Return how many elements of the image each window holds."""
-    dims = tuple(size if place in pool.layout.spatial else 1 for place, size in enumerate(image))
+    dims = tuple(size if axis in pool.axes else 1 for axis, size in enumerate(image))
     return _folded(op, "add", op.b.like(1, Shape.array(element, dims)), pool.window)
 
 
 def _max_pool(op: Op) -> Value:
     x = op.tensor(0)
-    return _folded(op, "maximum", x, _Pool.of(op, x.shape.dims).window)
+    pool = _Pool.of(op, x.shape.dims, 1 if len(op) > 1 else None)
+    return _folded(op, "maximum", x, pool.window)
 
 
 def _average_pool(op: Op) -> Value:
@@ -90,7 +103,7 @@ def _max_pool_gradient(op: Op) -> Value:
         x,
         gradient,
         op.b.constant(0, element),
-        window=_Pool.of(op, x.shape.dims).window,
+        window=_Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None).window,
         select=_at_least(op, element),
         scatter=op.b.program.reducer("add", element),
     )
@@ -100,28 +113,108 @@ def _average_pool_gradient(op: Op) -> Value:
     """Input sizes, gradient: each window's share, summed over the windows of an element."""
     b = op.b
     image, gradient = op.sizes(0, "input sizes"), op.tensor(1)
+    if 0 in (*image, *gradient.shape.dims):
+        return b.zeros(gradient.shape.with_dims(image))
     pool = _Pool.of(op, image)
     counts = _counts(op, pool, image, gradient.shape.dtype)
     share = b.divide(gradient, b.spread(counts, gradient.shape.dims))
-    spatial: list[WindowDimension] = []
-    for place, one in zip(pool.layout.spatial, pool.spatial, strict=True):
+    window: list[WindowDimension] = []
+    for size, windows, one in zip(image, gradient.shape.dims, pool.window, strict=True):
         low = one.size - 1 - one.low
-        spread = (gradient.shape.dims[place] - 1) * one.stride + 1
-        high = image[place] + one.size - 1 - low - spread
+        spread = (windows - 1) * one.stride + 1
+        high = size + one.size - 1 - low - spread
         if not isinstance(high, int):
             raise op.error("the sizes of the image must be known at compile time")
-        spatial.append(WindowDimension(one.size, 1, low, high, one.stride))
-    return _folded(op, "add", share, over_all(pool.layout, spatial))
+        window.append(WindowDimension(one.size, 1, low, high, one.stride))
+    return _folded(op, "add", share, tuple(window))
 
 
-def _operand_window(op: Op) -> Value:
-    raise op.error(f"{op.node.op} takes its window as tensors, which has no lowering")
+def _first_greatest(op: Op, element: DType, other: DType, indexed: bool) -> Computation:
+    """Return the reducer of pairs that keeps the first pair with the greatest first part.
+
+    `indexed`: the second parts are indices, and a negative one is no element yet: then the first
+    element is taken whatever it is, NaN too.
+    """
+    key = (f"first_greatest_{other.name}_{indexed}", element.name)
+    reducers = op.b.program.reducers
+    if key not in reducers:
+        b = Builder("_".join(key))
+        shapes = (Shape.array(element, ()), Shape.array(other, ()))
+        value, mate, rival, rival_mate = (b.parameter(n, shapes[n % 2]) for n in range(4))
+        beaten = b.compare(value, rival, direction="LT")
+        if indexed:
+            beaten = b.or_(beaten, b.compare(mate, b.constant(0, other), direction="LT"))
+        reducers[key] = b.build(
+            b.tuple(b.select(beaten, rival, value), b.select(beaten, rival_mate, mate))
+        )
+    return reducers[key]
+
+
+def _at_greatest(
+    op: Op, x: Instruction, mate: Instruction, start: int, window: Window
+) -> tuple[Instruction, Instruction]:
+    """Return each window's greatest element, and what `mate` holds at its first place."""
+    element = x.shape.dtype
+    lowest = op.b.constant(neutral("maximum", element), element)
+    other = mate.shape.dtype
+    reducer = _first_greatest(op, element, other, start < 0)
+    starts = (lowest, op.b.constant(start, other))
+    found = op.b.emit("reduce-window", x, mate, *starts, window=window, to_apply=reducer)
+    return op.b.element_of(found, 0), op.b.element_of(found, 1)
+
+
+def _max_pool_second_gradient(op: Op) -> Value:
+    """Original input, original output, gradient (like the input): taken where the greatest was."""
+    x, gradient = op.tensor(0), op.tensor(2)
+    window = _Pool.of(op, x.shape.dims, 3 if len(op) > 3 else None).window
+    return _at_greatest(op, x, gradient, 0, window)[1]
+
+
+def _max_pool_with_argmax(op: Op) -> tuple[Value, ...]:
+    """The greatest elements and their flat indices, in each image or in the whole batch."""
+    b, x = op.b, op.tensor(0)
+    dims = x.shape.dims
+    numbered = dims if op.attribute("include_batch_in_index", False) else (1, *dims[1:])
+    count = dim_math.product(numbered)
+    index = b.reshape_to(b.iota_of(S64, (count,), 0), numbered)
+    values, indices = _at_greatest(op, x, b.spread(index, dims), -1, _Pool.of(op, dims).window)
+    return values, b.convert_to(indices, op.result(1))
+
+
+def _flat_index(op: Op) -> Instruction:
+    """Return operand 2, an argmax, as indices into the flattened images (operand 0)."""
+    b, index = op.b, op.b.convert_to(op.tensor(2), S64)
+    if op.attribute("include_batch_in_index", False):
+        return index
+    image = b.scalar(dim_math.product(op.dims(0)[1:]), S64)
+    return b.add(index, b.binary("multiply", b.iota_of(S64, index.shape.dims, 0), image))
+
+
+def _argmax_gradient(op: Op) -> Value:
+    """input, gradient, argmax: each gradient is added where the index says."""
+    b, x, gradient = op.b, op.tensor(0), op.tensor(1)
+    parts = (_flat_index(op), gradient)
+    flat = (b.reshape_to(part, (part.shape.size,)) for part in parts)
+    zeros = b.zeros(x.shape.with_dims((x.shape.size,)))
+    return b.reshape_to(scatter_rows(op, "add", zeros, *flat), x.shape.dims)
+
+
+def _argmax_second_gradient(op: Op) -> Value:
+    """input, gradient (like the input), argmax: what the index points to."""
+    gradient = op.tensor(1)
+    flat = op.b.reshape_to(gradient, (gradient.shape.size,))
+    return gather(op, flat, _flat_index(op), 0, 0)
 
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("AvgPool", "AvgPool3D"), _average_pool),
     **dict.fromkeys(("AvgPoolGrad", "AvgPool3DGrad"), _average_pool_gradient),
-    **dict.fromkeys(("MaxPool", "MaxPool3D"), _max_pool),
-    **dict.fromkeys(("MaxPoolGrad", "MaxPool3DGrad"), _max_pool_gradient),
-    **dict.fromkeys(("MaxPoolV2", "MaxPoolGradV2"), _operand_window),
+    **dict.fromkeys(("MaxPool", "MaxPool3D", "MaxPoolV2"), _max_pool),
+    **dict.fromkeys(("MaxPoolGrad", "MaxPool3DGrad", "MaxPoolGradV2"), _max_pool_gradient),
+    **dict.fromkeys(
+        ("MaxPoolGradGrad", "MaxPool3DGradGrad", "MaxPoolGradGradV2"), _max_pool_second_gradient
+    ),
+    "MaxPoolGradGradWithArgmax": _argmax_second_gradient,
+    "MaxPoolGradWithArgmax": _argmax_gradient,
+    "MaxPoolWithArgmax": _max_pool_with_argmax,
 }

@@ -16,7 +16,7 @@ FAMILIES = (
     "activation", "binary", "blocks", "control_flow", "convolution", "cumulative", "diagonals",
     "gather", "images", "layouts", "linalg", "matmul", "normalization", "optimizers", "pooling",
     "random", "reduction", "scatter", "shaping", "slicing", "sorting", "special", "spectral",
-    "tensor_lists", "unary", "variables", "xla",
+    "tensor_lists", "tridiagonal", "unary", "variables", "xla",
 )  # fmt: skip
 
 _HOST_HINT = "move it out of the function with jit_compile=True"

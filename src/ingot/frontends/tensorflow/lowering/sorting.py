@@ -1,6 +1,7 @@
 """Sorting: top-k, searches in sorted rows, counting.
 
-TensorFlow orders equal elements by their index, so every sort is stable or compares indices too.
+Equal elements are ordered by their index, so every sort is stable. Floats are in their total order,
+as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order for NaN).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def _descending(element: DType) -> Computation:
     left, right = (b.parameter(n, shapes[0]) for n in range(2))
     b.parameter(2, shapes[1])
     b.parameter(3, shapes[1])
-    return b.build(b.compare(left, right, direction="GT"))
+    order = "TOTALORDER" if element.is_float else ""
+    return b.build(b.compare(left, right, direction="GT", type=order))
 
 
 def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
@@ -33,7 +35,7 @@ def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
     if isinstance(k, int) and isinstance(size, int) and k > size:
         raise op.error(f"the {k} greatest of {size} elements")
     if isinstance(k, int):
-        found = b.emit("topk", _without_signs_of_zeros(op, x), k=k, largest=True)
+        found = b.emit("topk", x, k=k, largest=True)
         return b.element_of(found, 0), b.element_of(found, 1)
     key = ("descending", x.shape.dtype.name)
     reducers = b.program.reducers
@@ -49,14 +51,6 @@ def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
     )
     values, indices = (b.sliced(b.element_of(ordered, n), axis, 0, k) for n in range(2))
     return values, indices
-
-
-def _without_signs_of_zeros(op: Op, x: Instruction) -> Instruction:
-    """Return floats with 0 for -0: in the order of `topk` they differ, in TensorFlow's not."""
-    if not x.shape.dtype.is_float:
-        return x
-    zero = op.b.zeros(x.shape)
-    return op.b.emit("select", op.b.emit("compare", x, zero, direction="EQ"), zero, x)
 
 
 def _top_k(op: Op) -> tuple[Value, ...]:
@@ -85,10 +79,14 @@ def _bucketize(op: Op) -> Value:
     b = op.b
     x = op.tensor(0)
     boundaries = [float(item) for item in op.attribute("boundaries", ())]
+    if boundaries != sorted(boundaries):
+        raise op.error("Expected sorted boundaries")
     total = b.zeros(x.shape.with_dtype(S32))
     wide = b.convert_to(x, "f32" if x.shape.dtype.bits <= 32 else "f64")
     for boundary in boundaries:
-        total = b.add(total, b.convert_to(b.compared("GE", wide, boundary), S32))
+        # Not less, rather than at least: NaN is in the last bucket.
+        below = b.compared("LT", wide, boundary)
+        total = b.add(total, b.convert_to(b.not_(below), S32))
     return total
 
 

@@ -43,6 +43,16 @@ def _gradient(compute: Gradient) -> Rule:
     return lambda op: compute(op.b, op.tensor(0), op.tensor(1))
 
 
+def _zero_stays(compute: Gradient) -> Rule:
+    """Compute from (y, dy), but 0 where dy is 0, whatever y is: an infinite y gives no NaN."""
+
+    def rule(op: Op) -> Value:
+        b, y, dy = op.b, op.tensor(0), op.tensor(1)
+        return b.select(b.compared("EQ", dy, 0), b.zeros(dy.shape), compute(b, y, dy))
+
+    return rule
+
+
 def _population_count(op: Op) -> Value:
     return op.b.convert_to(op.b.popcnt(op.tensor(0)), op.result())
 
@@ -188,20 +198,20 @@ RULES: dict[str, Rule] = {
     "Conj": _composed(_conjugate),
     "Erfc": _composed(erfc),
     "Inv": _composed(_reciprocal),
-    "InvGrad": _gradient(_inverse_gradient),
+    "InvGrad": _zero_stays(_inverse_gradient),
     "IsFinite": _opcode("is-finite"),
     "IsInf": _composed(_is_inf),
     "IsNan": _composed(_is_nan),
     "Reciprocal": _composed(_reciprocal),
-    "ReciprocalGrad": _gradient(_inverse_gradient),
+    "ReciprocalGrad": _zero_stays(_inverse_gradient),
     "Round": _composed(_round),
-    "RsqrtGrad": _gradient(_rsqrt_gradient),
+    "RsqrtGrad": _zero_stays(_rsqrt_gradient),
     "SigmoidGrad": _gradient(_sigmoid_gradient),
     "Softplus": _composed(softplus),
     "SoftplusGrad": _gradient(_softplus_gradient),
     "Softsign": _composed(_softsign),
     "SoftsignGrad": _gradient(_softsign_gradient),
-    "SqrtGrad": _gradient(_sqrt_gradient),
+    "SqrtGrad": _zero_stays(_sqrt_gradient),
     "Square": _composed(lambda b, x: b.multiply(x, x)),
     "TanhGrad": _gradient(_tanh_gradient),
 }

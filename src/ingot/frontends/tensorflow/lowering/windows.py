@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
-from ingot.hlo.window import WindowDimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,12 @@ def _same_padding(op: Op, size: Size, reach: int, stride: int) -> int:
     return max((windows - 1) * stride + reach - size, 0)
 
 
-def over_all(layout: Layout, spatial: Sequence[WindowDimension]) -> tuple[WindowDimension, ...]:
-    """Return a window over every dimension: of size 1 over batch and channels."""
-    window = [WindowDimension(1)] * layout.rank
-    for place, one in zip(layout.spatial, spatial, strict=True):
-        window[place] = one
-    return tuple(window)
+def whole_paddings(
+    op: Op, sizes: Sizes, kernel: Sequence[int], strides: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return (before, after) of every dimension, for a window that has a number for each."""
+    everywhere = Layout(len(sizes) + 2, channels_first=True)
+    if str(op.attribute("padding")) == "EXPLICIT":
+        flat = [int(value) for value in op.attribute("explicit_paddings")]
+        return tuple(zip(flat[::2], flat[1::2], strict=True))
+    return paddings(op, everywhere, sizes, kernel, strides, (1,) * len(kernel))

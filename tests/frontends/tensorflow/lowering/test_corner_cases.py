@@ -1,0 +1,226 @@
+"""Corner cases of single ops against TensorFlow: depth windows, empty images, NaN, no inverse."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.lowering.checking import SPECIAL, assert_same, check, numbers, trace
+
+import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
+from ingot.frontends.tensorflow.capture import capture
+from ingot.frontends.tensorflow.variables import bind
+from ingot.support.diagnostics import UnsupportedError
+
+RAW = tf.raw_ops
+IMAGE = np.round(numbers(2, 6, 7, 4))
+VOLUME = np.round(numbers(1, 4, 5, 6, 2))
+
+
+def pool_cases(padding):
+    """Return what pools do under one padding: name -> (function, operands)."""
+    window = {"ksize": [1, 2, 3, 1], "strides": [1, 2, 2, 1], "padding": padding}
+    second = {"orig_input": IMAGE, "grad": numbers(2, 6, 7, 4, seed=4)}
+
+    def pooled(x):
+        return tf.nn.max_pool2d(x, [2, 3], 2, padding)
+
+    def gradient(function):
+        return lambda x: tf.gradients(function(x) ** 2, x)
+
+    def argmax(x, batch):
+        return RAW.MaxPoolWithArgmax(input=x, include_batch_in_index=batch, **window)
+
+    return {
+        "v2": (lambda x: RAW.MaxPoolV2(input=x, **window), [IMAGE]),
+        "v2_gradient": (gradient(lambda x: RAW.MaxPoolV2(input=x, **window)), [IMAGE]),
+        "argmax": (lambda x: argmax(x, False), [IMAGE]),
+        "argmax_in_batch": (lambda x: argmax(x, True), [IMAGE]),
+        "argmax_gradient": (gradient(lambda x: argmax(x, False)[0]), [IMAGE]),
+        "second_gradient": (
+            lambda x, g: RAW.MaxPoolGradGrad(
+                orig_input=x, orig_output=pooled(x), grad=g, **window
+            ),
+            list(second.values()),
+        ),
+        "second_gradient_v2": (
+            lambda x, g: RAW.MaxPoolGradGradV2(
+                orig_input=x, orig_output=pooled(x), grad=g, **window
+            ),
+            list(second.values()),
+        ),
+        "second_gradient_3d": (
+            lambda x, g: RAW.MaxPool3DGradGrad(
+                orig_input=x, orig_output=tf.nn.max_pool3d(x, 2, 2, padding), grad=g,
+                ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding=padding,
+            ),
+            [VOLUME, numbers(1, 4, 5, 6, 2, seed=4)],
+        ),
+        "average_3d": (
+            gradient(lambda x: tf.nn.avg_pool3d(x, [2, 3, 1], 2, padding)),
+            [VOLUME],
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("name", sorted(pool_cases("SAME")))
+def test_pools(name, padding):
+    function, operands = pool_cases(padding)[name]
+    check(function, *operands, tolerance=1e-5)
+
+
+def test_a_pool_over_channels():
+    def pool(x):
+        return RAW.MaxPool(input=x, ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding="VALID")
+
+    check(pool, numbers(2, 3, 3, 8))
+    x = np.round(numbers(2, 3, 3, 8))
+    program = trace(lambda x: tf.gradients(pool(x), x), [tf.TensorSpec(x.shape)])
+    ((got,), _) = program.evaluate([x])
+    pairs = x.reshape(2, 3, 3, 4, 2)
+    first = pairs[..., 0] >= pairs[..., 1]
+    np.testing.assert_array_equal(got, np.stack([first, ~first], -1).reshape(x.shape))
+
+
+def test_a_pool_over_the_batch_is_refused_in_tensorflows_words():
+    def pool(x):
+        return RAW.MaxPool(input=x, ksize=[2, 1, 1, 1], strides=[2, 1, 1, 1], padding="VALID")
+
+    with pytest.raises(UnsupportedError, match="not yet supported on the batch dimension"):
+        trace(pool, [tf.TensorSpec(IMAGE.shape)])
+
+
+@pytest.mark.parametrize(
+    ("image", "gradient", "padding"),
+    [
+        ([2, 0, 4, 1], (2, 0, 2, 1), "SAME"),
+        ([0, 4, 4, 1], (0, 2, 2, 1), "SAME"),
+        ([2, 4, 4, 0], (2, 2, 2, 0), "SAME"),
+        ([2, 1, 4, 1], (2, 0, 2, 1), "VALID"),
+    ],
+)
+def test_gradients_of_average_pools_of_no_elements(image, gradient, padding):
+    def pool(g):
+        return RAW.AvgPoolGrad(
+            orig_input_shape=image, grad=g, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1],
+            padding=padding,
+        )  # fmt: skip
+
+    check(pool, numbers(*gradient))
+
+
+def dilated(kernel, rates):
+    """Return the filter with zeros between its taps."""
+    taps = [(size - 1) * rate + 1 for size, rate in zip(kernel.shape, rates, strict=False)]
+    wide = np.zeros((*taps, *kernel.shape[2:]), kernel.dtype)
+    wide[:: rates[0], :: rates[1]] = kernel
+    return wide
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize(("strides", "rates"), [((1, 1), (2, 3)), ((2, 2), (2, 1))])
+def test_gradients_of_dilated_convolutions(padding, strides, rates):
+    """TensorFlow's kernels refuse them on CPU: held against filters with zeros in between."""
+    image, kernel = numbers(2, 9, 11, 4), numbers(3, 3, 4, 5)
+    wide = dilated(kernel, rates)
+    settings = {"strides": [1, *strides, 1], "padding": padding}
+    out = tf.nn.conv2d(image, wide, strides, padding)
+    gradient = numbers(*out.shape, seed=3)
+    spec = [tf.TensorSpec(item.shape) for item in (image, kernel, gradient)]
+    rated = {**settings, "dilations": [1, *rates, 1]}
+
+    def both(x, k, g):
+        return (
+            RAW.Conv2DBackpropInput(
+                input_sizes=image.shape, filter=k, out_backprop=g, **rated
+            ),
+            RAW.Conv2DBackpropFilter(
+                input=x, filter_sizes=kernel.shape, out_backprop=g, **rated
+            ),
+        )  # fmt: skip
+
+    got, _ = trace(both, spec).evaluate([image, kernel, gradient])
+    to_image = RAW.Conv2DBackpropInput(
+        input_sizes=image.shape, filter=wide, out_backprop=gradient, **settings
+    )
+    to_filter = RAW.Conv2DBackpropFilter(
+        input=image, filter_sizes=wide.shape, out_backprop=gradient, **settings
+    )
+    assert_same(got[0], to_image.numpy(), 1e-4)
+    assert_same(got[1], to_filter.numpy()[:: rates[0], :: rates[1]], 1e-4)
+
+
+@pytest.mark.parametrize("v2", [False, True])
+@pytest.mark.parametrize("by_rate", [False, True])
+@pytest.mark.parametrize("power", [-0.5, -0.3])
+def test_ftrl(v2, by_rate, power):
+    variables = [tf.Variable(numbers(5, seed=n) ** 2 + 0.1) for n in range(3)]
+
+    def step(gradient):
+        value, total, linear = (variable.handle for variable in variables)
+        numbers_of = {"lr": 0.3, "l1": 0.1, "l2": 0.2, "lr_power": power}
+        shared = {"var": value, "accum": total, "linear": linear, "grad": gradient, **numbers_of}
+        if v2:
+            RAW.ResourceApplyFtrlV2(l2_shrinkage=0.05, multiply_linear_by_lr=by_rate, **shared)
+        else:
+            RAW.ResourceApplyFtrl(multiply_linear_by_lr=by_rate, **shared)
+        return [variable.read_value() for variable in variables]
+
+    check(step, numbers(5, seed=9), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("op", ["InvGrad", "ReciprocalGrad", "RsqrtGrad", "SqrtGrad", "TanhGrad"])
+def test_gradients_at_special_values(op):
+    grid = np.meshgrid(*[np.array([0, 1, np.inf, np.nan, 2], np.float32)] * 2)
+    y, dy = (side.ravel() for side in grid)
+    check(lambda y, dy: getattr(RAW, op)(y=y, dy=dy), y, dy, tolerance=1e-5)
+
+
+def test_top_k_orders_zeros_by_sign_and_nan_first():
+    """As XLA does. TensorFlow's own kernel has no order for NaN and takes zeros as equal."""
+    x = np.array([0, -0.0, 0, 3, -0.0, np.nan, 0, -np.inf], np.float32)
+    program = trace(lambda x: tf.math.top_k(x, 7), [tf.TensorSpec(x.shape)])
+    (values, indices), _ = program.evaluate([x])
+    np.testing.assert_array_equal(indices, [5, 3, 0, 2, 6, 1, 4])
+    np.testing.assert_array_equal(values, x[indices])
+
+
+def test_buckets():
+    x = np.array(SPECIAL, np.float32)
+    check(lambda x: RAW.Bucketize(input=x, boundaries=[-1.0, 0.5]), x)
+    check(lambda x: RAW.Bucketize(input=x, boundaries=[]), x)
+    with pytest.raises(UnsupportedError, match="Expected sorted boundaries"):
+        trace(lambda x: RAW.Bucketize(input=x, boundaries=[1.0, 0.5]), [tf.TensorSpec([3])])
+
+
+TRIDIAGONAL = {
+    "regular": numbers(2, 3, 5) + np.array([[0], [4], [0]], np.float32),
+    "no_first_pivot": np.array([[2, 1, -1, 0], [0, 3, 2, 4], [9, -1, 2, 1]], np.float32),
+    "singular": np.array([[1, 1, 0], [1, 1, 1], [0, 1, 0]], np.float32),
+    "one_row": np.array([[2], [3], [4]], np.float32),
+    "no_rows": np.zeros((3, 0), np.float32),
+}
+
+
+@pytest.mark.parametrize("pivots", [True, False])
+@pytest.mark.parametrize("name", sorted(TRIDIAGONAL))
+def test_tridiagonal_solves(name, pivots):
+    diagonals = TRIDIAGONAL[name]
+    right = numbers(*diagonals.shape[:-2], diagonals.shape[-1], 2)
+
+    def solve(d, r):
+        return RAW.TridiagonalSolve(diagonals=d, rhs=r, partial_pivoting=pivots)
+
+    check(solve, diagonals, right, tolerance=1e-4)
+
+
+def test_a_variable_without_a_value_is_given_one():
+    handle = RAW.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="given_one")
+
+    @tf.function
+    def give(x):
+        RAW.AssignVariableOp(resource=handle, value=x * 2)
+        return RAW.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+    concrete = give.get_concrete_function(tf.TensorSpec([2]))
+    _, binding = bind(capture(concrete.name, concrete.graph))
+    assert [item.input for item in binding.parameters] == [0]
