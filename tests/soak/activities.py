@@ -28,7 +28,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import CACHE_DIR
-from ingot.tools.framing import Message, Packets, packet
+from ingot.tools.framing import Message, packet, read_packet
 
 Activity = Callable[[random.Random], None]
 
@@ -121,10 +121,8 @@ class Server:
         assert self.process.stdout is not None
         self.process.stdin.write(packet(Message(header, payload)))
         self.process.stdin.flush()
-        size = self.process.stdout.read(4)
-        whole = size + self.process.stdout.read(int.from_bytes(size, "big"))
-        (answer,) = Packets().feed(whole)
-        assert isinstance(answer, Message)
+        size = int.from_bytes(self.process.stdout.read(4), "big")
+        answer = read_packet(self.process.stdout.read(size))
         assert answer.header["ok"], answer.header
         return answer
 

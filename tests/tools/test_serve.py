@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
-from ingot.tools.framing import Lines, Message, Packets, line, packed, packet, unpacked
+from ingot.tools.framing import Lines, Message, Packets, line, packet, read_line, read_packet
 from ingot.tools.session import Session
 
 HLO = """HloModule step
@@ -217,6 +217,12 @@ def test_an_argument_that_does_not_fit(session: Session, program: int) -> None:
     assert ask(session, op="get", values=[kept]).payload == G.tobytes()
 
 
+def whole(found: bytes | ExecutionError) -> bytes:
+    """Return a frame that is none of the errors."""
+    assert isinstance(found, bytes), found
+    return found
+
+
 SENT = [Message({"op": "a"}), Message({"op": "b"}, b"\n\0xyz")]
 
 
@@ -225,7 +231,8 @@ def test_packets(part: int) -> None:
     data = b"".join(map(packet, SENT))
     decoder = Packets()
     parts = [data[at : at + part] for at in range(0, len(data), part)]
-    assert [found for one in parts for found in decoder.feed(one)] == SENT
+    frames = [found for one in parts for found in decoder.feed(one)]
+    assert [read_packet(whole(frame)) for frame in frames] == SENT
     assert list(decoder.end()) == []
     assert list(decoder.feed(b'\0\0\0\x09{"a"')) == []
     with pytest.raises(ResourceError, match="4 bytes into a message of 9"):
@@ -238,7 +245,8 @@ def test_lines(part: int) -> None:
     decoder = Lines()
     parts = [data[at : at + part] for at in range(0, len(data), part)]
     found = [found for one in parts for found in decoder.feed(one)]
-    assert [*found, *decoder.end()] == [*SENT, SENT[0]]
+    found += decoder.end()
+    assert [read_line(whole(frame)) for frame in found] == [*SENT, SENT[0]]
 
 
 @pytest.mark.parametrize("size", [1, 1 << 16, (1 << 16) + 9])
@@ -246,8 +254,15 @@ def test_a_header_alone_needs_no_line_feed(size: int) -> None:
     header = {"op": "o" * size}
     data = json.dumps(header).encode()
     (found,) = Packets().feed(struct.pack(">I", len(data)) + data)
-    assert isinstance(found, Message)
-    assert unpacked(memoryview(b"".join(packed(found)))) == Message(header)
+    assert read_packet(whole(found)) == Message(header)
+
+
+@pytest.mark.parametrize("size", [4, 2 << 20])
+def test_a_payload_is_read_in_place_or_aligned(size: int) -> None:
+    sent = Message({"op": "put"}, bytes(range(4)) * (size // 4))
+    (found,) = Packets().feed(packet(sent))
+    assert read_packet(whole(found)) == sent
+    assert read_packet(bytearray(whole(found))) == sent
 
 
 def bad_message(found: object) -> str:
@@ -272,28 +287,31 @@ def bad_message(found: object) -> str:
 )
 def test_headers_that_are_none(header: bytes, part: str) -> None:
     framed = len(header).to_bytes(4, "big") + header + packet(SENT[0])
-    found, after = Packets().feed(framed)
-    assert part in bad_message(found)
-    assert after == SENT[0]
-    found, after = Lines().feed(header + b"\n" + line(SENT[0]))
-    assert part in bad_message(found)
-    assert after == SENT[0]
+    lines = header + b"\n" + line(SENT[0])
+    for decoder, read, data in ((Packets(), read_packet, framed), (Lines(), read_line, lines)):
+        found, after = decoder.feed(data)
+        with pytest.raises(ExecutionError) as caught:
+            read(whole(found))
+        assert part in bad_message(caught.value)
+        assert read(whole(after)) == SENT[0]
 
 
 @pytest.mark.parametrize("payload", [b'"?"', b"3", b"[]", b"null", b'"\\ud800"'])
 def test_payloads_that_are_none(payload: bytes) -> None:
-    (found,) = Lines().feed(b'{"payload": ' + payload + b"}\n")
-    assert "not base64" in bad_message(found)
+    with pytest.raises(ExecutionError) as caught:
+        read_line(b'{"payload": ' + payload + b"}")
+    assert "not base64" in bad_message(caught.value)
 
 
 @pytest.mark.parametrize("part", [1, 7, 1000])
 def test_messages_over_the_limit_are_skipped(part: int) -> None:
     large = Message({"op": "a"}, bytes(100))
-    for decoder, encode in ((Packets(50), packet), (Lines(50), line)):
+    forms = (Packets(50), packet, read_packet), (Lines(50), line, read_line)
+    for decoder, encode, read in forms:
         data = encode(SENT[0]) + encode(large) + encode(SENT[1])
         parts = [data[at : at + part] for at in range(0, len(data), part)]
         first, refused, last = (found for one in parts for found in decoder.feed(one))
-        assert [first, last] == SENT
+        assert [read(whole(first)), read(whole(last))] == SENT
         assert "over the limit of 50" in bad_message(refused)
 
 

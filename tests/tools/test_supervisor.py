@@ -209,6 +209,30 @@ def test_many_requests_at_once(server: Server) -> None:
     assert [one["ok"] for one in answers] == [number % 3 > 0 for number in range(300)]
 
 
+@pytest.mark.parametrize(
+    "data", [b'{"op": "\\u0063ancel", "id": 2}', '{"op": "cancel", "id": 2}'.encode("utf-16")]
+)
+def test_a_cancellation_in_other_letters(server: Server, data: bytes) -> None:
+    # JSON has other ways to write a word.
+    server.run_endless(server.compiled(ENDLESS), id=1)
+    assert server.process.stdin is not None
+    server.process.stdin.write(struct.pack(">I", len(data)) + data)
+    server.process.stdin.flush()
+    assert code(server.receive()) == "INGOT0523"
+    assert server.receive()[0] == {"ok": True, "cancelled": True, "id": 2}
+
+
+def test_headers_that_are_none_are_answered_in_order(server: Server) -> None:
+    assert server.process.stdin is not None
+    broken = [b"nonsense", b'{"op": cancel}', b"{\0}", b'{"timeout"', b"[" * 100_000]
+    for number, data in enumerate(broken):
+        server.process.stdin.write(struct.pack(">I", len(data)) + data)
+        server.send({"op": "free", "id": number})
+    for number in range(len(broken)):
+        assert code(server.receive()) == "INGOT0522"
+        assert server.receive()[0] == {"ok": True, "id": number}
+
+
 def test_large_arrays(server: Server) -> None:
     values = np.arange(1 << 23, dtype=np.float32)
     row = {"dtype": "f32", "shape": [1 << 23]}

@@ -73,7 +73,7 @@ class Executable:
             ExecutionError: an argument does not fit.
             ResourceError: out of memory.
         """
-        if donate.__class__ is tuple and not donate:
+        if (donate.__class__ is tuple or donate.__class__ is list) and not donate:
             return self.call(*args)
         if self._sizes is None:
             return self.program(*args, donate=donate)

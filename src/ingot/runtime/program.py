@@ -157,7 +157,7 @@ class Program:
                 INGOT0514, the donated arguments are not arguments, each once, of their own memory.
             ResourceError: out of memory.
         """
-        if donate.__class__ is tuple and not donate:
+        if (donate.__class__ is tuple or donate.__class__ is list) and not donate:
             return self.call(*args)
         return self._half.run_arrays(self._record, conform_all(self.info, args), donate)
 

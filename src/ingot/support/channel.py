@@ -1,8 +1,9 @@
-"""Messages between two processes: the bytes in memory that both have, their size on a socket.
+"""Messages between two processes: on a socket, and large ones in memory that both have.
 
-Beneath `worker`. A pipe takes 64 KiB at a time and a change of process for each; memory that both
-processes hold takes any size in one copy. Each direction has a file of its own, and requests and
-answers alternate, so nothing is overwritten that is still to be read.
+Beneath `worker`. A socket takes a part of a large message at a time and a change of process for
+each; memory that both processes hold takes any size in one copy, and its size goes on the socket.
+Each direction has a file of its own, and requests and answers alternate, so nothing is overwritten
+that is still to be read, and what is read from the socket is of one message.
 
 Invariant: what the other side does to the files or the socket gives `ChannelError` here, never
 another exception: the other side may be damaged.
@@ -16,12 +17,15 @@ import socket
 import struct
 
 _SIZE = struct.Struct("=Q")
+_ON_SOCKET = 1 << 14
+"""A message of at most so many bytes goes on the socket whole: one system call."""
 _KEPT_BYTES = 1 << 24
 """A file that grew over this gives its memory back when its message is read."""
 _PART = 1 << 30
 """Bytes of one system call, which takes at most 2 GiB."""
 
-Bytes = bytes | bytearray | memoryview
+Data = bytes | bytearray
+Bytes = Data | memoryview
 
 
 class ChannelError(Exception):
@@ -47,11 +51,16 @@ class Channel:
             ChannelError: the other side is gone.
             OSError: there is no memory for the message.
         """
-        at = 0
-        for part in parts:
-            at = _write(self.outgoing, memoryview(part), at)
+        size = sum(map(len, parts))
+        if size <= _ON_SOCKET:
+            message = b"".join((_SIZE.pack(size), *parts))
+        else:
+            at = 0
+            for part in parts:
+                at = _write(self.outgoing, memoryview(part), at)
+            message = _SIZE.pack(at)
         try:
-            self.connection.sendall(_SIZE.pack(at))
+            self.connection.sendall(message)
         except OSError as error:
             raise ChannelError(f"the other side is gone: {error.strerror}") from None
 
@@ -61,21 +70,34 @@ class Channel:
         poll.register(self.connection, select.POLLIN)
         return bool(poll.poll(None if seconds is None else max(0, int(seconds * 1000))))
 
-    def receive(self) -> bytearray | None:
+    def receive(self) -> Data | None:
         """Return the next message; None if the other side ended before one.
 
         Raises:
             ChannelError: it ended inside of one, or says a size that it did not write.
         """
+        data = self._received(_SIZE.size + _ON_SOCKET)
+        if not data:
+            return None
+        while len(data) < _SIZE.size or len(data) - _SIZE.size < _on_socket(data):
+            more = self._received(_SIZE.size + _ON_SOCKET)
+            if not more:
+                raise ChannelError("the other side ended inside of a message")
+            data += more
+        (size,) = _SIZE.unpack_from(data)
+        if len(data) - _SIZE.size > _on_socket(data):
+            raise ChannelError("the other side sent more than one message")
+        return data[_SIZE.size :] if size <= _ON_SOCKET else self._from_file(size)
+
+    def _received(self, most: int) -> bytes:
+        """Return what arrives first on the socket, nothing at its end."""
         try:
-            head = self.connection.recv(_SIZE.size, socket.MSG_WAITALL)
+            return self.connection.recv(most)
         except OSError:
-            return None
-        if not head:
-            return None
-        if len(head) < _SIZE.size:
-            raise ChannelError("the other side ended inside of a message")
-        (size,) = _SIZE.unpack(head)
+            return b""
+
+    def _from_file(self, size: int) -> bytearray:
+        """Return what the other side wrote to memory."""
         if size > os.fstat(self.incoming).st_size:
             raise ChannelError(f"the other side announced {size} bytes and wrote fewer")
         data = bytearray(size)
@@ -99,6 +121,12 @@ def channel_pair() -> tuple[Channel, Channel]:
     backward = os.memfd_create("ingot-answers", os.MFD_CLOEXEC)
     ends = Channel(here, forward, backward)
     return ends, Channel(there, os.dup(backward), os.dup(forward))
+
+
+def _on_socket(message: bytes) -> int:
+    """Return how many bytes of a message come on the socket, by its size at the front."""
+    (size,) = _SIZE.unpack_from(message)
+    return size if size <= _ON_SOCKET else 0
 
 
 def _write(file: int, data: memoryview, at: int) -> int:

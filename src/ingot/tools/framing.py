@@ -4,6 +4,9 @@ Two forms of the same message. *Packets*: four bytes (big endian) with the size 
 which is the header as one line of JSON, a line feed, and the payload; this is `{packet, 4}` of
 Erlang's ports. *Lines*: the header alone on a line, the payload in it as base64, for shell scripts.
 
+A decoder cuts what a pipe gives into frames, one message each, without a look inside; who answers a
+frame reads it. So a process that hands frames on does not decode them.
+
 Invariants: a message that cannot be read is taken off the pipe whole, so that the next one can be,
 and gives INGOT0522; one over the limit is never in memory.
 
@@ -11,9 +14,9 @@ Example:
     >>> data = packet(Message({"op": "free"}, b"xy"))
     >>> data
     b'\x00\x00\x00\x11{"op": "free"}\nxy'
-    >>> (message,) = Packets().feed(data)
-    >>> message.header, bytes(message.payload)
-    ({'op': 'free'}, b'xy')
+    >>> (frame,) = Packets().feed(data)
+    >>> read_packet(frame)
+    Message(header={'op': 'free'}, payload=b'xy')
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import json
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
@@ -34,29 +37,17 @@ MAX_BYTES = (1 << 32) - 1
 _MAX_DEPTH = 32
 _PAYLOAD = "payload"
 _HEAD = struct.Struct(">I")
-_SEARCHED = 1 << 16
-Bytes = bytes | memoryview
+_COPIED = 1 << 20
+"""A payload of so many bytes is copied."""
+Bytes = bytes | bytearray
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request or an answer: what is said, and the bytes of arrays or programs.
-
-    Attributes:
-        header: what is said.
-        payload: the bytes.
-        raw: header and payload as they came in one piece, with a line feed between, or nothing.
-    """
+    """A request or an answer: what is said, and the bytes of arrays or programs."""
 
     header: dict[str, Any]
     payload: bytes | memoryview = b""
-    raw: bytes = field(default=b"", compare=False, repr=False)
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it holds."""
-        program = self.header.get("program")
-        return len(self.payload) + (len(program) if isinstance(program, str) else 0)
 
 
 def bad_request(message: str, hint: str = "") -> ExecutionError:
@@ -67,14 +58,14 @@ def bad_request(message: str, hint: str = "") -> ExecutionError:
 
 
 class Decoder(Protocol):
-    """Makes messages of what a pipe gives, in whatever parts."""
+    """Makes frames of what a pipe gives, in whatever parts."""
 
     @abstractmethod
-    def feed(self, data: bytes) -> Iterator[Message | ExecutionError]:
-        """Yield the messages that end in the data, and the errors of those that are none."""
+    def feed(self, data: bytes) -> Iterator[bytes | ExecutionError]:
+        """Yield the frames that end in the data, and the errors of those over the limit."""
 
     @abstractmethod
-    def end(self) -> Iterator[Message | ExecutionError]:
+    def end(self) -> Iterator[bytes | ExecutionError]:
         """Yield what the end of the input completes.
 
         Raises:
@@ -92,7 +83,7 @@ class Packets:
         self._size: int | None = None
         self._skip = 0
 
-    def feed(self, data: bytes) -> Iterator[Message | ExecutionError]:
+    def feed(self, data: bytes) -> Iterator[bytes | ExecutionError]:
         """Yield what ends in the data."""
         skipped = data[: self._skip]
         self._skip -= len(skipped)
@@ -111,7 +102,7 @@ class Packets:
             if len(self._data) < size:
                 return
             self._size = None
-            yield self._message(size)
+            yield self._frame(size)
 
     def _too_large(self, size: int) -> ExecutionError:
         self._size = None
@@ -119,18 +110,13 @@ class Packets:
         del self._data[:size]
         return too_large(size, self._limit)
 
-    def _message(self, size: int) -> Message | ExecutionError:
+    def _frame(self, size: int) -> bytes:
         with memoryview(self._data) as view:
-            raw = bytes(view[:size])
+            frame = bytes(view[:size])
         del self._data[:size]
-        end = raw.find(b"\n")
-        end = size if end < 0 else end
-        try:
-            return Message(read_header(raw[:end]), memoryview(raw)[end + 1 :], raw)
-        except ExecutionError as error:
-            return error
+        return frame
 
-    def end(self) -> Iterator[Message | ExecutionError]:
+    def end(self) -> Iterator[bytes | ExecutionError]:
         """Refuse a message that is cut off."""
         if self._data or self._skip or self._size is not None:
             wanted = "" if self._size is None else f" of {self._size}"
@@ -152,7 +138,7 @@ class Lines:
         self._searched = 0
         self._skipping = False
 
-    def feed(self, data: bytes) -> Iterator[Message | ExecutionError]:
+    def feed(self, data: bytes) -> Iterator[bytes | ExecutionError]:
         """Yield what ends in the data; blank lines are nothing."""
         self._data += data
         while True:
@@ -176,21 +162,11 @@ class Lines:
             elif len(line) > self._limit:
                 yield too_large(len(line), self._limit)
             elif line and not line.isspace():
-                yield _line_message(line)
+                yield line
 
-    def end(self) -> Iterator[Message | ExecutionError]:
+    def end(self) -> Iterator[bytes | ExecutionError]:
         """Yield the last line, which may lack its end."""
         return self.feed(b"\n")
-
-
-def _line_message(line: bytes) -> Message | ExecutionError:
-    try:
-        header = read_header(line)
-        return Message(header, base64.b64decode(header.pop(_PAYLOAD, ""), validate=True))
-    except (binascii.Error, TypeError, ValueError) as error:
-        return bad_request(f'the "{_PAYLOAD}" is not base64: {error}')
-    except ExecutionError as error:
-        return error
 
 
 def packet(message: Message) -> bytes:
@@ -199,8 +175,17 @@ def packet(message: Message) -> bytes:
     Raises:
         ResourceError: INGOT0401, it has more bytes than four bytes can say.
     """
+    return b"".join(packet_parts(message))
+
+
+def packet_parts(message: Message) -> tuple[bytes | memoryview, ...]:
+    """Return what is written for a message, in parts.
+
+    Raises:
+        ResourceError: INGOT0401, it has more bytes than four bytes can say.
+    """
     header = write_header(message.header)
-    return b"".join((_head(len(header) + len(message.payload)), header, message.payload))
+    return _head(len(header) + len(message.payload)), header, message.payload
 
 
 def _head(size: int) -> bytes:
@@ -213,13 +198,28 @@ def _head(size: int) -> bytes:
     return _HEAD.pack(size)
 
 
-def packet_parts(raw: memoryview) -> tuple[Bytes, ...]:
-    """Return what is written for a message that is header, line feed and payload in one piece.
+def packet_header(frame: Bytes) -> Bytes:
+    """Return the bytes of a frame that hold its header."""
+    return frame[: _header_end(frame)]
+
+
+def read_packet(frame: Bytes) -> Message:
+    """Return the message of a frame.
 
     Raises:
-        ResourceError: INGOT0401, it has more bytes than four bytes can say.
+        ExecutionError: INGOT0522, its header is none.
     """
-    return _head(len(raw)), raw
+    end = _header_end(frame)
+    payload = memoryview(frame)[end + 1 :].toreadonly()
+    # A copy is aligned, as programs take arrays without converting them.
+    small = len(payload) <= _COPIED
+    return Message(read_header(bytes(frame[:end])), bytes(payload) if small else payload)
+
+
+def _header_end(frame: Bytes) -> int:
+    """Return where the line feed behind the header is; a message without payload may lack it."""
+    end = frame.find(b"\n")
+    return len(frame) if end < 0 else end
 
 
 def line(message: Message) -> bytes:
@@ -228,32 +228,47 @@ def line(message: Message) -> bytes:
     return write_header({**message.header, _PAYLOAD: payload} if payload else message.header)
 
 
-def line_parts(raw: memoryview) -> tuple[Bytes, ...]:
-    """Return what is written for a message that is header, line feed and payload in one piece."""
-    return (line(unpacked(raw)),)
+def _line_parts(message: Message) -> tuple[bytes | memoryview, ...]:
+    return (line(message),)
 
 
-def packed(message: Message) -> tuple[Bytes, ...]:
-    """Return the parts of a message in one piece: header, line feed, payload."""
-    return (message.raw,) if message.raw else (write_header(message.header), message.payload)
+def _whole_line(frame: Bytes) -> Bytes:
+    return frame
 
 
-def unpacked(raw: memoryview) -> Message:
-    """Return the message that `packed` wrote."""
-    end = len(raw)  # A message without payload may lack the line feed.
-    for start in range(0, len(raw), _SEARCHED):
-        found = bytes(raw[start : start + _SEARCHED]).find(b"\n")
-        if found >= 0:
-            end = start + found
-            break
-    header: dict[str, Any] = json.loads(bytes(raw[:end]))
-    return Message(header, raw[end + 1 :].toreadonly())
+def read_line(frame: Bytes) -> Message:
+    """Return the message of a line.
+
+    Raises:
+        ExecutionError: INGOT0522, its header is none, or its payload is not base64.
+    """
+    header = read_header(bytes(frame))
+    try:
+        return Message(header, base64.b64decode(header.pop(_PAYLOAD, ""), validate=True))
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise bad_request(f'the "{_PAYLOAD}" is not base64: {error}') from None
 
 
-Encoder = Callable[[memoryview], tuple[Bytes, ...]]
-FORMS: dict[str, tuple[Callable[[int], Decoder], Encoder]] = {
-    "packets": (Packets, packet_parts),
-    "lines": (Lines, line_parts),
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One of the two forms of messages.
+
+    Attributes:
+        decoder: makes the decoder of a pipe, for messages of at most so many bytes.
+        header: returns the bytes of a frame that hold its header.
+        read: returns the message of a frame, or raises INGOT0522.
+        parts: returns what is written for a message, or raises INGOT0401.
+    """
+
+    decoder: Callable[[int], Decoder]
+    header: Callable[[Bytes], Bytes]
+    read: Callable[[Bytes], Message]
+    parts: Callable[[Message], tuple[bytes | memoryview, ...]]
+
+
+FORMS = {
+    "packets": Form(Packets, packet_header, read_packet, packet_parts),
+    "lines": Form(Lines, _whole_line, read_line, _line_parts),
 }
 
 
@@ -264,7 +279,7 @@ def read_header(data: bytes) -> dict[str, Any]:
         ExecutionError: INGOT0522, it says none, or one that is nested too deep.
     """
     try:
-        header = json.loads(data, parse_constant=_no_constant)
+        header: Any = _JSON.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     except ValueError as error:
         raise bad_request(f"the header is not JSON: {error}") from None
     except RecursionError:
@@ -272,7 +287,7 @@ def read_header(data: bytes) -> dict[str, Any]:
     if not isinstance(header, dict):
         kind = type(header).__name__
         raise bad_request(f"the header is not a JSON object, but a {kind}")
-    if not _is_flat(header):
+    if data.count(b"[") + data.count(b"{") > _MAX_DEPTH and not _is_flat(header):
         raise _too_deep()
     return cast(dict[str, Any], header)
 
@@ -284,6 +299,9 @@ def write_header(header: dict[str, Any]) -> bytes:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"JSON has no {name}")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _is_flat(header: Any) -> bool:

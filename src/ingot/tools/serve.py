@@ -53,10 +53,9 @@ def command(
     if not stdio:
         raise click.UsageError("there is one way to serve: --stdio")
     memory = _machine_memory() if max_memory_mib is None else max_memory_mib * _MIB
-    decoder, encode = FORMS[form]
-    limits = Limits(max_seconds, memory)
+    limits = Limits(max_message_mib * _MIB, max_seconds, memory)
     _keep_freed_memory()
-    Supervisor(*take_pipes(), decoder(max_message_mib * _MIB), encode, limits).run()
+    Supervisor(*take_pipes(), FORMS[form], limits).run()
 
 
 def take_pipes() -> tuple[int, int]:

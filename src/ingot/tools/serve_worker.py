@@ -1,8 +1,8 @@
 """The process behind `ingot serve` that holds the programs and arrays, and runs what may crash.
 
-A message is a packet without its size (`framing`). An answer has nine bytes in front: the number
-that the session gives out next (who replaces this process goes on from there), and whether the
-request succeeded.
+A request is a frame as the host sent it, an answer what the host is to read (`framing`), with nine
+bytes in front: the number that the session gives out next (who replaces this process goes on from
+there), and whether the request succeeded.
 """
 
 from __future__ import annotations
@@ -11,30 +11,42 @@ import resource
 import struct
 
 from ingot.support.channel import Channel
-from ingot.tools.framing import Message, packed, unpacked
+from ingot.support.diagnostics import IngotError
+from ingot.tools.framing import Form, Message
 from ingot.tools.interrupts import handle_interrupts
 from ingot.tools.session import Session, failure
 
 HEAD = struct.Struct("=Q?")
 
 
-def serve(channel: Channel, first: int, memory: int) -> None:
+def serve(channel: Channel, form: Form, first: int, memory: int) -> None:
     """Answer until the channel ends; `memory` is the most bytes of data, 0 for no limit."""
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     handle_interrupts()
     session = Session(first)
     while True:
-        data = channel.receive()
-        if data is None:
+        frame = channel.receive()
+        if frame is None:
             return
-        answer = session.answer(unpacked(memoryview(data)))
+        answer = _answer(session, form, frame)
         try:
-            _send(channel, session, answer)
-        except (MemoryError, OSError):
-            header = {**failure(MemoryError()), "id": answer.header.get("id")}
-            _send(channel, session, Message(header))
+            _send(channel, session, form, answer)
+        except (IngotError, MemoryError, OSError) as problem:
+            reason = MemoryError() if isinstance(problem, OSError) else problem
+            header = failure(reason)
+            if "id" in answer.header:
+                header["id"] = answer.header["id"]
+            _send(channel, session, form, Message(header))
 
 
-def _send(channel: Channel, session: Session, answer: Message) -> None:
-    channel.send(HEAD.pack(session.next_number, answer.header["ok"]), *packed(answer))
+def _answer(session: Session, form: Form, frame: bytes | bytearray) -> Message:
+    try:
+        request = form.read(frame)
+    except (IngotError, MemoryError) as problem:
+        return Message(failure(problem))
+    return session.answer(request)
+
+
+def _send(channel: Channel, session: Session, form: Form, answer: Message) -> None:
+    channel.send(HEAD.pack(session.next_number, answer.header["ok"]), *form.parts(answer))

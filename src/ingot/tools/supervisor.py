@@ -5,6 +5,9 @@ worker, a time that is over, the end of the host. It computes nothing, so nothin
 does ends it or makes it deaf: a worker that dies is replaced, one that takes too long or is told to
 stop gets an interrupt and, if that does not help, is ended.
 
+Frames and answers go through as they are: a frame is decoded here only where it may say what this
+process must do (`_CONCERNS`), or where this process must answer it.
+
 Invariants: every message gets one answer, in order; this process starts no thread, so that it may
 fork; numbers of programs and arrays are never given out twice.
 """
@@ -21,11 +24,11 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-from ingot.support.channel import Channel, ChannelError
+from ingot.support.channel import Bytes, Channel, ChannelError
 from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
 from ingot.support.worker import Worker, forked
 from ingot.tools.fields import Header, seconds_field
-from ingot.tools.framing import Decoder, Encoder, Message, packed, write_header
+from ingot.tools.framing import Form, Message, read_header
 from ingot.tools.serve_worker import HEAD, serve
 from ingot.tools.session import CANCELLED, failure
 
@@ -38,6 +41,9 @@ _MOST_WAITING_BYTES = 64 << 20
 _GRACE_SECONDS = 2.0
 """After an interrupt a worker has so long before it is ended."""
 _LONGEST_WAIT = 3600.0
+_CONCERNS = (b"cancel", b"shutdown", b"timeout", b"\\u", b"\0")
+"""A header without any of these says nothing that concerns this process: no such request, no time
+of its own, no letters written as their numbers, no UTF-16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +51,14 @@ class Limits:
     """What one request may take.
 
     Attributes:
+        size: bytes of a message.
         seconds: how long; 0 for no limit.
         memory: bytes of data that the worker may have; 0 for no limit.
     """
 
-    seconds: float = 0.0
-    memory: int = 0
+    size: int
+    seconds: float
+    memory: int
 
 
 @dataclass(slots=True)
@@ -58,14 +66,17 @@ class _Request:
     """A request that waits or runs.
 
     Attributes:
-        message: what the host said, or nothing that could be read.
+        frame: what the host said, or nothing that could be read.
+        header: its header where that was looked at; nothing of a header that is none, which the
+            worker answers.
         answer: its answer, where that is known before its turn.
         limit: how long it may run, in seconds; 0 for ever.
         deadline: when it is interrupted, or ended if it was interrupted.
         reason: why it was interrupted.
     """
 
-    message: Message
+    frame: bytes
+    header: Header | None = None
     answer: Header | None = None
     limit: float = 0.0
     deadline: float = math.inf
@@ -79,18 +90,19 @@ class HostGoneError(Exception):
 class Supervisor:
     """The loop, with the pipes of one host."""
 
-    def __init__(
-        self, requests: int, answers: int, decoder: Decoder, encode: Encoder, limits: Limits
-    ) -> None:
+    def __init__(self, requests: int, answers: int, form: Form, limits: Limits) -> None:
         """Serve on two file descriptors; start the first worker."""
         self._requests, self._answers = requests, answers
-        self._decoder, self._encode, self._limits = decoder, encode, limits
+        self._form, self._limits = form, limits
+        self._decoder = form.decoder(limits.size)
         self._waiting: deque[_Request] = deque()
+        self._waiting_bytes = 0
         self._running: _Request | None = None
         self._next_number = 1
         self._input_ended = False
         self._problem: ResourceError | None = None
         self._over = False
+        self._poll: tuple[tuple[bool, int], select.poll] | None = None
         for pipe in (requests, answers):
             with contextlib.suppress(OSError):  # It is no pipe, or the user has no more memory.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -119,9 +131,10 @@ class Supervisor:
         """Answer what can be answered, and give the worker its next request."""
         while self._waiting and not self._running and not self._over:
             request = self._waiting.popleft()
+            self._waiting_bytes -= len(request.frame)
             if request.answer is not None:
                 self._write(request, request.answer)
-            elif request.message.header.get("op") == "shutdown":
+            elif request.header and request.header.get("op") == "shutdown":
                 self._over = True
                 self._write(request, {"ok": True})
             else:
@@ -129,7 +142,7 @@ class Supervisor:
 
     def _start(self, request: _Request) -> None:
         try:
-            asked = seconds_field(request.message.header, "timeout")
+            asked = seconds_field(request.header or {}, "timeout")
         except ExecutionError as error:
             self._write(request, failure(error))
             return
@@ -138,35 +151,39 @@ class Supervisor:
             request.deadline = time.monotonic() + request.limit
         self._running = request
         try:
-            self._worker.channel.send(*packed(request.message))
+            self._worker.channel.send(request.frame)
         except ChannelError:
             pass  # Its end is seen when its answer is waited for.
         except (OSError, MemoryError):
             self._running = None
             self._write(request, failure(MemoryError()))
 
-    def _write(self, request: _Request, header: Header) -> None:
-        """Write the answer to a request."""
-        if "id" in request.message.header:
-            header = {**header, "id": request.message.header["id"]}
-        self._write_raw(request, memoryview(write_header(header)))
+    def _header(self, request: _Request) -> Header:
+        """Return the header of a request, nothing of one that is none."""
+        if request.header is None:
+            try:
+                request.header = read_header(bytes(self._form.header(request.frame)))
+            except IngotError:
+                request.header = {}
+        return request.header
 
-    def _write_raw(self, request: _Request, raw: memoryview) -> None:
-        """Write an answer in one piece.
+    def _write(self, request: _Request, header: Header) -> None:
+        """Write an answer of this process to a request."""
+        said = self._header(request)
+        if "id" in said:
+            header = {**header, "id": said["id"]}
+        self._write_raw(b"".join(self._form.parts(Message(header))))
+
+    def _write_raw(self, answer: Bytes) -> None:
+        """Write an answer as the host is to read it.
 
         Raises:
             HostGoneError: nobody reads it.
         """
+        view = memoryview(answer)
         try:
-            parts = self._encode(raw)
-        except (IngotError, MemoryError) as error:
-            self._write(request, failure(error))
-            return
-        try:
-            for part in parts:
-                view = memoryview(part)
-                while view:
-                    view = view[os.write(self._answers, view[:_PIPE_BYTES]) :]
+            while view:
+                view = view[os.write(self._answers, view[:_PIPE_BYTES]) :]
         except BrokenPipeError:
             raise HostGoneError from None
 
@@ -174,16 +191,9 @@ class Supervisor:
 
     def _wait(self) -> None:
         """Wait for the host, the worker or a deadline, and do what it asks for."""
-        poll = select.poll()
-        poll.register(self._answers, 0)
-        waiting = sum(request.message.size for request in self._waiting)
-        is_full = len(self._waiting) >= _MOST_WAITING or waiting > _MOST_WAITING_BYTES
-        if not self._input_ended and not is_full:
-            poll.register(self._requests, select.POLLIN)
-        poll.register(self._worker.channel, select.POLLIN)
         deadline = self._running.deadline if self._running else math.inf
         seconds = min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT)
-        ready = dict(poll.poll(math.ceil(seconds * 1000)))
+        ready = dict(self._polled().poll(math.ceil(seconds * 1000)))
         if ready.get(self._answers, 0) & (select.POLLERR | select.POLLHUP):
             raise HostGoneError
         if self._worker.channel.fileno() in ready:
@@ -192,6 +202,20 @@ class Supervisor:
             self._late()
         if self._requests in ready:
             self._read()
+
+    def _polled(self) -> select.poll:
+        """Return what waits for worker and host; for requests only while there is room."""
+        is_full = len(self._waiting) >= _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES
+        is_reading = not self._input_ended and not is_full
+        wanted = (is_reading, self._worker.channel.fileno())
+        if self._poll is None or self._poll[0] != wanted:
+            poll = select.poll()
+            poll.register(self._answers, 0)
+            poll.register(self._worker.channel, select.POLLIN)
+            if is_reading:
+                poll.register(self._requests, select.POLLIN)
+            self._poll = (wanted, poll)
+        return self._poll[1]
 
     def _read(self) -> None:
         """Take what the host sent; nothing else is waited for while it is inside of a message."""
@@ -206,26 +230,33 @@ class Supervisor:
             if self._input_ended or self._running or self._waiting:
                 return
 
-    def _take(self, item: Message | ExecutionError) -> None:
+    def _take(self, item: bytes | ExecutionError) -> None:
         """Queue a request; a cancellation takes effect at once."""
         if isinstance(item, ExecutionError):
-            self._waiting.append(_Request(Message({}), failure(item)))
+            self._waiting.append(_Request(b"", {}, failure(item)))
             return
-        is_cancellation = item.header.get("op") == "cancel"
-        answer = {"ok": True, "cancelled": self._cancel(item)} if is_cancellation else None
-        self._waiting.append(_Request(item, answer))
+        request = _Request(item)
+        head = self._form.header(item)
+        if any(word in head for word in _CONCERNS):
+            header = self._header(request)
+            if header.get("op") == "cancel":
+                request.answer = {"ok": True, "cancelled": self._cancel(header)}
+        self._waiting.append(request)
+        self._waiting_bytes += len(item)
 
-    def _cancel(self, item: Message) -> bool:
-        """Cancel the named request, or the one that runs; return whether there is one."""
+    def _cancel(self, header: Header) -> bool:
+        """Cancel the named request, or the oldest one; return whether there is one."""
         running = self._running
-        asked = [running] if running is not None else []
-        if "request" in item.header:
-            named = item.header["request"]
-            asked = [r for r in (*asked, *self._waiting) if r.message.header.get("id") == named]
+        # For the host one runs that came in the same read, and waits for its turn.
+        asked = [r for r in (running, *self._waiting) if r is not None and r.answer is None]
+        if "request" in header:
+            asked = [r for r in asked if self._header(r).get("id") == header["request"]]
+        else:
+            del asked[1:]
         for request in asked:
             reason = ExecutionError("the request was cancelled", code=CANCELLED)
             if request is not running:
-                request.answer = request.answer or failure(reason)
+                request.answer = failure(reason)
             elif request.reason is None:
                 self._interrupt(request, reason)
         return bool(asked)
@@ -244,7 +275,7 @@ class Supervisor:
         if request.reason is not None and not is_right:
             self._write(request, failure(request.reason))
         else:
-            self._write_raw(request, memoryview(data)[HEAD.size :])
+            self._write_raw(memoryview(data)[HEAD.size :])
 
     def _late(self) -> None:
         """Interrupt a request that takes too long; if it was interrupted, end the worker."""
@@ -286,6 +317,6 @@ class Supervisor:
         def run(channel: Channel) -> None:
             os.close(self._requests)
             os.close(self._answers)
-            serve(channel, self._next_number, self._limits.memory)
+            serve(channel, self._form, self._next_number, self._limits.memory)
 
         return forked(run)

@@ -17,17 +17,7 @@ from tests.fuzz.mutation import ODD_NUMBERS, ODD_WORDS, mutated_bytes
 from tests.fuzz.target import Target
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
-from ingot.tools.framing import (
-    Decoder,
-    Lines,
-    Message,
-    Packets,
-    line,
-    packed,
-    packet,
-    read_header,
-    unpacked,
-)
+from ingot.tools.framing import FORMS, Form, Message, line, packet, read_header
 from ingot.tools.session import Session, failure
 
 PROGRAMS = (
@@ -146,16 +136,17 @@ def _broken(choose: random.Random, data: bytes, *, as_lines: bool) -> bytes:
 
 def check(data: bytes) -> str:
     """Return what is wrong with the answers to a session."""
-    decoder: Decoder = Lines(_LIMIT) if data[:1] == b"L" else Packets(_LIMIT)
+    form = FORMS["lines" if data[:1] == b"L" else "packets"]
+    decoder = form.decoder(_LIMIT)
     session = Session()
     for start in range(1, len(data), _PART):
         for item in decoder.feed(data[start : start + _PART]):
-            found = _answered(session, item)
+            found = _answered(session, form, item)
             if found:
                 return found
     try:
         for item in decoder.end():
-            found = _answered(session, item)
+            found = _answered(session, form, item)
             if found:
                 return found
     except ResourceError as error:
@@ -168,21 +159,26 @@ def check(data: bytes) -> str:
 _PART = 1000
 
 
-def _answered(session: Session, item: Message | ExecutionError) -> str:
-    """Return what is wrong with the answer to one message."""
-    if isinstance(item, ExecutionError):
-        code = failure(item)["error"]["code"]
+def _answered(session: Session, form: Form, item: bytes | ExecutionError) -> str:
+    """Return what is wrong with the answer to one frame."""
+    try:
+        if isinstance(item, ExecutionError):
+            raise item
+        request = form.read(item)
+    except ExecutionError as error:
+        code = failure(error)["error"]["code"]
         return "" if code == "INGOT0522" else f"a frame is refused with {code}"
-    request = unpacked(memoryview(b"".join(packed(item))))
-    if request.header != item.header or bytes(request.payload) != bytes(item.payload):
-        return f"a message changes on its way: {item.header}"
+    said = read_header(bytes(form.header(item)))
+    if any(said[key] != value for key, value in request.header.items()):
+        return f"a header is read in two ways: {said}"
     answer = session.answer(request)
-    for encode, decoder in ((packet, Packets()), (line, Lines())):
-        (back,) = decoder.feed(encode(answer))
+    for other in FORMS.values():
+        (back,) = other.decoder(1 << 32).feed(b"".join(other.parts(answer)))
         if isinstance(back, ExecutionError):
             return f"an answer is no message: {back}"
+        other.read(back)
     header = read_header(json.dumps(answer.header).encode())
-    if header.get("id") != item.header.get("id"):
+    if header.get("id") != request.header.get("id"):
         return f"the id {item.header.get('id')!r} comes back as {header.get('id')!r}"
     if header["ok"]:
         return ""
