@@ -179,7 +179,7 @@ def _answered(session: Session, form: Form, item: bytes | ExecutionError) -> str
         other.read(back)
     header = read_header(json.dumps(answer.header).encode())
     if header.get("id") != request.header.get("id"):
-        return f"the id {item.header.get('id')!r} comes back as {header.get('id')!r}"
+        return f"the id {request.header.get('id')!r} comes back as {header.get('id')!r}"
     if header["ok"]:
         return ""
     error = header["error"]
