@@ -16,7 +16,7 @@ from tests.support.real_xla import run_hlo_text
 import ingot
 from ingot.evaluator import evaluate
 from ingot.llvm.target import host_features
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import UnsupportedError, VerifyError
 
 Array = np.ndarray[Any, Any]
 
@@ -140,3 +140,51 @@ def test_weights_in_another_order_are_refused() -> None:
     module = ingot.parse_hlo(_matmul("f32[2,3] f32[6]", "f32[2,2]", **config))
     with pytest.raises(UnsupportedError, match="oneDNN chose"):
         ingot.compile(module)
+
+
+def _matmul_of(config: Any) -> str:
+    return _call("matmul", "f32[4,8] f32[8,5]", "f32[4,5]", config)
+
+
+MISFITS = {
+    "result": _matmul("f32[4,8] f32[8,5]", "f32[4,6]"),
+    "rank of the result": _matmul("f32[4,8] f32[8,5]", "f32[4]"),
+    "no result": _matmul("f32[4,8] f32[8,5]", "()"),
+    "a tuple of tuples": _matmul("f32[4,8] f32[8,5]", "((f32[4,5]), u8[3])"),
+    "contracted sizes": _matmul("f32[4,8] f32[7,5]", "f32[4,5]"),
+    "one operand": _matmul("f32[4,8]", "f32[4,5]"),
+    "no operands": _matmul("", "f32[4,5]"),
+    "vectors": _matmul("f32[8] f32[8]", "f32[]"),
+    "an operand that is a tuple": _matmul("(f32[4,8]) f32[8,5]", "f32[4,5]"),
+    "more fused operands": _matmul("f32[4,8] f32[8,5] f32[5]", "f32[4,5]"),
+    "fewer fused operands": _matmul("f32[4,8] f32[8,5]", "f32[4,5]", fusions={"ops": ["BIAS"]}),
+    "an order of other rank": _matmul("f32[4,8] f32[8,5]", "f32[4,5]", lhs=_order(1, 2, 3)),
+    "an order that is none": _matmul("f32[4,8] f32[8,5]", "f32[4,5]", result=_order(7, 7)),
+    "a word for a number": _matmul("f32[4,8] f32[8,5]", "f32[4,5]", lhs=_order("a", "b")),  # pyright: ignore
+    "a fused op that is none": _matmul("f32[4,8] f32[8,5]", "f32[4,5]", fusions={"ops": [99]}),
+    "a list as config": _matmul_of({"onednn_matmul_config": [1]}),
+    "fusions that are none": _matmul_of({"onednn_matmul_config": {"fusions": 3}}),
+    "layernorm of a scalar": _call("layernorm", "f32[] f32[] f32[]", "f32[]", {}),
+    "layernorm of two": _call("layernorm", "f32[3,8] f32[8]", "f32[3,8]", {}),
+    "layernorm of other sizes": _call("layernorm", "f32[3,8] f32[7] f32[8]", "f32[3,8]", {}),
+    "softmax result": _call("softmax", "f32[3,8]", "f32[8,3]", {}),
+    "softmax axis": _call("softmax", "f32[3,8]", "f32[3,8]",
+                          {"onednn_softmax_config": {"softmax_axis": "x"}}),
+    "convolution without a config": _call("convolution", "f32[2,3] f32[3,2]", "f32[2,2]", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MISFITS.values(), ids=MISFITS)
+def test_calls_that_do_not_fit_are_named(text: str) -> None:
+    with pytest.raises((VerifyError, UnsupportedError), match="__onednn"):
+        ingot.compile(ingot.parse_hlo(text))
+    module = ingot.parse_hlo(text)
+    arguments = [_zeros(parameter.shape) for parameter in module.entry.parameters]
+    with pytest.raises((VerifyError, UnsupportedError), match="__onednn"):
+        evaluate(module, arguments)
+
+
+def _zeros(shape: Any) -> Any:
+    if shape.is_tuple:
+        return tuple(map(_zeros, shape.elements))
+    return np.zeros(shape.dims, shape.dtype.numpy)

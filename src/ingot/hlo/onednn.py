@@ -202,6 +202,9 @@ def _with_fused(
     ]
     takes = iter(fused)
     operands = [next(takes) if kind in _TAKES else None for kind in kinds]
+    more = len([*takes])
+    if more:
+        raise ValueError(f"{more} operands are of no fused op")
     scales = iter(fusions.get("alpha", ()))
     steps = sorted(zip(kinds, operands, strict=True), key=lambda pair: pair[0] != "BIAS")
     for kind, operand in steps:

@@ -5,7 +5,7 @@ Source: StableHLO specification `rng_bit_generator`, `rng`; XLA's text attribute
 
 from __future__ import annotations
 
-from ingot.hlo.dtype import U32, U64
+from ingot.hlo.dtype import U64
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -58,8 +58,8 @@ def _infer_rng_bit_generator(view: OpView) -> Shape:
         "rng_bit_generator_o2",
         f"rng-bit-generator gives integers or floats, not {bits}",
     )
-    vector = state.rank == 1 and state.dtype in (U32, U64)
-    require(vector, "rng_bit_generator_i2", f"a state is a vector of u64 or u32, not {state}")
+    vector = state.rank == 1 and state.dtype is U64
+    require(vector, "rng_bit_generator_i2", f"a state is a vector of u64, not {state}")
     sizes = {"rng_three_fry": (16,), "rng_philox": (16, 24), "rng_default": (16, 24)}
     require(
         state.bytes in sizes[algorithm],
