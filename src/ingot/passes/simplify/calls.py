@@ -5,6 +5,7 @@ Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,17 +19,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import from_callers, inline_all, replace_by_call
-
-
-def _pinned(computation: Computation) -> set[Instruction]:
-    """Return the instructions that control dependencies tie to their places."""
-    found: set[Instruction] = set()
-    for instruction in computation.instructions:
-        if instruction.control_predecessors:
-            found.add(instruction)
-            found.update(instruction.control_predecessors)
-    return found
+from ingot.passes.simplify.inline import called_by, from_callers, inline_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +32,7 @@ class CallInliner(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
-        return inline_all(module, "call")
+        return inline_all(module, called_by("call"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +103,20 @@ class ConditionalSimplifier(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            pinned = _pinned(computation)
-            for instruction in [i for i in computation.instructions if i.opcode == "conditional"]:
-                number = _known_branch(instruction)
-                if number is None or instruction in pinned:
-                    continue
-                branches: tuple[Computation, ...] = instruction.attributes.branch_computations
-                operand = instruction.operands[1 + number]
-                replace_by_call(instruction, branches[number], (operand,))
-                changed = True
-        return changed
+        return inline_all(module, _taken)
+
+
+def _taken(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
+    """Return the branch of a conditional that is taken and its operand, where that is known."""
+    if instruction.opcode != "conditional":
+        return None
+    if instruction.control_predecessors or instruction.is_awaited:
+        return None
+    number = _known_branch(instruction)
+    if number is None:
+        return None
+    branches: tuple[Computation, ...] = instruction.attributes.branch_computations
+    return branches[number], (instruction.operands[1 + number],)
 
 
 def _known_branch(conditional: Instruction) -> int | None:

@@ -15,7 +15,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.inline import inline_all
+from ingot.passes.simplify.inline import called_by, inline_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Defuser(Pass):
             fusions = {i for i in computation.actors if i.opcode == "fusion"}
             if fusions:
                 _free(computation, fusions)
-        return inline_all(module, "fusion")
+        return inline_all(module, called_by("fusion"))
 
 
 def _free(computation: Computation, fusions: set[Instruction]) -> None:

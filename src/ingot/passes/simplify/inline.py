@@ -12,7 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
@@ -55,11 +56,19 @@ def check_unfolded(module: Module) -> None:
         )
 
 
-def inline_all(module: Module, opcode: str) -> bool:
-    """Replace every op `opcode` that the program reaches by the body that it calls.
+Choice = Callable[[Instruction], tuple[Computation, Sequence[Instruction]] | None]
+"""Which computation stands for an instruction, and its arguments; None where the op stays."""
+
+
+def inline_all(module: Module, choose: Choice) -> bool:
+    """Replace every op that the program reaches and that is chosen by the body that stands for it.
 
     From the callers down: an op in a body is replaced where the body was copied to, so that each
     instruction is copied once for each place that it comes to, however deep the calls are.
+
+    Args:
+        module: the program.
+        choose: asked of every instruction that may act, or call.
 
     Raises:
         ResourceError: INGOT0403
@@ -67,13 +76,58 @@ def inline_all(module: Module, opcode: str) -> bool:
     check_unfolded(module)
     changed = False
     for computation in from_callers(module):
-        work = [i for i in computation.actors if i.opcode == opcode][::-1]
-        changed = changed or bool(work)
-        while work:
-            call = work.pop()
-            body = replace_by_call(call, call.called_computations[0], call.operands)
-            work.extend(i for i in reversed(body) if i.opcode == opcode)
+        changed = _inline_in(computation, choose) or changed
     return changed
+
+
+def called_by(opcode: str) -> Choice:
+    """Choose every op `opcode`, which applies what it calls to its operands."""
+
+    def choose(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
+        if instruction.opcode != opcode:
+            return None
+        return instruction.called_computations[0], instruction.operands
+
+    return choose
+
+
+def _inline_in(computation: Computation, choose: Choice) -> bool:
+    """Inline in one computation.
+
+    All bodies are copied before any op is replaced: so each use gets the value that stands for it
+    in the end at once, not one of each level.
+    """
+    bodies: dict[Instruction, _Body] = {}
+    work = computation.actors[::-1]
+    while work:
+        call = work.pop()
+        chosen = choose(call)
+        if chosen is not None:
+            made = bodies[call] = _copy_body(call, *chosen)
+            work.extend(one for one in reversed(made.items) if one.definition.may_act)
+    values: dict[Instruction, Instruction] = {}
+    for call, made in reversed(bodies.items()):
+        result = _value(call, bodies, values)
+        computation.hand_on_order(call, result, _effects(made, bodies))
+        computation.replace_all_uses(call, result)
+        computation.remove(call)
+    return bool(bodies)
+
+
+def _value(
+    call: Instruction,
+    bodies: Mapping[Instruction, _Body],
+    values: dict[Instruction, Instruction],
+) -> Instruction:
+    """Return what stands for a call in the end, through calls that are results of bodies."""
+    path: list[Instruction] = []
+    value = call
+    while value in bodies and value not in values:
+        path.append(value)
+        value = bodies[value].result
+    value = values.get(value, value)
+    values.update(dict.fromkeys(path, value))
+    return value
 
 
 def from_callers(module: Module) -> Iterator[Computation]:
@@ -101,24 +155,46 @@ def copy_into(
     return copies
 
 
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What was copied to where it was called: all of it, and its result."""
+
+    items: list[Instruction]
+    result: Instruction
+
+
 def replace_by_call(
     call: Instruction, callee: Computation, operands: Sequence[Instruction]
-) -> list[Instruction]:
-    """Replace `call` by the inlined body of `callee`, which is returned.
+) -> None:
+    """Replace `call` by the inlined body of `callee`.
 
     All of the body comes after what the call had to come after, and what had to come after the call
     comes after the result and after the body's effects.
     """
-    caller = call.computation
+    made = _copy_body(call, callee, operands)
+    call.computation.hand_on_order(call, made.result, _effects(made, {}))
+    call.computation.replace_all_uses(call, made.result)
+    call.computation.remove(call)
+
+
+def _copy_body(call: Instruction, callee: Computation, operands: Sequence[Instruction]) -> _Body:
+    """Copy what stands for a call to where it stands; the call itself stays."""
     copies: dict[Instruction, Instruction] = dict(zip(callee.parameters, operands, strict=True))
-    result = copy_into(caller, callee.post_order(), copies)[callee.root]
-    body = [copy for source, copy in copies.items() if source.opcode != "parameter"]
+    result = copy_into(call.computation, callee.post_order(), copies)[callee.root]
+    items = [copy for source, copy in copies.items() if source.opcode != "parameter"]
     before = call.control_predecessors
     if before:
-        for item in body:
+        for item in items:
             item.control_predecessors = (*item.control_predecessors, *before)
-    caller.hand_on_order(call, result, (item for item in body if has_side_effect(item)))
-    caller.replace_all_uses(call, result)
-    if not call.users and not call.is_root:
-        caller.remove(call)
-    return body
+    return _Body(items, result)
+
+
+def _effects(body: _Body, bodies: Mapping[Instruction, _Body]) -> Iterator[Instruction]:
+    """Yield a body's instructions with effects, of what stands for calls in it too."""
+    work = body.items[::-1]
+    while work:
+        item = work.pop()
+        if item in bodies:
+            work.extend(reversed(bodies[item].items))
+        elif has_side_effect(item):
+            yield item

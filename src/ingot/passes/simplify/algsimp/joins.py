@@ -106,6 +106,21 @@ def concatenate_empty(root: Instruction, build: RuleBuilder) -> Instruction | No
     return build.concatenate(*kept, dimensions=(place,)) if kept else root.operands[0]
 
 
+def _is_part(operand: Instruction, place: int) -> bool:
+    """Whether an instruction is a concatenation that becomes part of the one that uses it."""
+    dies = operand.opcode == "concatenate" and operand.use_count == 1 and not operand.is_root
+    return dies and _place(operand) == place
+
+
+def _is_taken(concatenation: Instruction) -> bool:
+    """Whether a concatenation becomes part of its user when the rule looks at that."""
+    if not _is_part(concatenation, _place(concatenation)):
+        return False
+    (user,) = concatenation.users
+    is_tied = user.is_awaited or user.control_predecessors
+    return user.opcode == "concatenate" and _place(user) == _place(concatenation) and not is_tied
+
+
 @rule(
     m.concatenate(..., where=lambda i: any(o.opcode == "concatenate" for o in i.operands)),
     example="""
@@ -116,17 +131,21 @@ def concatenate_empty(root: Instruction, build: RuleBuilder) -> Instruction | No
         ROOT b = f32[9] concatenate(a, z), dimensions={0}""",
 )
 def concatenate_concatenate(root: Instruction, build: RuleBuilder) -> Instruction | None:
-    """concatenate(concatenate(x, y), z) => concatenate(x, y, z)"""
+    """concatenate(concatenate(x, y), z) => concatenate(x, y, z), all levels at once"""
+    if _is_taken(root):
+        return None
+    place = _place(root)
     flat: list[Instruction] = []
-    for operand in root.operands:
-        dies = operand.opcode == "concatenate" and operand.use_count == 1 and not operand.is_root
-        if dies and _place(operand) == _place(root):
-            flat.extend(operand.operands)
+    work = list(root.operands[::-1])
+    while work:
+        operand = work.pop()
+        if _is_part(operand, place):
+            work.extend(reversed(operand.operands))
         else:
             flat.append(operand)
     if len(flat) == len(root.operands):
         return None
-    return build.concatenate(*flat, dimensions=(_place(root),))
+    return build.concatenate(*flat, dimensions=(place,))
 
 
 @rule(
