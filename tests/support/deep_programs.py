@@ -254,6 +254,26 @@ def calls(depth: int) -> str:
     )
 
 
+def returning_calls(depth: int) -> str:
+    """A call in a call whose result each caller returns and uses besides."""
+    state = "(f32[4], f32[4])"
+    inner = f"c0 {{ p = f32[4] parameter(0)  s = f32[4] sine(p)  ROOT r = {state} tuple(s, p) }}"
+
+    def around(n: int) -> str:
+        return (
+            f"c{n} {{ p = f32[4] parameter(0)  c = {state} call(p), to_apply=c{n - 1}  "
+            "x = f32[4] get-tuple-element(c), index=0  y = f32[4] get-tuple-element(c), index=1  "
+            f"z = f32[4] {'add' if n % 2 else 'maximum'}(x, y)  ROOT r = {state} tuple(x, z) }}"
+        )
+
+    entry = [
+        _INPUT,
+        f"c = {state} call(v0), to_apply=c{depth}",
+        "ROOT r = f32[4] get-tuple-element(c), index=1",
+    ]
+    return _nest(depth, inner, around, entry)
+
+
 def doubling_calls(depth: int) -> str:
     """Each computation calls the next twice: 2^depth when all is inlined."""
     return _nest(
@@ -307,6 +327,38 @@ def combiners(depth: int) -> str:
             "z = f32[] constant(0)",
             f"ROOT r = f32[] reduce(v0, z), dimensions={{0}}, to_apply=c{depth}",
         ],
+    )
+
+
+def reducers(depth: int) -> str:
+    """A reduce whose combiner reduces."""
+    return _nest(
+        depth,
+        "c0 { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }",
+        lambda n: (
+            f"c{n} {{ a = f32[] parameter(0)  b = f32[] parameter(1)  "
+            "v = f32[1] reshape(b)  "
+            f"ROOT r = f32[] reduce(v, a), dimensions={{0}}, to_apply=c{n - 1} }}"
+        ),
+        [
+            _INPUT,
+            "z = f32[] constant(0)",
+            f"ROOT r = f32[] reduce(v0, z), dimensions={{0}}, to_apply=c{depth}",
+        ],
+    )
+
+
+def comparators(depth: int) -> str:
+    """A sort whose comparator calls another."""
+    return _nest(
+        depth,
+        "c0 { a = f32[] parameter(0)  b = f32[] parameter(1)  "
+        "ROOT r = pred[] compare(a, b), direction=LT }",
+        lambda n: (
+            f"c{n} {{ a = f32[] parameter(0)  b = f32[] parameter(1)  x = f32[] negate(a)  "
+            f"y = f32[] negate(b)  ROOT r = pred[] call(x, y), to_apply=c{n - 1} }}"
+        ),
+        [_INPUT, f"ROOT r = f32[4] sort(v0), dimensions={{0}}, to_apply=c{depth}"],
     )
 
 
@@ -413,6 +465,26 @@ def ifs(depth: int) -> str:
     return _module(entry, _ADD, other, _INNERMOST, *map(around, range(1, depth + 1)))
 
 
+def known_ifs(depth: int) -> str:
+    """A conditional in a branch of a conditional: which branch is taken is written in each."""
+    other = "other { p = f32[4] parameter(0)  ROOT r = f32[4] negate(p) }"
+
+    def around(n: int) -> str:
+        return (
+            f"c{n} {{ p = f32[4] parameter(0)  q = f32[4] sine(p)  i = pred[] constant(true)  "
+            f"ROOT r = f32[4] conditional(i, q, q), true_computation=c{n - 1}, "
+            "false_computation=other }"
+        )
+
+    entry = [
+        _INPUT,
+        "b = pred[] parameter(1)",
+        f"ROOT r = f32[4] conditional(b, v0, v0), true_computation=c{depth}, "
+        "false_computation=other",
+    ]
+    return _module(entry, other, _INNERMOST, *map(around, range(1, depth + 1)))
+
+
 def switch(depth: int) -> str:
     """One conditional of many branches, no two alike."""
     branches = [
@@ -471,7 +543,8 @@ PROGRAMS: dict[str, Program] = {
     for program in (
         elementwise, adds, doublings, pads, slices, pads_and_slices, transposes, reverses,
         reshapes, concatenates, broadcasts, gathers, scatters, dynamic_slices, updates, reduces,
-        selects, dots, control_edges, tuple_chain, calls, doubling_calls, fusions, maps,
+        selects, dots, control_edges, tuple_chain, calls, returning_calls,
+        doubling_calls, fusions, maps, comparators, reducers, known_ifs,
         combiners, long_combiner, whiles, counted_loops, ifs, switch, asyncs, async_chain,
         symbolic_pads,
     )

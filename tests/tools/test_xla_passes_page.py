@@ -25,6 +25,7 @@ OWN = frozenset(
         "scan_expander",
         "send-recv-to-permute",
         "split-updates",
+        "wide-concatenates",
     }
 )
 """Passes of ours that XLA:CPU's pipeline has no counterpart of."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.fusion import Fusion
+from ingot.passes.fusion.wide_concatenates import WideConcatenates
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
-PIPELINE = Pipeline("cpu", (SIMPLIFICATION, Fusion(), BUFFER_PASSES))
+PIPELINE = Pipeline("cpu", (SIMPLIFICATION, WideConcatenates(), Fusion(), BUFFER_PASSES))

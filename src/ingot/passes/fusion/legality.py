@@ -36,6 +36,9 @@ array to read, from a kernel of its own."""
 MAX_MOVES = 48
 """Slices, transposes, pads ... that a kernel's index goes through, one inside the other."""
 
+MAX_PARTS = 64
+"""Operands of a concatenation at most; wider ones are made in parts (`wide_concatenates`)."""
+
 SMALL_GRID = 16
 """Grids below this leave threads idle: a whole-array reduction stays apart from its big users."""
 
@@ -184,7 +187,16 @@ def _why_not_size(producer: Instruction, group: Group) -> str:
         return f"the kernel already has {MAX_MEMBERS} instructions"
     if moves_to(group, producer) > MAX_MOVES:
         return "too many moves, one inside the other, lie between it and the kernel's result"
+    if producer.opcode == "concatenate" and any(_is_wide(u, producer) for u in producer.users):
+        return f"together they would put {MAX_PARTS} arrays or more beside each other"
     return ""
+
+
+def _is_wide(user: Instruction, part: Instruction) -> bool:
+    """Whether a concatenation and one of its operands have too many operands for one kernel."""
+    if user.opcode != "concatenate" or user.attributes.dimensions != part.attributes.dimensions:
+        return False
+    return len(user.operands) + len(part.operands) > MAX_PARTS
 
 
 def _why_not_in_place(producer: Instruction, group: Group) -> str:

@@ -48,7 +48,7 @@ class WhileLoopSimplifier(Pass):
                     changed = True
         for computation in module.post_order():
             for loop in reversed(_loops(computation)):
-                changed = _shrink(loop, module, effects) or changed
+                changed = _shrink(loop, effects) or changed
         return changed
 
 
@@ -79,7 +79,7 @@ def _without_loop(loop: Instruction, effects: dict[Computation, bool]) -> list[I
     return [copy for source, copy in copies.items() if source.opcode != "parameter"]
 
 
-def _shrink(loop: Instruction, module: Module, known: dict[Computation, bool]) -> bool:
+def _shrink(loop: Instruction, known: dict[Computation, bool]) -> bool:
     """Take elements out of the state; return whether there were any to take."""
     body: Computation = loop.attributes.body
     condition: Computation = loop.attributes.condition
@@ -102,7 +102,7 @@ def _shrink(loop: Instruction, module: Module, known: dict[Computation, bool]) -
     count = len(start.operands)
     if len(needed) == count or not needed:
         return _read_before(loop, unchanged)
-    _rebuild(loop, sorted(needed), unchanged, same, module)
+    _rebuild(loop, sorted(needed), unchanged, same, known)
     return True
 
 
@@ -170,15 +170,16 @@ def _rebuild(
     kept: list[int],
     unchanged: set[int],
     same: dict[int, int],
-    module: Module,
+    known: dict[Computation, bool],
 ) -> None:
     """Replace the loop by one whose state has the elements `kept` only."""
     caller = loop.computation
     first = loop.operands[0].operands
-    body = _narrow(loop.attributes.body, kept, same, first, is_body=True)
-    condition = _narrow(loop.attributes.condition, kept, same, first, is_body=False)
-    module.take(body)
-    module.take(condition)
+    body = _narrow(loop.attributes.body, kept, same, first, known, is_body=True)
+    condition = _narrow(loop.attributes.condition, kept, same, first, known, is_body=False)
+    assert caller.module is not None, "passes rewrite computations of a module"
+    caller.module.take(body)
+    caller.module.take(condition)
     build = Builder(caller, loop.metadata)
     start = build.tuple(*(first[number] for number in kept))
     made = build.while_(start, condition=condition, body=body)
@@ -193,12 +194,14 @@ def _rebuild(
     for user in list(loop.users):
         index = element_index(user, loop)
         if index is not None:
-            caller.replace(user, result(same.get(index, index)))
+            new = result(same.get(index, index))
+            caller.hand_on_order(user, new)
+            caller.replace_all_uses(user, new)
+            caller.remove(user)
     if loop.users or loop.is_root:
         parts = [result(same.get(number, number)) for number in range(len(first))]
         caller.replace_all_uses(loop, build.tuple(*parts))
-    if loop.parent is not None:
-        caller.remove(loop)
+    caller.remove(loop)
 
 
 def _narrow(
@@ -206,6 +209,7 @@ def _narrow(
     kept: list[int],
     same: dict[int, int],
     first: tuple[Instruction, ...],
+    known: dict[Computation, bool],
     *,
     is_body: bool,
 ) -> Computation:
@@ -231,7 +235,7 @@ def _narrow(
         if index in kept or first[index].opcode == "constant":
             copies[read] = element(index)
     roots = [source.root.operands[number] for number in kept] if is_body else [source.root]
-    effects = live_instructions(source, {}) - _cone([source.root])
+    effects = live_instructions(source, known) - _cone([source.root])
     wanted = _cone([*roots, *effects])
     copy_into(made, [i for i in source.post_order() if i in wanted], copies)
     made.set_root(build.tuple(*(copies[root] for root in roots)) if is_body else copies[roots[0]])

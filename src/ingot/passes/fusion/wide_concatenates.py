@@ -1,0 +1,64 @@
+"""Wide concatenations in parts: one of thousands of operands becomes a tree of narrow ones.
+
+A kernel asks at each element which operand it lies in, so one of many operands takes time (its own,
+and LLVM's) that grows with the square of their number. Here each part has few, and is a kernel of
+its own: `why_not` of the fusion's legality keeps parts apart.
+
+Invariant: no concatenation has more than `MAX_PARTS` operands.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("main")
+    >>> joined = b.concatenate(*[b.parameter(0, "f32[2]")] * 100, dimensions=(0,))
+    >>> WideConcatenates().run(Module.of("m", b.build(joined)), PassContext())
+    True
+    >>> [len(part.operands) for part in b.computation.root.operands]
+    [64, 36]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.fusion.legality import MAX_PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class WideConcatenates(Pass):
+    """Makes concatenations of many operands by parts."""
+
+    name: ClassVar[str] = "wide-concatenates"
+    concerns: ClassVar[frozenset[str] | None] = frozenset({"concatenate"})
+    lowers: ClassVar[bool] = True
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Split in every reachable computation."""
+        changed = False
+        for computation in module.post_order():
+            if "concatenate" not in computation.opcodes:
+                continue
+            for item in computation.instructions:
+                if item.opcode == "concatenate" and len(item.operands) > MAX_PARTS:
+                    computation.replace(item, _in_parts(item))
+                    changed = True
+        return changed
+
+
+def _in_parts(wide: Instruction) -> Instruction:
+    """Add the tree that gives the same."""
+    build = Builder(wide.computation, wide.metadata)
+    dimensions = wide.attributes.dimensions
+    level: list[Instruction] = list(wide.operands)
+
+    def joined(first: int) -> Instruction:
+        group = level[first : first + MAX_PARTS]
+        return build.concatenate(*group, dimensions=dimensions) if len(group) > 1 else group[0]
+
+    while len(level) > 1:
+        level = [joined(first) for first in range(0, len(level), MAX_PARTS)]
+    return level[0]
