@@ -1,19 +1,22 @@
 """Cases that are programs: HLO text, with its inputs and how results are compared in comments.
 
     // FP: fast
+    // LEVEL: avx2
     // COMPARE: exact; ulps 4; ulps 2 of largest; close 0.001
     // INPUT: f32[3] {1, nan, -0}
     HloModule ...
 
 There is one word of comparison for each leaf of the result, or one for all: equal numbers, so many
 units in the last place of the number or of the array's largest one, or a tolerance relative to the
-number and absolute. FP is the floating-point licence, if it is not the default. Inputs are literals
-as HLO text writes them, one for each entry parameter in order, so that a case can be read, changed
-and run by hand.
+number and absolute. FP is the floating-point licence and LEVEL the level of the CPU, if they are
+not the default; at a level that this machine does not have, the program is compiled only. Inputs
+are literals as HLO text writes them, one for each entry parameter in order, so that a case can be
+read, changed and run by hand.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +30,13 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.dtype import from_numpy
 from ingot.hlo.module import Module
+from ingot.llvm.target import CPU_LEVELS, TargetSpec, host_levels
 from ingot.support import flags
 from ingot.tools.literals import literal_text, read_literal
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXACT = "exact"
-_FP, _COMPARE, _INPUT = "// FP: ", "// COMPARE: ", "// INPUT: "
+_FP, _LEVEL, _COMPARE, _INPUT = "// FP: ", "// LEVEL: ", "// COMPARE: ", "// INPUT: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,12 @@ class ProgramCase:
     inputs: Sequence[Array]
     compare: tuple[str, ...] = (EXACT,)
     fp: str = "default"
+    level: str = "auto"
 
     def to_bytes(self) -> bytes:
         """Return the case as a file holds it."""
         lines = [] if self.fp == "default" else [f"{_FP}{self.fp}"]
+        lines += [] if self.level == "auto" else [f"{_LEVEL}{self.level}"]
         lines += [f"{_COMPARE}{'; '.join(self.compare)}"]
         lines += [f"{_INPUT}{literal_text(np.asarray(value))}" for value in self.inputs]
         return "\n".join([*lines, print_module(self.module)]).encode()
@@ -59,7 +65,12 @@ class ProgramCase:
     def compiled(self) -> Executable:
         """Return the program compiled under its licence."""
         with flags.override(flags.FP, self.fp):
-            return ingot.compile(self.module)
+            return ingot.compile(self.module, target=TargetSpec.at_level(self.level))
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine has the case's level."""
+        return self.level in ("auto", *host_levels())
 
     def difference(self, engine: str, got: Sequence[Array], want: Sequence[Array]) -> str:
         """Return how an engine's results differ, or ""."""
@@ -76,7 +87,7 @@ def read_case(data: bytes) -> ProgramCase:
     text = data.decode()
     inputs: list[Array] = []
     compare: tuple[str, ...] = (EXACT,)
-    fp = "default"
+    fp, level = "default", "auto"
     for line in text.splitlines():
         if line.startswith(_INPUT):
             inputs.append(read_literal(line.removeprefix(_INPUT)))
@@ -84,7 +95,14 @@ def read_case(data: bytes) -> ProgramCase:
             compare = tuple(line.removeprefix(_COMPARE).split("; "))
         elif line.startswith(_FP):
             fp = line.removeprefix(_FP)
-    return ProgramCase(parse(text), inputs, compare, fp)
+        elif line.startswith(_LEVEL):
+            level = line.removeprefix(_LEVEL)
+    return ProgramCase(parse(text), inputs, compare, fp, level)
+
+
+def some_level(choose: random.Random) -> str:
+    """Return this machine's level most of the time."""
+    return choose.choice(tuple(CPU_LEVELS)) if choose.random() < 0.15 else "auto"
 
 
 def flat(value: Any) -> list[Array]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tests.fuzz.program_case import EXACT, Array, ProgramCase
+from tests.fuzz.program_case import EXACT, Array, ProgramCase, some_level
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -58,7 +58,7 @@ def surrounded(parts: Sequence[Part], choose: random.Random) -> ProgramCase:
             compare.append(part.compare)
     root = program.builder.tuple(*results)
     module = Module.of("fuzzed", program.builder.build(root))
-    return ProgramCase(module, program.inputs, tuple(compare))
+    return ProgramCase(module, program.inputs, tuple(compare), level=some_level(choose))
 
 
 def _leaves(builder: Builder, value: Instruction) -> list[Instruction]:

@@ -7,6 +7,7 @@ range, of another message, ids that form circles. Seeds are those of `hlo_text`.
 from __future__ import annotations
 
 import random
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -76,7 +77,8 @@ def _damage(choose: random.Random, message: Message) -> None:
         case 1:
             others = [row for row, other in holders if other == kind and field.name in row]
             if others:
-                held[field.name] = choose.choice(others)[field.name]
+                # A copy: a message that stands in itself has no end.
+                held[field.name] = deepcopy(choose.choice(others)[field.name])
         case _ if field.repeated:
             held[field.name] = _other_list(choose, held.get(field.name, []), field.type)
         case _:

@@ -60,18 +60,19 @@ def check(data: bytes) -> str:
     run, inputs = names["RUN"], names["INPUTS"]
     with jax.default_device(jax.devices("cpu")[0]):
         try:
-            want = _leaves(jax.jit(run)(*inputs))
+            want = leaves_of(jax.jit(run)(*inputs))
         except ValueError as error:
             if "Reverse-mode differentiation does not work" in str(error):
                 return ""  # of a loop with a condition: JAX says so before anything is compiled
             raise
-        near = _leaves(jax.jit(run)(*[x * np.float32(1 + 2e-6) for x in inputs]))
+        near = leaves_of(jax.jit(run)(*[x * np.float32(1 + 2e-6) for x in inputs]))
     with jax.default_device(jax.devices("ingot")[0]):
-        got = _leaves(jax.jit(run)(*inputs))
+        got = leaves_of(jax.jit(run)(*inputs))
     return difference_of_leaves(got, want, near)
 
 
-def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
+def leaves_of(value: Any) -> list[np.ndarray[Any, Any]]:
+    """Return the arrays of a result."""
     import jax
 
     return [np.asarray(leaf) for leaf in jax.tree.leaves(value)]

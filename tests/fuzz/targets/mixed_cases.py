@@ -51,9 +51,12 @@ def check(data: bytes) -> str:
     """Compare native code with the evaluator."""
     case = read_case(data)
     verify(case.module)
-    want = case.wanted()
     try:
-        got = flat(case.compiled()(*case.inputs))
+        executable = case.compiled()
+        if not case.runs_here:
+            return ""
+        want = case.wanted()
+        got = flat(executable(*case.inputs))
     except UnsupportedError:
         return ""
     return case.difference("cpu", got, want)
