@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import integer_of, text_of
@@ -41,13 +42,14 @@ _NO_LAYOUT = ("", "default", "auto")
 
 
 @defers_fork
-def parse_stablehlo(data: str | bytes) -> Module:
+def parse_stablehlo(data: str | bytes, sizes: Mapping[str, Size] | None = None) -> Module:
     """Return the module that StableHLO says, read in this process, which damaged data may end.
 
     `ingot.load` reads what comes from outside.
 
     Args:
         data: MLIR text, MLIR bytecode, or a portable artifact.
+        sizes: what the entry's open sizes are: `d2_1` is dimension 1 of argument 2.
 
     Raises:
         ParseError: it is not MLIR (INGOT0120).
@@ -57,7 +59,7 @@ def parse_stablehlo(data: str | bytes) -> Module:
     data = encodable(data) if isinstance(data, str) else bytes_of(data, "the program")
     with borrowed_context(len(data)) as context:
         try:
-            return convert_module(read_mlir(context, data))
+            return convert_module(read_mlir(context, data), sizes)
         except (UnicodeDecodeError, RuntimeError, TypeError) as error:
             found = str(error).splitlines()[0]
             if not isinstance(error, UnicodeDecodeError) and not _FROM_BINDINGS.search(found):
@@ -70,9 +72,9 @@ def parse_stablehlo(data: str | bytes) -> Module:
 
 
 @defers_fork
-def convert_module(mlir_module: Any) -> Module:
-    """Return the HLO of an MLIR module that is already read."""
-    equal: dict[str, Size] = {}
+def convert_module(mlir_module: Any, sizes: Mapping[str, Size] | None = None) -> Module:
+    """Return the HLO of an MLIR module that is already read; `sizes`: see `parse_stablehlo`."""
+    equal: dict[str, Size] = dict(sizes or {})
     with collector_paused(), mlir_module.context:
         while True:
             try:

@@ -58,6 +58,8 @@ CALLS: dict[str, _Call] = {
     "StatelessIf": _IF,
     "Case": _CASE,
     "StatelessCase": _CASE,
+    "XlaIf": _IF,
+    "XlaWhile": _WHILE,
     "PartitionedCall": _PARTITIONED,
     "StatefulPartitionedCall": _PARTITIONED,
 }

@@ -62,6 +62,7 @@ def _attempt(program: Program, name: str) -> Module:
         if isinstance(value, Variable) and index in parameters:
             frame.state[value] = parameters[index]
     outputs = graph.run(captured, frame, inputs)
+    _require_exact_sizes(captured, outputs)
     results: list[Instruction] = []
     for result in binding.results:
         if result.output is not None:
@@ -71,6 +72,17 @@ def _attempt(program: Program, name: str) -> Module:
     module = Module.of(name, frame.builder.build(frame.builder.tuple(*results)))
     module.aliases = _aliases(module, binding)
     return module
+
+
+def _require_exact_sizes(captured: CapturedFunction, outputs: list[Value]) -> None:
+    """Refuse outputs of which only the first elements count: TensorFlow's tensors have one size."""
+    for index, value in enumerate(outputs):
+        if isinstance(value, Instruction) and any(value.shape.bounded):
+            raise UnsupportedError(
+                f"output {index} of '{captured.name}' has a size that only the data knows",
+                code="INGOT0311",
+                hint="return it at its bound, with its size beside it",
+            )
 
 
 def _aliases(module: Module, binding: Binding) -> tuple[Alias, ...]:

@@ -16,7 +16,8 @@ FAMILIES = (
     "activation", "binary", "blocks", "control_flow", "convolution", "cumulative", "diagonals",
     "gather", "images", "layouts", "linalg", "matmul", "normalization", "optimizers", "pooling",
     "random", "reduction", "scatter", "shaping", "slicing", "sorting", "special", "spectral",
-    "tensor_lists", "tridiagonal", "unary", "variables", "xla",
+    "tensor_lists", "tridiagonal", "unary", "variables", "xla", "xla_calls", "xla_grids",
+    "xla_modules", "xla_products",
 )  # fmt: skip
 
 _HOST_HINT = "move it out of the function with jit_compile=True"

@@ -1,10 +1,29 @@
-"""TensorFlow's own `Xla*` ops: HLO instructions that a program asks for by name."""
+"""TensorFlow's own `Xla*` ops: HLO instructions that a program asks for by name.
+
+Those that call functions are in `xla_calls`, products and convolutions in `xla_products`.
+Source: TensorFlow's `compiler/tf2xla/ops/xla_ops.cc` and `compiler/tf2xla/kernels/xla_*.cc`.
+"""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from ingot.formats.hlo_proto.wire import decode
+from ingot.frontends.tensorflow.captured import PartialShape
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.frontends.tensorflow.lowering.values import Value, element_of
+from ingot.hlo.dtype import S32, U64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+_GENERATORS = {0: "rng_default", 1: "rng_three_fry", 2: "rng_philox", 3: "rng_default"}
+
+
+def proto(op: Op, name: str, kind: str) -> dict[str, Any]:
+    """Return an attribute that is a serialized message of `kind`."""
+    value = op.attribute(name, b"")
+    return decode(value.encode() if isinstance(value, str) else bytes(value), kind)
 
 
 def _scalars(op: Op, number: int) -> list[Instruction]:
@@ -43,18 +62,151 @@ def _reduce_precision(op: Op) -> Value:
     )
 
 
-def _sharding(op: Op) -> Value:
-    """One device: the value itself."""
+def _itself(op: Op) -> Value:
+    """One device, or a hint: the value itself."""
     return op.values[0]
 
 
+def _all_reduce(op: Op) -> Value:
+    """One device reduces over itself alone."""
+    groups = op.array(1, "group assignment")
+    if groups.ndim != 2 or groups.shape[1] > 1:
+        raise op.error("a collective over several devices, in a function that runs on one")
+    return op.values[0]
+
+
+def _replica(op: Op) -> Value:
+    return op.b.constant(0, S32)
+
+
+def _gather(op: Op) -> Value:
+    numbers = proto(op, "dimension_numbers", "GatherDimensionNumbers")
+    return op.b.emit(
+        "gather",
+        op.tensor(0),
+        op.tensor(1),
+        offset_dims=tuple(numbers.get("offset_dims", ())),
+        collapsed_slice_dims=tuple(numbers.get("collapsed_slice_dims", ())),
+        start_index_map=tuple(numbers.get("start_index_map", ())),
+        operand_batching_dims=tuple(numbers.get("operand_batching_dims", ())),
+        start_indices_batching_dims=tuple(numbers.get("start_indices_batching_dims", ())),
+        index_vector_dim=int(numbers.get("index_vector_dim", 0)),
+        slice_sizes=op.sizes(2, "slice sizes"),
+        indices_are_sorted=bool(op.attribute("indices_are_sorted", False)),
+    )
+
+
+def _broadcast_helper(op: Op) -> tuple[Value, ...]:
+    """Reshape the operand of lower rank so that NumPy's broadcasting does the rest."""
+    left, right = op.tensor(0), op.tensor(1)
+    places = op.integers(2, "broadcast dimensions")
+    if not places:
+        if left.shape.rank != right.shape.rank and 0 not in (left.shape.rank, right.shape.rank):
+            raise op.error(
+                "If broadcast_dims is empty, both arguments must have equal rank; argument shapes "
+                f"{list(left.shape.dims)} and {list(right.shape.dims)}"
+            )
+        return left, right
+    low, high = sorted((left, right), key=lambda x: x.shape.rank)
+    if len(places) != low.shape.rank:
+        raise op.error("broadcast_dims must have size equal to the smaller argument rank")
+    sizes = dict(zip(places, low.shape.dims, strict=True))
+    dims = tuple(sizes.get(place, 1) for place in range(high.shape.rank))
+    wide = op.b.reshape_to(low, dims)
+    return (wide, right) if low is left else (left, wide)
+
+
+def _generator_bits(op: Op) -> tuple[Value, ...]:
+    (algorithm,) = op.integers(0, "random algorithm")
+    if algorithm not in _GENERATORS:
+        raise op.error(f"random algorithm {algorithm} is not known")
+    state = op.b.convert_to(op.tensor(1), U64)
+    bits = Shape.array(op.result(1), op.sizes(2, "shape"))
+    made = op.b.emit(
+        "rng-bit-generator",
+        state,
+        shape=Shape.tuple((state.shape, bits)),
+        algorithm=_GENERATORS[algorithm],
+    )
+    return op.b.element_of(made, 0), op.b.element_of(made, 1)
+
+
+def _set_size(op: Op) -> Value:
+    """operand, dimension, size: only the first elements count."""
+    (axis,) = op.integers(1, "dimension")
+    size = op.b.convert_to(op.b.reshape_to(op.tensor(2), ()), S32)
+    return op.b.emit("set-dimension-size", op.tensor(0), size, dimensions=(axis,))
+
+
+def _remove_size(op: Op) -> Value:
+    """The whole operand counts again."""
+    (axis,) = op.integers(1, "dimension")
+    x = op.tensor(0)
+    bounded = list(x.shape.bounded or (False,) * x.shape.rank)
+    bounded[axis] = False
+    shape = Shape(x.shape.dtype, x.shape.dims, x.shape.layout, (), tuple(bounded))
+    plain = shape if any(bounded) else Shape.array(x.shape.dtype, x.shape.dims)
+    size = op.b.scalar(x.shape.dims[axis], S32)
+    return op.b.emit("set-dimension-size", x, size, shape=plain, dimensions=(axis,))
+
+
+def _shape_of(op: Op, found: Any, element: Any) -> Shape:
+    if not isinstance(found, PartialShape) or found.shape is None or None in found.shape:
+        raise op.error("a custom call needs the whole shape of its result")
+    return Shape.array(element, tuple(int(size or 0) for size in found.shape))
+
+
+def _custom_call(op: Op) -> Value:
+    shape = _shape_of(op, op.attribute("shape"), op.result())
+    return _called(op, str(op.attribute("target_name")), shape)
+
+
+def _custom_call_v2(op: Op) -> tuple[Value, ...]:
+    elements = [element_of(kind.name) for kind in op.attribute("result_dtypes")]
+    shapes = [
+        _shape_of(op, found, element)
+        for found, element in zip(op.attribute("result_shapes"), elements, strict=True)
+    ]
+    target, acts = str(op.attribute("call_target_name")), bool(op.attribute("has_side_effect"))
+    if len(shapes) == 1:
+        return (_called(op, target, shapes[0], acts),)
+    made = _called(op, target, Shape.tuple(shapes), acts)
+    return tuple(op.b.element_of(made, number) for number in range(len(shapes)))
+
+
+def _called(op: Op, target: str, shape: Shape, acts: bool = False) -> Instruction:
+    made = op.b.emit(
+        "custom-call",
+        *op.tensors(),
+        shape=shape,
+        custom_call_target=target,
+        custom_call_has_side_effect=acts,
+    )
+    config = op.attribute("backend_config", "")
+    if config:
+        text = config.decode() if isinstance(config, bytes) else str(config)
+        made.extra["backend_config"] = json.dumps(text)
+    return made
+
+
 RULES: dict[str, Rule] = {
+    "XlaAllReduce": _all_reduce,
+    "XlaBroadcastHelper": _broadcast_helper,
+    "XlaCustomCall": _custom_call,
+    "XlaCustomCallV2": _custom_call_v2,
     "XlaDynamicSlice": _dynamic_slice,
     "XlaDynamicUpdateSlice": _dynamic_update_slice,
+    "XlaGather": _gather,
     "XlaOptimizationBarrier": _barrier,
     "XlaPad": _pad,
     "XlaReducePrecision": _reduce_precision,
-    "XlaSharding": _sharding,
-    "XlaSpmdFullToShardShape": _sharding,
-    "XlaSpmdShardToFullShape": _sharding,
+    "XlaReduceScatter": _all_reduce,
+    "XlaRemoveDynamicDimensionSize": _remove_size,
+    "XlaReplicaId": _replica,
+    "XlaRngBitGenerator": _generator_bits,
+    "XlaSetBound": _itself,
+    "XlaSetDynamicDimensionSize": _set_size,
+    "XlaSharding": _itself,
+    "XlaSpmdFullToShardShape": _itself,
+    "XlaSpmdShardToFullShape": _itself,
 }
