@@ -198,6 +198,11 @@ def _placed(name: str, before: Mapping[str, list[str]], done: set[str]) -> list[
     return placed
 
 
+def capture_operation(operation: Any) -> CapturedNode:
+    """Return one operation of a graph."""
+    return _capture_node(operation.graph, operation.node_def)
+
+
 def _capture_node(graph: Any, node: Any) -> CapturedNode:
     data: list[TensorRef] = []
     control: list[str] = []

@@ -19,15 +19,23 @@ from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot, pr
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
+from ingot.frontends.tensorflow.gradients import (
+    in_context,
+    register_gradients,
+    with_known_values,
+)
 from ingot.frontends.tensorflow.launch_op import register
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     attributes,
     concrete_function,
+    cond_v2,
     context,
+    func_graph,
     polymorphic_function,
     saved_model_save,
     traceback_utils,
+    while_v2,
 )
 from ingot.frontends.tensorflow.replacement import (
     Replacement,
@@ -61,12 +69,25 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         with collector_paused():
             preload()
         register()
+        register_gradients()
         # Gradients take over the attributes of their function only if this list has them. It
         # stays after `disable`, for functions that were traced before.
         attributes.MONOMORPHIC_FUNCTION_ALLOWLIST |= {INGOT_COMPILE}
         _patch(
             atomic_function, "from_func_graph", lambda original: _registration(original, compiler)
         )
+        _patch(
+            concrete_function._DelayedRewriteGradientFunctions,
+            "_construct_forward_backward",
+            in_context,
+        )
+        _patch(concrete_function._TapeGradientFunctions, "_build_functions_for_outputs", in_context)
+        for graph in (
+            func_graph.FuncGraph,
+            cond_v2._CondGradFuncGraph,
+            while_v2._WhileBodyGradFuncGraph,
+        ):
+            _patch(graph, "_capture_helper", with_known_values)
         calls = FastCalls()
         _patch(concrete_function.ConcreteFunction, "_call_flat", calls.concrete_call)
         _patch(polymorphic_function.Function, "__call__", calls.function_call)

@@ -1,0 +1,104 @@
+"""How TensorFlow builds the gradients of functions that Ingot compiles.
+
+TensorFlow traces a compiled function in an *XLA context*, where its gradients of branches, loops
+and slices use forms that a compiler can take (no optionals, no shapes in lists). It leaves that
+context before it builds the function's own forward and backward functions; `in_context` keeps it
+there, also for the functions that a compiled one calls. Those forms need a gradient themselves for
+a second derivative, where TensorFlow has none; `register_gradients` adds it.
+
+Invariant: what is built for functions that nobody compiles is what TensorFlow builds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
+from ingot.frontends.tensorflow.known_tensors import KnownTensors
+from ingot.frontends.tensorflow.modules import (
+    attributes,
+    control_flow_ops,
+    control_flow_util,
+    func_graph,
+    gen_xla_ops,
+    ops,
+    tensorflow,
+)
+from ingot.frontends.tensorflow.modules import polymorphic_function as functions
+
+_UPDATE_SLICE = "XlaDynamicUpdateSlice"
+_BACKWARD = "__backward_"
+"""How TensorFlow starts the names of backward functions."""
+
+_KNOWN = "_ingot_known_tensors"
+"""Attribute of a graph: what is known of the tensors that it takes from outside."""
+
+
+def in_context(original: Any) -> Any:
+    """Return the builder of a function's gradients, in an XLA context where it is compiled."""
+
+    def build(functions_of: Any, *args: Any, **kwargs: Any) -> Any:
+        attrs = functions_of._attrs
+        compiled = truth(attrs.get(attributes.XLA_COMPILE)) or truth(attrs.get(INGOT_COMPILE))
+        around = control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
+        with _xla_context(functions_of._func_graph, compiled or around):
+            return original(functions_of, *args, **kwargs)
+
+    return build
+
+
+@contextlib.contextmanager
+def _xla_context(graph: Any, wanted: bool) -> Generator[None]:
+    """Put the graph that is built now, and the function's own `graph`, in an XLA context."""
+    outer = graph._get_control_flow_context()
+    with functions.OptionalXlaContext(wanted):
+        if wanted:
+            graph._set_control_flow_context(control_flow_ops.XLAControlFlowContext())
+        try:
+            yield
+        finally:
+            graph._set_control_flow_context(outer)
+
+
+def with_known_values(original: Any) -> Any:
+    """Return the `_capture_helper` of a graph that takes known integers as constants."""
+
+    def _capture_helper(graph: Any, tensor: Any, name: Any) -> Any:
+        value = _known_value(graph, tensor)
+        if value is None:
+            return original(graph, tensor, name)
+        with graph.as_default(), ops.control_dependencies(None):
+            return tensorflow.constant(value, tensor.dtype)
+
+    return _capture_helper
+
+
+def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:
+    is_function = type(graph) is func_graph.FuncGraph
+    if is_function and not graph.name.startswith(_BACKWARD):
+        return None
+    if not control_flow_util.GraphOrParentsInXlaContext(graph):
+        return None
+    if not hasattr(graph, _KNOWN):
+        setattr(graph, _KNOWN, KnownTensors())
+    return getattr(graph, _KNOWN).value(tensor)
+
+
+def register_gradients() -> None:
+    """Give TensorFlow the gradients of the ops that only its XLA contexts use."""
+    if _UPDATE_SLICE not in ops.gradient_registry.list():
+        ops.RegisterGradient(_UPDATE_SLICE)(_update_slice_gradient)
+
+
+def _update_slice_gradient(op: Any, gradient: Any) -> tuple[Any, Any, None]:
+    """The operand does not see what was written over; the update sees only that."""
+    _, update, start = op.inputs
+    hidden: Any = gen_xla_ops.xla_dynamic_update_slice(
+        gradient, tensorflow.zeros_like(update), start
+    )
+    size: Any = tensorflow.shape(update, out_type=start.dtype)
+    return hidden, tensorflow.slice(gradient, start, size), None
