@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ingot.hlo.computation import Computation, callees_first
-from ingot.hlo.instruction import Instruction, called_fields
+from ingot.hlo.instruction import Instruction
 from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
@@ -202,14 +202,14 @@ def _post_order(module: Module) -> list[Computation]:
 def retarget(instruction: Instruction, replacements: dict[Computation, Computation]) -> None:
     """Make the instruction call the replacements of the computations that it calls."""
     changed: dict[str, Any] = {}
-    for name, called in called_fields(instruction.definition, instruction.attributes):
-        if called not in replacements:
-            continue
-        old = changed.get(name, getattr(instruction.attributes, name))
-        if isinstance(old, tuple):
-            changed[name] = tuple(replacements.get(c, c) for c in old)  # pyright: ignore
+    for name, is_many in instruction.definition.callees:
+        called = getattr(instruction.attributes, name)
+        if is_many:
+            made = tuple([replacements.get(one, one) for one in called])
         else:
-            changed[name] = replacements[called]
+            made = replacements.get(called, called)
+        if made != called:
+            changed[name] = made
     if changed:
         instruction.computation.set_attributes(
             instruction, replace(instruction.attributes, **changed)

@@ -174,7 +174,8 @@ def _rebuild(
 ) -> None:
     """Replace the loop by one whose state has the elements `kept` only."""
     caller = loop.computation
-    first = loop.operands[0].operands
+    old_start = loop.operands[0]
+    first = old_start.operands
     body = _narrow(loop.attributes.body, kept, same, first, known, is_body=True)
     condition = _narrow(loop.attributes.condition, kept, same, first, known, is_body=False)
     assert caller.module is not None, "passes rewrite computations of a module"
@@ -202,6 +203,7 @@ def _rebuild(
         parts = [result(same.get(number, number)) for number in range(len(first))]
         caller.replace_all_uses(loop, build.tuple(*parts))
     caller.remove(loop)
+    caller.remove_dead(old_start)
 
 
 def _narrow(
