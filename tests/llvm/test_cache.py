@@ -1,16 +1,20 @@
 """The object cache: hits, disk, corruption, limits, and whose files it uses."""
 
+import grp
 import os
+import pwd
 import re
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ingot.llvm import jit
 from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.target import TargetSpec
+from ingot.support import trusted_files
 from ingot.support.flags import IngotWarning
 
 IR = "define i64 @f() {\nentry:\n  ret i64 7\n}\n"
@@ -61,6 +65,15 @@ def test_an_entry_under_another_name_is_a_miss_and_is_replaced(tmp_path: Path) -
     assert [ObjectCache(tmp_path).get(key) for key in ("ab12", "ab13")] == [None, None]
     ObjectCache(tmp_path).put("ab12", b"one")
     assert ObjectCache(tmp_path).get("ab12") == b"one"
+
+
+is_private_group = trusted_files._is_private_group
+
+
+@pytest.fixture(autouse=True)
+def no_private_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the group that new files have be one with others in it, whoever runs the tests."""
+    monkeypatch.setattr(trusted_files, "_is_private_group", lambda user, group: False)
 
 
 def place_link(path: Path) -> None:
@@ -262,3 +275,66 @@ def test_a_cached_object_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(jit, "_emit", refuse)
     assert jit.compile_object(IR, TargetSpec.host(), cache=cache) == first
+
+
+def let_group_write(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o775 if path.is_dir() else 0o664)
+
+
+def test_a_group_of_this_user_alone_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What umask 002 makes, where every user has a group.
+    folder = tmp_path / "cache"
+    ObjectCache(folder).put("ab12", b"object")
+    let_group_write(folder)
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(trusted_files, "_is_private_group", lambda *ids: not asked.append(ids))
+    assert ObjectCache(folder).get("ab12") == b"object"
+    assert set(asked) == {(os.geteuid(), folder.stat().st_gid)}
+    folder.chmod(0o777)
+    with pytest.warns(IngotWarning, match="others may write"):
+        assert ObjectCache(folder).get("ab12") is None
+
+
+def test_an_access_list_may_name_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache"
+    ObjectCache(folder).put("ab12", b"object")
+    let_group_write(folder)
+    monkeypatch.setattr(trusted_files, "_is_private_group", lambda user, group: True)
+    monkeypatch.setattr(os, "listxattr", lambda file: ["system.posix_acl_access"])
+    with pytest.warns(IngotWarning, match="others may write"):
+        assert ObjectCache(folder).get("ab12") is None
+
+
+PASSWD = (("ann", 1000, 1000), ("bob", 1001, 1001), ("cy", 1002, 1001), ("dee", 1003, 1003))
+GROUPS = {1000: ("ann", []), 1001: ("bob", []), 1003: ("dee", ["dee", "ann"]), 100: ("users", [])}
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "wanted"),
+    [
+        (1000, 1000, True),
+        (1000, 100, False),
+        (1000, 7, False),
+        (9, 1000, False),
+        (1001, 1001, False),  # cy's group too
+        (1003, 1003, False),  # ann is a member
+        (1000, 1003, False),
+    ],
+)
+def test_groups_of_one_user(
+    user: int, group: int, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = {
+        uid: SimpleNamespace(pw_name=name, pw_uid=uid, pw_gid=gid) for name, uid, gid in PASSWD
+    }
+    groups = {
+        gid: SimpleNamespace(gr_name=name, gr_mem=members)
+        for gid, (name, members) in GROUPS.items()
+    }
+    monkeypatch.setattr(pwd, "getpwuid", users.__getitem__)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [*users.values()])
+    monkeypatch.setattr(grp, "getgrgid", groups.__getitem__)
+    assert is_private_group.__wrapped__(user, group) is wanted

@@ -1,7 +1,9 @@
 """What a target answers to emitters."""
 
+import numpy as np
 import pytest
 
+import ingot
 from ingot.llvm import target as target_module
 from ingot.llvm.target import CPU_LEVELS, TargetSpec, host_levels
 from ingot.support.diagnostics import UnsupportedError
@@ -53,3 +55,20 @@ def test_a_level_that_the_cpu_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(UnsupportedError, match="lacks fma"):
         TargetSpec.host("avx2")
     assert TargetSpec.at_level("avx2").has_fma
+
+
+def test_code_for_another_cpu_is_looked_at_and_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "HloModule other_cpu ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] add(x, x) }"
+    monkeypatch.setattr(target_module, "host_features", lambda: frozenset({"avx2", "f16c"}))
+    executable = ingot.compile(ingot.parse_hlo(text), target=TargetSpec.at_level("avx2"))
+    assert "define" in executable.as_text("llvm")
+    x = np.ones(8, np.float32)
+    for run in (executable, executable.call, lambda x: executable(x, donate=[0])):
+        with pytest.raises(
+            UnsupportedError, match=r"other_cpu, which was compiled for .* lacks fma"
+        ):
+            run(x)
+    with pytest.raises(UnsupportedError, match="lacks fma"):
+        _ = executable.program
+    with pytest.raises(UnsupportedError, match="lacks fma"):
+        executable.execute_replicated([[x]])

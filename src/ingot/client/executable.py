@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from ingot.artifact.artifact import Artifact, KernelInfo
 from ingot.artifact.steps import Steps
@@ -38,7 +38,14 @@ class Executable:
     """
 
     __slots__ = (
-        "__weakref__", "_before", "_compiled", "_context", "_sizes", "_target", "call", "program",
+        "__weakref__",
+        "_before",
+        "_compiled",
+        "_context",
+        "_program",
+        "_sizes",
+        "_target",
+        "call",
         "timer",
     )  # fmt: skip
 
@@ -56,12 +63,31 @@ class Executable:
         self._context = context
         self._target = target
         self.timer = timer
-        self.program = _linked(compiled)
         self._sizes = DynamicSizes.of(before)
-        self.call: Callable[..., Any] = self.program.call
-        if self._sizes is not None:
-            self.call = partial(_sized_call, self.program, self._sizes)
-        remember(self)
+        # Code for another machine is only looked at: to run it would end the process.
+        self._program = None if target.lacking else _linked(compiled)
+        self.call: Callable[..., Any] = self._refuse
+        if self._program is not None:
+            self.call = self._program.call
+            if self._sizes is not None:
+                self.call = partial(_sized_call, self._program, self._sizes)
+            remember(self)
+
+    @property
+    def program(self) -> Program:
+        """The code in this process.
+
+        Raises:
+            UnsupportedError: this machine cannot run what it was compiled for.
+        """
+        if self._program is None:
+            self._refuse()
+        return self._program
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        """Take the place of `call` where this machine cannot run the code."""
+        what = f"{self.module.name}, which was compiled for {self._target.cpu}"
+        raise self._target.lacking_error(what)
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
         """Run the program on flattened arguments; see `Program.__call__` for what may be passed.

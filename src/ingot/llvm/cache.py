@@ -205,7 +205,7 @@ def _entries(folder: Path) -> Iterator[tuple[float, int, str]]:
         for entry in _scan(shard):
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                if is_trusted_file(status) and _is_own_name(shard.name, entry.name):
+                if is_trusted_file(entry.path, status) and _is_own_name(shard.name, entry.name):
                     yield status.st_mtime, status.st_size, entry.path
 
 

@@ -69,12 +69,8 @@ class TargetSpec:
         """
         chosen = level or flags.CPU_LEVEL.value()
         target = _at_level(chosen)
-        missing = target.feature_set & _LEVEL_FEATURES - host_features()
-        if chosen != "auto" and missing:
-            raise UnsupportedError(
-                f"this CPU has not the level '{chosen}': it lacks {', '.join(sorted(missing))}",
-                hint="use 'auto', or compile ahead of time with TargetSpec.at_level",
-            )
+        if chosen != "auto" and target.lacking:
+            raise target.lacking_error(f"the level '{chosen}'")
         return target
 
     @staticmethod
@@ -86,6 +82,19 @@ class TargetSpec:
     def nvptx(capability: str = "sm_90", ptx: str = "+ptx80") -> TargetSpec:
         """Return an NVIDIA GPU target: compute capability and PTX version."""
         return TargetSpec("nvptx64-nvidia-cuda", capability, ptx)
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The features of the levels that this has and the CPU of this machine has not."""
+        return tuple(sorted(self.feature_set & _LEVEL_FEATURES - host_features()))
+
+    def lacking_error(self, what: str) -> UnsupportedError:
+        """Return the error for `what`, which this machine cannot run."""
+        return UnsupportedError(
+            f"this CPU cannot run {what}: it lacks {', '.join(self.lacking)}",
+            hint="compile for TargetSpec.host(); what is compiled for TargetSpec.at_level can be "
+            "looked at here, and runs where the level is",
+        )
 
     def require_cpu(self) -> None:
         """Raise UnsupportedError unless this is what `host` and `at_level` make.

@@ -3,8 +3,10 @@
 For caches of machine code: whoever writes an entry decides what this process executes. A folder is
 trusted as ssh and sudo trust one: every component of its path, links included, belongs to this user
 or root, and nobody else may write it; a sticky folder on the way (`/tmp`) lets others add names but
-not change ours. A file is trusted on its own: it is opened without following a link or waiting for
-a FIFO, and what is open must be a regular file of this user or root that nobody else may write.
+not change ours. A group that has this user alone, by his name, is nobody else: distributions that
+make one for each user let it write what is new (umask 002). A file is trusted on its own: it is
+opened without following a link or waiting for a FIFO, and what is open must be a regular file of
+this user or root that nobody else may write.
 
 Invariant: nothing here raises but `OSError` from making folders; what is not trusted is not read.
 
@@ -14,11 +16,16 @@ Source: OpenSSH's `safe_path` (misc.c).
 from __future__ import annotations
 
 import contextlib
+import errno
+import grp
 import os
+import pwd
 import stat
+from functools import cache
 from pathlib import Path
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ACCESS_LIST = "system.posix_acl_access"
 _MOST_LINKS = 40
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -56,11 +63,45 @@ def _distrust_component(path: str, status: os.stat_result, *, is_last: bool) -> 
     mode = status.st_mode
     if not _is_owner_trusted(status):
         return f"{path} belongs to user {status.st_uid}, this process runs as {os.geteuid()}"
-    if stat.S_ISLNK(mode) or not mode & _OTHERS_WRITE:
+    if stat.S_ISLNK(mode) or not _may_others_write(path, status):
         return ""
     if mode & stat.S_ISVTX and not is_last:
         return ""
     return f"others may write {path} (mode {stat.S_IMODE(mode):04o}); `chmod go-w {path}` ends that"
+
+
+def _may_others_write(file: str | int, status: os.stat_result) -> bool:
+    """Whether a mode lets anybody write but the owner and a group of this user alone.
+
+    Where users have rights of their own (an access control list), the group's bits are the most
+    that any of these has.
+    """
+    others = status.st_mode & _OTHERS_WRITE
+    if others != stat.S_IWGRP:
+        return bool(others)
+    return not _is_private_group(os.geteuid(), status.st_gid) or _has_access_list(file)
+
+
+@cache
+def _is_private_group(user: int, group: int) -> bool:
+    """Whether a group has the name of this user, is his own, and has no other member."""
+    try:
+        owner, found = pwd.getpwuid(user), grp.getgrgid(group)
+    except KeyError:
+        return False
+    is_own = owner.pw_gid == group and found.gr_name == owner.pw_name
+    return (
+        is_own
+        and not set(found.gr_mem) - {owner.pw_name}
+        and all(other.pw_uid == user for other in pwd.getpwall() if other.pw_gid == group)
+    )
+
+
+def _has_access_list(file: str | int) -> bool:
+    try:
+        return _ACCESS_LIST in os.listxattr(file)
+    except OSError as error:  # A file system without attributes has no lists.
+        return error.errno not in (errno.ENOTSUP, errno.ENODATA)
 
 
 def _is_owner_trusted(status: os.stat_result) -> bool:
@@ -93,7 +134,7 @@ def read_trusted(path: str | Path, most_bytes: int) -> bytes | None:
         return None
     try:
         status = os.fstat(handle)
-        if not is_trusted_file(status) or status.st_size > most_bytes:
+        if not is_trusted_file(handle, status) or status.st_size > most_bytes:
             return None
         with contextlib.suppress(OSError):
             os.utime(handle)
@@ -105,7 +146,10 @@ def read_trusted(path: str | Path, most_bytes: int) -> bytes | None:
         os.close(handle)
 
 
-def is_trusted_file(status: os.stat_result) -> bool:
-    """Whether a status is that of a regular file that nobody else can have written."""
-    mode = status.st_mode
-    return stat.S_ISREG(mode) and _is_owner_trusted(status) and not mode & _OTHERS_WRITE
+def is_trusted_file(file: str | int, status: os.stat_result) -> bool:
+    """Whether a path or open file, of this status, is regular and written by nobody else."""
+    return (
+        stat.S_ISREG(status.st_mode)
+        and _is_owner_trusted(status)
+        and not _may_others_write(file, status)
+    )

@@ -60,9 +60,11 @@ def common_products(target: TargetSpec) -> Iterator[Shared]:
     for placement in AHEAD:
         form = Form(F32, lanes, placement, is_dense=True, ahead=True)
         yield shared_code(target, ProductCode(form))
-    for is_dense, rows, less in product(DENSE, heights_of(vectors), (0, 1)):
+    # Columns that are left over behind whole blocks have blocks of fewer vectors.
+    widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in (0, 1)]
+    for is_dense, rows, columns in product(DENSE, heights_of(vectors), widths):
         form = Form(F32, lanes, "direct", is_dense)
-        yield shared_code(target, micro_kernel(form, rows, form.columns - less))
+        yield shared_code(target, micro_kernel(form, rows, columns))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
         across = shared(cell, lanes, rows, VECTORS, masked=masked, a_step=None, a_row=1)
