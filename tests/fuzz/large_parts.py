@@ -51,6 +51,14 @@ def product(choose: random.Random) -> Part:
     batch = choose.choice((0, 0, 0, 1, 2, 5, 12))
     while m * n * k * max(1, batch) > _WORK:
         m, n, k = max(1, m // 2), max(1, n // 3), max(1, k // 2)
+    return product_of(choose, (first, second, result), (batch, m, n, k))
+
+
+def product_of(
+    choose: random.Random, elements: tuple[str, str, str], sizes: tuple[int, int, int, int]
+) -> Part:
+    """Return a product of these types and sizes: batch, m, n, k, in any order of dimensions."""
+    (first, second, result), (batch, m, n, k) = elements, sizes
     lhs, rhs = [("m", m), ("k", k)], [("k", k), ("n", n)]
     if batch:
         lhs, rhs = [("b", batch), *lhs], [("b", batch), *rhs]

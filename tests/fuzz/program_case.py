@@ -117,6 +117,8 @@ def _difference(mine: Array, other: Array, compare: str) -> str:
     if word == "close":
         return _beyond(mine, other, float(rest[0]))
     ulps = float(rest[0]) if word == "ulps" else 0.0
+    if mine.shape != other.shape:
+        return difference(mine, other, 0)
     # A zero may have either sign: ops that choose among equal numbers may choose any.
     zeros = None if ulps else (mine == 0) & (other == 0)
     return difference(mine, other, ulps, of_largest="largest" in rest, leave_out=zeros)

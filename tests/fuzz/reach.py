@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -69,11 +70,13 @@ class Reach:
     def __enter__(self) -> None:
         """Begin to note functions."""
         if self._functions:
+            threading.setprofile(self._note)  # of threads that begin from here on
             sys.setprofile(self._note)
 
     def __exit__(self, *_: object) -> None:
         """Note no more of them."""
         sys.setprofile(None)
+        threading.setprofile(None)
 
     def _note(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call":

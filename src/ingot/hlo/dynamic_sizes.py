@@ -137,15 +137,17 @@ def _slice(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     found: Sizes = {}
     for place, size in given[0].items():
         start, limit, stride = op.attributes.slice[place]
-        if op.shape.dims[place] != 1:
-            whole = size if limit == op.operands[0].shape.dims[place] else dim.minimum(size, limit)
+        bound = op.operands[0].shape.dims[place]
+        # A single element is of static size, unless it is all that there may be.
+        if op.shape.dims[place] != 1 or (start, limit) == (0, bound):
+            whole = size if limit == bound else dim.minimum(size, limit)
             found[place] = dim.floordiv(_positive(whole - start + (stride - 1)), stride)
     return found
 
 
 def _dynamic_slice(op: Instruction, given: Sequence[Sizes]) -> Sizes:
     dims = op.operands[0].shape.dims
-    return {n: size for n, size in given[0].items() if op.shape.dims[n] == dims[n] != 1}
+    return {n: size for n, size in given[0].items() if op.shape.dims[n] == dims[n]}
 
 
 def _dynamic_update_slice(op: Instruction, given: Sequence[Sizes]) -> Sizes:
