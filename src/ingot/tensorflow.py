@@ -1,5 +1,5 @@
 """`import ingot.tensorflow`: the public name of the TensorFlow front end."""
 
-from ingot.frontends.tensorflow import disable, enable, executables, is_enabled
+from ingot.frontends.tensorflow import disable, enable, executables, is_enabled, specialisations
 
-__all__ = ["disable", "enable", "executables", "is_enabled"]
+__all__ = ["disable", "enable", "executables", "is_enabled", "specialisations"]

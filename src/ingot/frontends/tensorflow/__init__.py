@@ -11,7 +11,7 @@ Example:
     False
 """
 
-from ingot.frontends.tensorflow.compiler_ir import executables
+from ingot.frontends.tensorflow.compiler_ir import executables, specialisations
 from ingot.frontends.tensorflow.hook import disable, enable, is_enabled
 
-__all__ = ["disable", "enable", "executables", "is_enabled"]
+__all__ = ["disable", "enable", "executables", "is_enabled", "specialisations"]

@@ -61,7 +61,8 @@ def variable_inputs(function: CapturedFunction, binding: Binding) -> list[Variab
         assert item.handle.shape is not None
         dims = tuple(size for size in item.handle.shape if size is not None)
         kind = type_number(item.handle.dtype)
-        rows.append(VariableInput(at, results.get(parameter.input, -1), dims, kind))
+        result = results.get(parameter.input, -1)
+        rows.append(VariableInput(at, result, dims, kind, dtypes.as_dtype(item.handle.dtype).size))
     return rows
 
 

@@ -26,6 +26,7 @@ TEXT = ctypes.c_char_p
 INT = ctypes.c_int
 
 CANCELLED = 1
+OK = 0
 INVALID_ARGUMENT = 3
 RESOURCE_EXHAUSTED = 8
 INTERNAL = 13

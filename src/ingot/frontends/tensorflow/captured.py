@@ -109,6 +109,14 @@ class CapturedInput:
         """Whether this is a resource that holds a tensor."""
         return self.type.dtype == "resource" and self.handle is not None
 
+    @property
+    def parameter_shape(self) -> Shape:
+        """The static shape of the parameter for this input: a list has its length in front."""
+        if self.handle is None:
+            return self.type.shape
+        shape = self.handle.shape
+        return (None, *shape) if self.type.dtype == "variant" and shape is not None else shape
+
 
 @dataclass(frozen=True, slots=True)
 class CapturedNode:

@@ -4,6 +4,9 @@
 not know them, and hands over to a `Compiler`; `compile_with_ingot` is the real one (lowering, then
 `ingot.compile`). Sizes that TensorFlow does not know stay symbolic: one program serves all.
 
+What depends on values that only the call has is specialised on them (`specialisation`), and what
+cannot be compiled for open sizes is compiled for the sizes of the call.
+
 Invariant: called under the launch's lock, possibly on a thread of TensorFlow's executor: it runs
 no TensorFlow op.
 """
@@ -15,22 +18,23 @@ import re
 from collections.abc import Callable, Mapping
 
 from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape
-from ingot.frontends.tensorflow.launch import Compiled, Sizes
+from ingot.frontends.tensorflow.captured import CapturedFunction, Shape
+from ingot.frontends.tensorflow.launch import Compiled
+from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Reason, Sizes
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
 
-Compiler = Callable[[CapturedFunction, Binding, str], Compiled]
-"""Compiles a function with the ranks of all inputs known."""
+Compiler = Callable[[CapturedFunction, Binding, str, CallArguments], Compiled]
+"""Compiles a function with the ranks of all inputs known, for a call and all that fit its key."""
 
 
 class FunctionCompiler:
-    """Compiles one function for the ranks that it is called with."""
+    """Compiles one function for the calls that are made of it."""
 
-    __slots__ = ("_binding", "_captured", "_compiler", "_inputs")
+    __slots__ = ("_binding", "_captured", "_compiler", "_inputs", "_is_dropped", "_was_compiled")
 
     def __init__(self, captured: CapturedFunction, binding: Binding, compiler: Compiler) -> None:
         """Remember what to compile."""
@@ -38,12 +42,22 @@ class FunctionCompiler:
         self._captured: CapturedFunction | None = captured
         self._binding = binding
         self._compiler = compiler
+        self._is_dropped = self._was_compiled = False
+
+    def drop(self) -> None:
+        """Give the graph back: nobody holds the function any more.
+
+        TensorFlow may still run graphs that hold the launch op, so one compilation stays possible.
+        """
+        self._is_dropped = True
+        if self._was_compiled:
+            self._captured = None
 
     def check(self, sizes: Sizes) -> None:
         """Raise ExecutionError if parameters of these sizes do not fit the signature."""
         for parameter, given in zip(self._binding.parameters, sizes, strict=True):
             item = self._inputs[parameter.input]
-            wanted = parameter_shape(item)
+            wanted = item.parameter_shape
             if wanted is not None and not _fits(given, wanted):
                 raise ExecutionError(
                     f"input '{item.name}' has shape {list(given)}, but the function was traced "
@@ -52,38 +66,48 @@ class FunctionCompiler:
                     hint=_VARIABLE_HINT if item.is_variable else _ARGUMENT_HINT,
                 )
 
-    def compile(self, sizes: Sizes) -> Compiled:
-        """Return the function compiled for these sizes (`Binding.parameters` order)."""
+    def compile(self, arguments: CallArguments) -> tuple[Compiled, Key]:
+        """Return the function compiled for a call, and which calls may use it."""
         captured = self._captured
-        assert captured is not None, "a function is compiled once per rank signature"
+        if captured is None:
+            raise ExecutionError(
+                "the function is called with other ranks, sizes or values than before, but it was "
+                "deleted and cannot be compiled again",
+                hint="keep the tf.function as long as graphs and iterators that call it",
+            )
         # Beside TensorFlow's heap each collection is dear, and this makes many objects.
         with collector_paused():
             _check_results(captured, self._binding)
             name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
-            unknown = self._unknown_shapes(sizes)
-            compiled = self._compiler(captured.with_input_shapes(unknown), self._binding, name)
-        if not unknown:
+            unknown = self._unknown_shapes(arguments.sizes)
+            shaped = captured.with_input_shapes(unknown)
+            try:
+                compiled = self._compiler(shaped, self._binding, name, arguments)
+            except UnsupportedError as error:
+                if arguments.exact is not None or not self._has_open_sizes(shaped):
+                    raise
+                arguments = arguments.exactly(Reason(error.diagnostic.message))
+                compiled = self._compiler(shaped, self._binding, name, arguments)
+        key = arguments.key()
+        self._was_compiled = True
+        if self._is_dropped or not (key.is_special or self._has_open_sizes(captured)):
             # There is no second variant: launches live long, and need no constants any more.
             self._captured = None
-        return compiled
+        return compiled, key
+
+    def _has_open_sizes(self, captured: CapturedFunction) -> bool:
+        shapes = [captured.inputs[item.input].parameter_shape for item in self._binding.parameters]
+        return any(shape is None or None in shape for shape in shapes)
 
     def _unknown_shapes(self, sizes: Sizes) -> Mapping[int, Shape]:
         """Return the shapes of inputs whose rank TensorFlow does not know."""
         known: dict[int, Shape] = {}
         for parameter, given in zip(self._binding.parameters, sizes, strict=True):
             item = self._inputs[parameter.input]
-            if parameter_shape(item) is None:
+            if item.parameter_shape is None:
                 in_front = 1 if item.type.dtype == "variant" else 0
                 known[parameter.input] = (None,) * (len(given) - in_front)
         return known
-
-
-def parameter_shape(item: CapturedInput) -> Shape:
-    """Return the static shape of the parameter for an input: a list has its length in front."""
-    if item.handle is None:
-        return item.type.shape
-    shape = item.handle.shape
-    return (None, *shape) if item.type.dtype == "variant" and shape is not None else shape
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
@@ -118,12 +142,14 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
         )
 
 
-def compile_with_ingot(captured: CapturedFunction, binding: Binding, name: str) -> Compiled:
+def compile_with_ingot(
+    captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
+) -> Compiled:
     """Lower and compile; the real `Compiler`."""
     from ingot import compile as compile_module
     from ingot.frontends.tensorflow.lowering import lower
 
-    return compile_module(lower(captured, binding, name).module, is_final=True)
+    return compile_module(lower(captured, binding, name, arguments).module, is_final=True)
 
 
 def preload() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.frontends.tensorflow.compiler import parameter_shape
 from ingot.frontends.tensorflow.errors import status_error
-from ingot.frontends.tensorflow.launch import Compiled, Sizes
+from ingot.frontends.tensorflow.launch import Compiled
 from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
+from ingot.frontends.tensorflow.specialisation import Sizes
 from ingot.support.diagnostics import ExecutionError
 
 STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
@@ -22,12 +22,26 @@ STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 def executables() -> dict[str, tuple[Compiled, ...]]:
     """Return what was compiled so far, by the name TensorFlow gave the function.
 
-    A function has an executable per combination of ranks that it was called with.
+    A function has an executable per combination of ranks that it was called with, and per value
+    of the arguments that it is specialised on: see `specialisations`.
     """
     return {
-        item.function.name: item.launch.executables
+        item.function.name: tuple(compiled for compiled, _ in item.launch.variants)
         for item in live_replacements()
-        if item.launch.executables
+        if item.launch.variants
+    }
+
+
+def specialisations() -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return what each of the `executables` is specialised on, a line per value or size.
+
+    A line names the argument, its value, and the op and the user's line that need it at compile
+    time. An executable without lines fits every call of its ranks.
+    """
+    return {
+        item.function.name: tuple(key.explain() for _, key in item.launch.variants)
+        for item in live_replacements()
+        if item.launch.variants
     }
 
 
@@ -62,17 +76,17 @@ def _generator(replacement: Replacement) -> Callable[..., str]:
 def _compiled(replacement: Replacement) -> Compiled:
     """Return an executable of the function, compiling it if it never ran."""
     launch = replacement.launch
-    if not launch.executables:
+    if not launch.variants:
         report = launch.compile_for(_any_sizes(replacement))
         if report is not None:
             raise status_error(*report)
-    return launch.executables[-1]
+    return launch.variants[-1][0]
 
 
 def _any_sizes(replacement: Replacement) -> Sizes:
     """Return sizes that the function takes; any number stands for a size that stays symbolic."""
     inputs = [replacement.function.inputs[item.input] for item in replacement.binding.parameters]
-    shapes = [parameter_shape(item) for item in inputs]
+    shapes = [item.parameter_shape for item in inputs]
     known = [shape for shape in shapes if shape is not None]
     if len(known) != len(shapes):
         raise ExecutionError(

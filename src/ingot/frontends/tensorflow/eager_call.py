@@ -1,20 +1,23 @@
 """Python's side of the eager fast path: a built-in callable for one signature of one function.
 
 `make_native_call` joins a compiled variant with captured tensors into an `IngotEagerCall` record.
+`NativeCall.add` lets the same callable run a variant for other values of the inputs.
 
-Invariant: the callable keeps everything alive that its record points to.
+Invariant: the callable keeps everything alive that its records point to.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.eager_code import EAGER_CALL, eager_call_address
-from ingot.frontends.tensorflow.launch import Program, Sizes
+from ingot.frontends.tensorflow.launch import Program, guard_rows
+from ingot.frontends.tensorflow.specialisation import Key, Sizes
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import PROGRAM
 
@@ -61,17 +64,41 @@ def _sizes(program: Program, given: Sizes) -> Any | None:
     return None if prepare(program.record_address, rows, sizes) else sizes
 
 
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """A built-in that runs programs on EagerTensors, and the records that it reads.
+
+    Attributes:
+        call: the built-in.
+        records: what it tries, in order; it and this list keep them alive.
+        keys: the values that each record is for.
+    """
+
+    call: Callable[..., Any]
+    records: list[Any]
+    keys: list[Key]
+
+    def add(self, other: NativeCall) -> None:
+        """Let the built-in run what `other` runs, for the values that are not its own."""
+        last = self.records[-1][0]
+        self.records.extend(other.records)
+        self.keys.extend(other.keys)
+        last.next = ctypes.addressof(other.records[0][0])
+
+
 def make_native_call(
     program: Program,
+    key: Key,
     output_types: Sequence[int],
     inputs: Sequence[int | Any],
     sizes_of_inputs: Sizes,
     work_bytes: int,
-) -> Callable[..., Any] | None:
+) -> NativeCall | None:
     """Return a built-in that runs `program` on EagerTensors, or None if the sizes do not fit.
 
     Args:
         program: the compiled program.
+        key: the values that it is for.
         output_types: TF_DataType of each output.
         inputs: per parameter the index of the argument, or the captured EagerTensor.
         sizes_of_inputs: dimensions of each parameter.
@@ -94,7 +121,9 @@ def make_native_call(
     # A program that loops may run long on little data: its own threshold is 0.
     least = min(RELEASE_GIL_BYTES, PROGRAM.read(program.record_address, "release_gil_bytes"))
     record.releases_gil = int(work_bytes >= least)
+    guards, data = guard_rows(key)
+    record.num_guards, record.guards = len(key.values), ctypes.addressof(guards)
     capsule = new_capsule(ctypes.addressof(record), None, None)
     # A built-in holds two objects: what it is bound to, and its module. Nobody reads the second.
-    owner = (record, program, tuple(inputs), sources, captures, types, sizes)
-    return new_method(ctypes.pointer(definition), capsule, owner)
+    records = [(record, program, tuple(inputs), sources, captures, types, sizes, guards, data)]
+    return NativeCall(new_method(ctypes.pointer(definition), capsule, records), records, [key])

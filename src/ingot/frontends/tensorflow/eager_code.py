@@ -2,7 +2,8 @@
 
 `ingot_eager_call(self, args, nargs)` is a METH_FASTCALL built-in; `self` is a capsule around an
 `IngotEagerCall` record, which is made for arguments of exactly known types and sizes. So the sizes
-of outputs and arena are computed once, and a call is: pointers in, allocate, run, wrap.
+of outputs and arena are computed once, and a call is: pointers in, allocate, run, wrap. Where a
+program was compiled for values of inputs, records for other values follow.
 
 Invariants: the caller made sure that the arguments are EagerTensors of the record's types and
 sizes. Whatever goes wrong returns NotImplemented: the caller then takes the ordinary way, which
@@ -16,6 +17,7 @@ import ctypes
 from functools import cache
 
 from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.launch_code import emit_guards
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
@@ -37,6 +39,9 @@ EAGER_CALL = Record(
     Field("sizes", "ptr", note="int64_t[num_sizes], computed once"),
     Field("output_types", "ptr", note="int32_t[num_outputs], TF_DataType"),
     Field("releases_gil", "i64", note="not 0: the program runs without the GIL"),
+    Field("num_guards", "i64", note="values of inputs that the program was compiled for"),
+    Field("guards", "ptr", note="IngotGuard[num_guards]"),
+    Field("next", "ptr", note="the record for other values of the same inputs, or null"),
 )
 
 ENTRY = "ingot_eager_call"
@@ -88,17 +93,42 @@ class _Emitter:
         outputs = emit_stack_array(f, PTR, count)
         status = self._call(f, "TF_NewStatus")
         self._emit_inputs(f, record, args, inputs, status)
+        good = f.icmp("eq", self._call(f, "TF_GetCode", status), f.const(I32, 0))
+        self._call(f, "TF_DeleteStatus", status)
+
+        def refuse() -> None:
+            refusal = self.module.global_text(_NOT_IMPLEMENTED, "external global i8")
+            self._call(f, "Py_IncRef", refusal)
+            f.ret(refusal)
+
+        f.if_(f.xor(good, f.as_condition(True)), refuse, likely=False)
+        record = self._emit_choose(f, record, inputs)
+        f.if_(f.icmp("eq", record, zero(PTR)), refuse, likely=False)
         self._emit_outputs(f, record, tensors, outputs)
         ran = self._emit_execute(f, record, inputs, outputs)
-        good = f.icmp("eq", self._call(f, "TF_GetCode", status), f.const(I32, 0))
-        done = f.and_(good, f.icmp("eq", ran, f.const(I32, 0)))
-        self._call(f, "TF_DeleteStatus", status)
+        done = f.icmp("eq", ran, f.const(I32, 0))
         f.if_(done, lambda: f.ret(self._wrap(f, tensors, count)), likely=True)
         self._delete(f, tensors, count)
-        refusal = self.module.global_text(_NOT_IMPLEMENTED, "external global i8")
-        self._call(f, "Py_IncRef", refusal)
-        f.ret(refusal)
+        refuse()
         return self.module.text()
+
+    def _emit_choose(self, f: FunctionBuilder, first: Value, inputs: Value) -> Value:
+        """Return the record whose guards the inputs meet, or null."""
+
+        def differs(found: list[Value]) -> Value:
+            def compare() -> list[Value]:
+                guards = EAGER_CALL.load(f, found[0], "guards")
+                number = EAGER_CALL.load(f, found[0], "num_guards")
+                return [emit_guards(f, number, guards, inputs)]
+
+            some = f.icmp("ne", found[0], zero(PTR))
+            (different,) = f.if_(some, compare, otherwise=[f.const(I64, 0)])
+            return f.icmp("ne", different, f.const(I64, 0))
+
+        def follow(found: list[Value]) -> list[Value]:
+            return [EAGER_CALL.load(f, found[0], "next")]
+
+        return f.while_([first], differs, follow)[0]
 
     def _emit_inputs(
         self, f: FunctionBuilder, record: Value, args: Value, inputs: Value, status: Value

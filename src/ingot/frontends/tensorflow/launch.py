@@ -2,11 +2,12 @@
 
 `Launch` is the Python side of an `IngotLaunch` record that the op's kernel reads. The first
 execution with inputs that no variant fits calls `_on_miss` (through the GIL), which compiles for
-the ranks at hand and publishes the variant; from then on Python is not involved.
+the ranks at hand, and for values and sizes where the function must be specialised on them, and
+publishes the variant; from then on Python is not involved.
 
 Invariants: a record and its variants live as long as the process, because TensorFlow may keep
-graphs that hold the op longer than the Python function. A function is compiled once per rank
-signature, whatever the number of threads. A failed compilation is remembered and reported again.
+graphs that hold the op longer than the Python function. A function is compiled once per `Key`,
+whatever the number of threads. A failed compilation is remembered and reported again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,30 @@ from typing import Any, Protocol
 from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.errors import run_error, status_of
-from ingot.frontends.tensorflow.launch_records import FAILED, LAUNCH, MISS, VARIABLE, VARIANT
+from ingot.frontends.tensorflow.launch_records import (
+    DONE,
+    FAILED,
+    GUARD,
+    LAUNCH,
+    MISS,
+    TRY_EXACT,
+    VARIABLE,
+    VARIANT,
+)
+from ingot.frontends.tensorflow.recompilations import report_recompilation
+from ingot.frontends.tensorflow.specialisation import (
+    MOST_ELEMENTS,
+    CallArguments,
+    Key,
+    Reader,
+    Reason,
+    Sizes,
+)
+from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.support.forking import ForkLock, defers_fork
 
-Ranks = tuple[int, ...]
-Sizes = tuple[tuple[int, ...], ...]
+_MOST_FAILURES = 64
+_EXACT = Reason("size: the program for open sizes does not take these")
 
 
 class Program(Protocol):
@@ -62,16 +82,17 @@ class LaunchCompiler(Protocol):
         """Raise IngotError if inputs of these sizes do not fit the function."""
         ...
 
-    def compile(self, sizes: Sizes) -> Compiled:
-        """Return the function compiled for inputs of these ranks."""
+    def compile(self, arguments: CallArguments) -> tuple[Compiled, Key]:
+        """Return the function compiled for a call, and which calls the result is for."""
         ...
 
 
 @dataclass(slots=True)
 class _Variant:
-    """One compiled program and the memory that the native record points to."""
+    """One compiled program, the calls it is for, and the memory that its record points to."""
 
     compiled: Compiled
+    key: Key
     record: Any
     kept: list[Any] = field(default_factory=list[Any])
 
@@ -85,21 +106,28 @@ class VariableInput:
         result: index of its new value among the program's results, or -1 if it is only read.
         dims: the variable's static sizes.
         type_number: TF_DataType of its elements.
+        item_bytes: size of an element, or 0 if its value is never needed at compile time.
     """
 
     input: int
     result: int
     dims: tuple[int, ...]
     type_number: int
+    item_bytes: int = 0
 
 
 def _fill_variable(row: Any, variable: VariableInput) -> Any:
     """Fill a row of the native table; return what the row points to."""
     dims = (ctypes.c_int64 * max(1, len(variable.dims)))(*variable.dims)
+    elements = math.prod(variable.dims)
+    copy = None
+    if elements <= MOST_ELEMENTS and variable.item_bytes:
+        copy = ctypes.create_string_buffer(max(1, elements * variable.item_bytes))
+        row.copy, row.copy_bytes = ctypes.addressof(copy), elements * variable.item_bytes
     row.input, row.result = variable.input, variable.result
     row.rank, row.dims = len(variable.dims), ctypes.addressof(dims)
-    row.elements, row.type = math.prod(variable.dims), variable.type_number
-    return dims
+    row.elements, row.type = elements, variable.type_number
+    return dims, copy
 
 
 class Launch:
@@ -107,7 +135,7 @@ class Launch:
 
     __slots__ = (
         "_compiler",
-        "_errors",
+        "_failures",
         "_lock",
         "_variants",
         "identifier",
@@ -137,8 +165,8 @@ class Launch:
         self.identifier = next(_identifiers)
         self._compiler = compiler
         self._lock = ForkLock()
-        self._variants: dict[Ranks, _Variant] = {}
-        self._errors: dict[Ranks, tuple[int, str]] = {}
+        self._variants: list[_Variant] = []
+        self._failures: list[tuple[Key, tuple[int, str]]] = []
         types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
         rows = (ctypes.c_int64 * max(1, num_inputs))(*[-1] * num_inputs)
         table = (VARIABLE.structure * max(1, len(variables)))()
@@ -162,37 +190,59 @@ class Launch:
         return ctypes.addressof(self.record)
 
     @property
-    def programs(self) -> dict[Ranks, Program]:
-        """The compiled programs by the ranks of their inputs."""
-        return {ranks: item.compiled.program for ranks, item in self._variants.items()}
+    def variants(self) -> tuple[tuple[Compiled, Key], ...]:
+        """What was compiled, in order, and for which calls."""
+        return tuple((item.compiled, item.key) for item in self._variants)
 
-    @property
-    def executables(self) -> tuple[Compiled, ...]:
-        """What was compiled, in order."""
-        return tuple(item.compiled for item in self._variants.values())
+    def find(self, sizes: Sizes, read: Reader | None) -> tuple[Program, Key]:
+        """Return the program that `compile_for` has made for inputs of these sizes and values."""
+        found = self._find(sizes, read, False)
+        assert found is not None, "nothing is compiled for these inputs"
+        return found.compiled.program, found.key
+
+    def _find(self, sizes: Sizes, read: Reader | None, exact: bool) -> _Variant | None:
+        # Newest first, as the kernel looks: a variant for exact sizes is younger than the open one.
+        for variant in reversed(self._variants):
+            if variant.key.fits(sizes, read) and not (exact and is_open(variant.compiled)):
+                return variant
+        return None
 
     @defers_fork
-    def compile_for(self, sizes: Sizes) -> tuple[int, str] | None:
-        """Make sure that there is a variant for inputs of these sizes; return (code, text) if not.
+    def compile_for(
+        self, sizes: Sizes, read: Reader | None = None, exact: bool = False
+    ) -> tuple[int, str] | None:
+        """Make sure that there is a variant for these inputs; return (code, text) if not.
 
-        Called when no variant fits. If there is one for the same ranks, either another thread was
-        faster or the sizes are wrong.
+        Called when no variant fits. If there is one, another thread was faster.
+
+        Args:
+            sizes: the inputs' dimensions.
+            read: gives the inputs' memory.
+            exact: a variant with open sizes is not enough.
         """
-        ranks = tuple(len(item) for item in sizes)
         with self._lock:
-            failed = self._errors.get(ranks)
-            if failed is not None:
-                return failed
+            arguments = CallArguments(sizes, read, _EXACT if exact else None)
             try:
                 self._compiler.check(sizes)
-                if ranks not in self._variants:
-                    self._publish(ranks, self._compiler.compile(sizes))
+                if self._find(sizes, read, exact) is not None:
+                    return None
+                for key, failed in self._failures:
+                    if key.fits(sizes, read):
+                        return failed
+                self._take_over(arguments)
+                self._publish(*self._compiler.compile(arguments))
             except BaseException as error:  # nothing may pass through TensorFlow's C++ frames
                 report = status_of(error, self.name)
-                if ranks not in self._variants:
-                    self._errors[ranks] = report
+                self._failures = [*self._failures, (arguments.key(), report)][-_MOST_FAILURES:]
                 return report
         return None
+
+    def _take_over(self, arguments: CallArguments) -> None:
+        """Ask at once for the values that variants for the same ranks were specialised on."""
+        ranks = tuple([len(item) for item in arguments.sizes])
+        for variant in self._variants:
+            for item in variant.key.values if variant.key.ranks == ranks else ():
+                arguments.value(item.parameter, item.name, item.array.dtype, item.reason)
 
     def explain(self, variant: int, dims: Any, code: int) -> tuple[int, str]:
         """Return (status code, text) for the program of a variant that refused its inputs.
@@ -202,22 +252,27 @@ class Launch:
             dims: the sizes of each input.
             code: what the program returned.
         """
-        ranks, found = next(
-            (ranks, item)
-            for ranks, item in self._variants.items()
-            if ctypes.addressof(item.record) == variant
-        )
-        sizes = _input_sizes(ranks, dims, self.record.num_inputs)
+        found = self._at(variant)
+        sizes = _input_sizes(found.key.ranks, dims, self.record.num_inputs)
         return status_of(run_error(found.compiled.program.info, code, sizes), self.name)
 
-    def _publish(self, ranks: Ranks, compiled: Compiled) -> None:
+    def may_be_exact(self, variant: int, code: int) -> bool:
+        """Whether a variant for exact sizes may run where this one returned `code`."""
+        return code <= FIRST_CONSTRAINT and is_open(self._at(variant).compiled)
+
+    def _at(self, address: int) -> _Variant:
+        return next(item for item in self._variants if ctypes.addressof(item.record) == address)
+
+    def _publish(self, compiled: Compiled, key: Key) -> None:
         record: Any = VARIANT.structure()
-        variant = _Variant(compiled, record)
+        variant = _Variant(compiled, key, record)
         program = compiled.program
         record.program = program.record_address
-        record.ranks = _array(variant, ctypes.c_int64, ranks)
+        record.ranks = _array(variant, ctypes.c_int64, key.ranks)
+        record.num_guards, record.guards = len(key.values), _guards(variant)
         record.next = self.record.variants
-        self._variants[ranks] = variant
+        report_recompilation(self.name, [item.key for item in self._variants], key)
+        self._variants.append(variant)
         # An aligned 8-byte store is one instruction, and x86 and the interpreter's own locks keep
         # the stores above before it; the kernel loads it with acquire.
         self.record.variants = ctypes.addressof(record)
@@ -233,31 +288,71 @@ def _array(variant: _Variant, item: Any, values: Sequence[int]) -> int:
     return ctypes.addressof(array)
 
 
+def _guards(variant: _Variant) -> int:
+    """Return the address of the native guards of a variant."""
+    rows, kept = guard_rows(variant.key)
+    variant.kept.append((rows, kept))
+    return ctypes.addressof(rows)
+
+
+def guard_rows(key: Key) -> tuple[Any, Any]:
+    """Return the native guards (`IngotGuard[]`) of a key, and what they point to."""
+    rows = (GUARD.structure * max(1, len(key.values)))()
+    kept = [ctypes.create_string_buffer(item.data, max(1, len(item.data))) for item in key.values]
+    for row, item, data in zip(rows, key.values, kept, strict=False):
+        row.input, row.bytes = item.parameter, len(item.data)
+        row.data = ctypes.addressof(data)
+    return rows, kept
+
+
+def is_open(compiled: Compiled) -> bool:
+    """Whether a program takes inputs of several sizes."""
+    return any(None in param.dims for param in compiled.program.info.params)
+
+
 def _input_sizes(ranks: Any, dims: Any, count: int) -> Sizes:
     return tuple(tuple(dims[index][axis] for axis in range(ranks[index])) for index in range(count))
 
 
-def _on_miss(identifier: int, ranks: Any, dims: Any, status: int) -> None:
+def _on_miss(identifier: int, ranks: Any, dims: Any, data: Any, exact: int, status: int) -> None:
     launch = _launches[identifier]
-    report = launch.compile_for(_input_sizes(ranks, dims, launch.record.num_inputs))
+    sizes = _input_sizes(ranks, dims, launch.record.num_inputs)
+
+    def read(parameter: int, count: int) -> bytes | None:
+        address = data[parameter]
+        if count and not address:
+            return None
+        return ctypes.string_at(address, count) if count else b""
+
+    report = launch.compile_for(sizes, read, bool(exact))
     if report is not None:
         code, text = report
         capi.function("TF_SetStatus")(status, code, text.encode())
 
 
-def _on_failure(identifier: int, variant: int, dims: Any, code: int, status: int) -> None:
-    kind, text = _launches[identifier].explain(variant, dims, code)
+def _on_failure(identifier: int, variant: int, dims: Any, code: int, status: int) -> int:
+    launch = _launches[identifier]
+    if launch.may_be_exact(variant, code):
+        capi.function("TF_SetStatus")(status, capi.OK, b"")
+        return TRY_EXACT
+    kind, text = launch.explain(variant, dims, code)
     capi.function("TF_SetStatus")(status, kind, text.encode())
+    return DONE
 
 
 _pointer: Any = ctypes.POINTER
 _INTEGERS: Any = _pointer(ctypes.c_int64)
 _ROWS: Any = _pointer(_INTEGERS)
 _ADDRESS = ctypes.c_void_p
+_ADDRESSES: Any = _pointer(ctypes.c_void_p)
 _NUMBER = ctypes.c_int64
 _TRAMPOLINES: dict[str, Any] = {
-    MISS: ctypes.CFUNCTYPE(None, _NUMBER, _INTEGERS, _ROWS, _ADDRESS)(_on_miss),
-    FAILED: ctypes.CFUNCTYPE(None, _NUMBER, _ADDRESS, _ROWS, _NUMBER, _ADDRESS)(_on_failure),
+    MISS: ctypes.CFUNCTYPE(None, _NUMBER, _INTEGERS, _ROWS, _ADDRESSES, _NUMBER, _ADDRESS)(
+        _on_miss
+    ),
+    FAILED: ctypes.CFUNCTYPE(ctypes.c_int32, _NUMBER, _ADDRESS, _ROWS, _NUMBER, _ADDRESS)(
+        _on_failure
+    ),
 }
 
 

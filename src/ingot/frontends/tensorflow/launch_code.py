@@ -5,7 +5,8 @@ of the op reads the inputs' sizes and pointers through TensorFlow's C API, picks
 was compiled for their ranks, asks the program for the output sizes, allocates the outputs and runs
 the program. No Python and no GIL, except when no variant fits: then `miss` calls the Python
 trampoline, which compiles one or sets the status, and when the program refuses: then `failed` calls
-the one that explains why.
+the one that explains why. A variant that was compiled for values of inputs has guards, which are
+compared with the inputs' bytes; others pay nothing.
 
 Invariant: every TF_Tensor and TF_Status that a launch makes is deleted on every way out.
 Source: TensorFlow's `tensorflow/c/kernels.h`; statuses are those of `runtime.records.c_header`.
@@ -18,22 +19,26 @@ from collections.abc import Callable
 from ingot.artifact.abi import CANCELLED
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch_records import (
+    DONE,
     ENDED_TEXT,
     FAILED,
     FOREIGN,
+    GUARD,
     LAUNCH,
     MISS,
+    NO_VARIANT,
     OUT_OF_MEMORY_TEXT,
     PROCESS,
     RUNTIME_FUNCTIONS,
     TF_FUNCTIONS,
     TRAMPOLINES,
+    TRY_EXACT,
     VARIABLE,
     VARIANT,
 )
-from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS, emit_run_with_variables
+from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS, emit_attempt_with_variables
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID
+from ingot.llvm.types import I8, I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.execute import OUT_OF_MEMORY, emit_stack_array
 from ingot.runtime.records import OUTPUT, PARAM, PROGRAM
@@ -64,9 +69,10 @@ class LaunchEmitter:
         find = self._emit_find()
         report = self._emit_report()
         run = self._emit_run(report)
+        attempt = self._emit_attempt(find, run)
         if self._with_variables:
-            run = emit_run_with_variables(self, run)
-        self._emit_compute(find, run)
+            attempt = emit_attempt_with_variables(self, find, run, attempt)
+        self._emit_compute(attempt)
         return self.module.text()
 
     def call(self, f: FunctionBuilder, name: str, *args: Value) -> Value:
@@ -114,14 +120,12 @@ class LaunchEmitter:
         f.ret()
 
     def _emit_find(self) -> FunctionRef:
-        """`ptr (record, ranks, dims)`: the variant that takes these inputs, or null."""
+        """`ptr (record, ranks, dims, data)`: the variant that takes these inputs, or null."""
+        names = ("record", "ranks", "dims", "data")
         f = self.module.function(
-            "ingot_launch_find",
-            PTR,
-            [("record", PTR), ("ranks", PTR), ("dims", PTR)],
-            linkage="internal",
+            "ingot_launch_find", PTR, [(name, PTR) for name in names], linkage="internal"
         )
-        record, ranks, dims = f.params
+        record, ranks, dims, data = f.params
         count = LAUNCH.load(f, record, "num_inputs")
         first = f.atomic_load(PTR, LAUNCH.address(f, record, "variants"), "acquire")
 
@@ -136,17 +140,17 @@ class LaunchEmitter:
 
             (difference,) = f.loop(0, count, 1, [f.const(I64, 0)], different)
             same = f.icmp("eq", difference, f.const(I64, 0))
-            f.if_(same, lambda: self._return_if_sizes_fit(f, variant, count, dims), likely=True)
+            f.if_(same, lambda: self._return_if_fits(f, variant, count, dims, data), likely=True)
             return [VARIANT.load(f, variant, "next")]
 
         f.while_([first], lambda values: f.icmp("ne", values[0], zero(PTR)), compare)
         f.ret(zero(PTR))
         return f.reference
 
-    def _return_if_sizes_fit(
-        self, f: FunctionBuilder, variant: Value, count: Value, dims: Value
+    def _return_if_fits(
+        self, f: FunctionBuilder, variant: Value, count: Value, dims: Value, data: Value
     ) -> None:
-        """Emit `return variant` if every static size of the program's parameters is met."""
+        """Emit `return variant` if every static size and every value that it is for is met."""
         infos = PROGRAM.load(f, VARIANT.load(f, variant, "program"), "params")
 
         def one_parameter(index: Value, found: list[Value]) -> list[Value]:
@@ -163,13 +167,20 @@ class LaunchEmitter:
             return f.loop(0, PARAM.load(f, info, "rank"), 1, found, one_axis)
 
         (bad,) = f.loop(0, count, 1, [f.const(I64, 0)], one_parameter)
-        f.if_(f.icmp("eq", bad, f.const(I64, 0)), lambda: f.ret(variant), likely=True)
+
+        def compare_values() -> None:
+            guards = VARIANT.load(f, variant, "guards")
+            number = VARIANT.load(f, variant, "num_guards")
+            different = emit_guards(f, number, guards, data)
+            f.if_(f.icmp("eq", different, f.const(I64, 0)), lambda: f.ret(variant), likely=True)
+
+        f.if_(f.icmp("eq", bad, f.const(I64, 0)), compare_values, likely=True)
 
     def _emit_report(self) -> FunctionRef:
-        """`void (variant, dims, code, identifier, status)`: say why prepare or execute failed."""
+        """`i32 (variant, dims, code, identifier, status)`: why prepare or execute failed."""
         f = self.module.function(
             "ingot_launch_report",
-            VOID,
+            I32,
             [
                 ("variant", PTR),
                 ("dims", PTR),
@@ -185,7 +196,7 @@ class LaunchEmitter:
             def say() -> None:
                 text = self.message(name, message)
                 self.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
-                f.ret()
+                f.ret(f.const(I32, DONE))
 
             f.if_(f.icmp("eq", code, f.const(I32, wanted)), say)
 
@@ -194,19 +205,20 @@ class LaunchEmitter:
         known(CANCELLED, capi.CANCELLED, "cancelled", f"Ingot: the function {ENDED_TEXT}")
         interrupted = self.message("interrupted", "Ingot: a signal came while an error was told.")
         self.call(f, "TF_SetStatus", status, f.const(I32, capi.INTERNAL), interrupted)
-        self.call(f, FAILED, identifier, variant, dims, f.sext(code, I64), status)
-        f.ret()
+        f.ret(self.call(f, FAILED, identifier, variant, dims, f.sext(code, I64), status))
         return f.reference
 
     def _emit_run(self, report: FunctionRef) -> FunctionRef:
-        """`void (record, context, variant, data, dims, more, status)`: allocate and execute.
+        """`i32 (record, context, variant, data, dims, more, status)`: allocate and execute.
 
-        `more` is `ptr[]`: memory for the results after the op's own outputs (variables).
+        `more` is `ptr[]`: memory for the results after the op's own outputs (variables). Returns
+        `DONE` or, when nothing was done, `TRY_EXACT`.
         """
         names = ("record", "context", "variant", "data", "dims", "more", "status")
         f = self.module.function(
-            "ingot_launch_run", VOID, [(name, PTR) for name in names], linkage="internal"
+            "ingot_launch_run", I32, [(name, PTR) for name in names], linkage="internal"
         )
+        done = f.const(I32, DONE)
         record, context, variant, data, dims, more, status = f.params
         program = VARIANT.load(f, variant, "program")
         sizes = emit_stack_array(f, I64, PROGRAM.load(f, program, "num_sizes"))
@@ -214,8 +226,7 @@ class LaunchEmitter:
         def check(code: Value) -> None:
             def fail() -> None:
                 identifier = LAUNCH.load(f, record, "identifier")
-                f.call(report, [variant, dims, code, identifier, status])
-                f.ret()
+                f.ret(f.call(report, [variant, dims, code, identifier, status]))
 
             f.if_(f.icmp("ne", code, f.const(I32, 0)), fail, likely=False)
 
@@ -236,7 +247,7 @@ class LaunchEmitter:
             rest = (shape, rank, size, status)
             tensor = self.call(f, "TF_AllocateOutput", context, number, type_number, *rest)
             failed = f.icmp("ne", self.call(f, "TF_GetCode", status), f.const(I32, 0))
-            f.if_(failed, f.ret, likely=False)
+            f.if_(failed, lambda: f.ret(done), likely=False)
             f.store(self.call(f, "TF_TensorData", tensor), f.gep(outputs, index, PTR))
             self.call(f, "TF_DeleteTensor", tensor)
 
@@ -248,30 +259,44 @@ class LaunchEmitter:
 
         f.loop(count, results, 1, [], hand_in)
         check(self.call(f, "ingot_execute", program, data, outputs, sizes))
-        f.ret()
+        f.ret(done)
         return f.reference
 
-    def _emit_compute(self, find: FunctionRef, run: FunctionRef) -> None:
+    def _emit_attempt(self, find: FunctionRef, run: FunctionRef) -> FunctionRef:
+        """`i32 (record, context, ranks, dims, data, status)`: run the variant that fits."""
+        names = ("record", "context", "ranks", "dims", "data", "status")
+        f = self.module.function(
+            "ingot_launch_attempt", I32, [(name, PTR) for name in names], linkage="internal"
+        )
+        record, context, ranks, dims, data, status = f.params
+        variant = f.call(find, [record, ranks, dims, data])
+        missing = f.icmp("eq", variant, zero(PTR))
+        f.if_(missing, lambda: f.ret(f.const(I32, NO_VARIANT)), likely=False)
+        f.ret(f.call(run, [record, context, variant, data, dims, zero(PTR), status]))
+        return f.reference
+
+    def _emit_compute(self, attempt: FunctionRef) -> None:
         """`void (record, context)`: the kernel."""
         f = self.module.function("ingot_launch_compute", VOID, [("record", PTR), ("context", PTR)])
         record, context = f.params
         status = self.call(f, "TF_NewStatus")
         inputs = _Inputs(self, f, status)
         inputs.read()
+        done = f.const(I32, DONE)
 
-        def look() -> Value:
-            return f.call(find, [record, inputs.ranks, inputs.dims])
+        def attempt_now() -> Value:
+            given = [record, context, inputs.ranks, inputs.dims, inputs.data, status]
+            return f.call(attempt, given)
 
-        def compile_variant() -> list[Value]:
+        def compile_variant(found: list[Value]) -> list[Value]:
             identifier = LAUNCH.load(f, record, "identifier")
-            self.call(f, MISS, identifier, inputs.ranks, inputs.dims, status)
-            return [look()]
+            exact = f.zext(f.icmp("eq", found[0], f.const(I32, TRY_EXACT)), I64)
+            call = (identifier, inputs.ranks, inputs.dims, inputs.data, exact, status)
+            self.call(f, MISS, *call)
+            good = f.icmp("eq", self.call(f, "TF_GetCode", status), f.const(I32, 0))
+            return f.if_(good, lambda: [attempt_now()], otherwise=[done])
 
-        known = look()
-        missing = f.icmp("eq", known, zero(PTR))
-        (variant,) = f.if_(missing, compile_variant, otherwise=[known], likely=False)
-        arguments = [record, context, variant, inputs.data, inputs.dims, zero(PTR), status]
-        f.if_(f.icmp("ne", variant, zero(PTR)), lambda: _drop(f.call(run, arguments)))
+        f.while_([attempt_now()], lambda found: f.icmp("ne", found[0], done), compile_variant)
         inputs.delete()
 
         def fail() -> None:
@@ -366,6 +391,23 @@ class _Inputs:
         here = self._choose(index, of_tensor, lambda row: VARIABLE.load(f, row, "dims"))
         f.store(here, f.gep(self.dims, index, PTR))
         return [f.add(at[0], rank)]
+
+
+def emit_guards(f: FunctionBuilder, count: Value, guards: Value, data: Value) -> Value:
+    """Return how many bytes of the inputs at `data` (`ptr[]`) differ from what guards say."""
+
+    def one_guard(index: Value, found: list[Value]) -> list[Value]:
+        guard = GUARD.element(f, guards, index)
+        given = f.load(PTR, f.gep(data, GUARD.load(f, guard, "input"), PTR))
+        wanted = GUARD.load(f, guard, "data")
+
+        def one_byte(at: Value, total: list[Value]) -> list[Value]:
+            here, there = (f.load(I8, f.gep(base, at, I8)) for base in (given, wanted))
+            return [f.add(total[0], f.zext(f.icmp("ne", here, there), I64))]
+
+        return f.loop(0, GUARD.load(f, guard, "bytes"), 1, found, one_byte)
+
+    return f.loop(0, count, 1, [f.const(I64, 0)], one_guard)[0]
 
 
 def _drop(_: object) -> None:

@@ -31,6 +31,15 @@ VARIABLE = Record(
     Field("dims", "ptr", note="int64_t[rank]"),
     Field("elements", "i64"),
     Field("type", "i32", note="TF_DataType"),
+    Field("copy", "ptr", note="where `miss` finds the value of a small variable; else null"),
+    Field("copy_bytes", "i64"),
+)
+
+GUARD = Record(
+    "IngotGuard",
+    Field("input", "i64", note="index of the input"),
+    Field("bytes", "i64"),
+    Field("data", "ptr", note="what the input's first bytes must be"),
 )
 
 VARIANT = Record(
@@ -38,6 +47,8 @@ VARIANT = Record(
     Field("program", "ptr", note="IngotProgram"),
     Field("ranks", "ptr", note="int64_t[num_inputs]: the ranks it was compiled for"),
     Field("next", "ptr"),
+    Field("num_guards", "i64", note="values of inputs that it was compiled for"),
+    Field("guards", "ptr", note="IngotGuard[num_guards]"),
 )
 
 ENDED_TEXT = f"{CANCELLED_TEXT}; variables may hold values of a step that was not done."
@@ -75,11 +86,16 @@ MISS = "ingot_launch_miss"
 FAILED = "ingot_launch_failed"
 
 TRAMPOLINES: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    MISS: (VOID, (I64, PTR, PTR, PTR)),
-    FAILED: (VOID, (I64, PTR, PTR, I64, PTR)),
+    MISS: (VOID, (I64, PTR, PTR, PTR, I64, PTR)),
+    FAILED: (I32, (I64, PTR, PTR, I64, PTR)),
 }
-"""Functions of Python: `miss(identifier, i64* ranks, i64** dims, TF_Status*)` and
-`failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)`."""
+"""Functions of Python. `miss(identifier, i64* ranks, i64** dims, void** data, exact, TF_Status*)`
+compiles a variant, for exactly these sizes if `exact`; memory that cannot be read is null.
+`failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)` says why, or returns `TRY_EXACT`
+where a variant for exactly these sizes may do."""
+
+DONE, NO_VARIANT, TRY_EXACT = 0, 1, 2
+"""What an attempt returns: the status says how it went; `miss` first; `miss` with `exact` first."""
 
 PROCESS = "ingot_process"
 """An i64 that marks the ops of this process: what they hold are addresses."""

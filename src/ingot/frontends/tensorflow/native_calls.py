@@ -4,7 +4,8 @@ A function without effects, handles and lists needs no op of TensorFlow to run e
 that TensorFlow never saw costs it a millisecond. `NativeCalls` compiles the function for the ranks
 of given tensors and returns the built-in that runs it (`eager_call.make_native_call`), the same one
 for all who ask for the same sizes: the first call of a function, calls under a tape, and the
-remembered calls of `fast_call`.
+remembered calls of `fast_call`. Where the function is specialised on values of inputs, the built-in
+tries the variants in turn; values that none is for are compiled for by `run`, and added.
 
 Invariant: a native call is made only for exactly the types and sizes that it was asked for; where
 there is none, or it gives `ORDINARY_WAY`, the launch op does the work and reports what is wrong.
@@ -19,10 +20,11 @@ from typing import Any
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.body import launch_output_types, type_number
 from ingot.frontends.tensorflow.captured import CapturedFunction
-from ingot.frontends.tensorflow.eager_call import make_native_call
+from ingot.frontends.tensorflow.eager_call import NativeCall, make_native_call
 from ingot.frontends.tensorflow.errors import status_error
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.modules import context, ops
+from ingot.frontends.tensorflow.specialisation import Reader
 
 Call = Callable[..., Any]
 
@@ -44,7 +46,7 @@ class NativeCalls:
         """Start without any; nothing is compiled before it is asked for."""
         inputs = function.inputs
         self._launch = launch
-        self._calls: dict[Any, Call | None] = {}
+        self._calls: dict[Any, NativeCall | None] = {}
         self._parameters = [item.input for item in binding.parameters]
         touches = binding.has_effects or binding.handed_on or not binding.results
         self._is_pure = (
@@ -65,8 +67,11 @@ class NativeCalls:
         runtime = context.context()
         if not self._is_pure or runtime.device_name or runtime.op_callbacks:
             return None
-        call = self.find(range(len(inputs)), inputs)
+        sources = range(len(inputs))
+        call = self.find(sources, inputs)
         result = ORDINARY_WAY if call is None else call(*inputs)
+        if result is ORDINARY_WAY and call is not None and self._add(sources, inputs):
+            result = call(*inputs)
         if result is ORDINARY_WAY:
             return None
         return [result] if len(self._output_types) == 1 else list(result)
@@ -79,6 +84,20 @@ class NativeCalls:
                 EagerTensor.
             args: the arguments of a call.
         """
+        found = self._look(sources, args)
+        if found is None:
+            return None
+        key, chosen, tensors = found
+        if key not in self._calls:
+            made = self._make(chosen, tensors, key[1])
+            if len(self._calls) >= MAX_SIGNATURES:
+                return None if made is None else made.call
+            self._calls[key] = made
+        known = self._calls[key]
+        return None if known is None else known.call
+
+    def _look(self, sources: Sequence[int | Any], args: Sequence[Any]) -> Any:
+        """Return (key, chosen, tensors) for what a call would be given; None if it cannot be."""
         if not self._is_pure:
             return None
         chosen = [sources[item] for item in self._parameters]
@@ -89,19 +108,44 @@ class NativeCalls:
         key = (tuple([i if isinstance(i, int) else id(i) for i in chosen]), sizes)
         if [item._datatype_enum() for item in tensors] != self._types:
             return None
-        if key not in self._calls:
-            made = self._make(chosen, tensors, sizes)
-            if len(self._calls) >= MAX_SIGNATURES:
-                return made
-            self._calls[key] = made
-        return self._calls[key]
+        return key, chosen, tensors
 
-    def _make(self, chosen: list[int | Any], tensors: list[Any], sizes: Any) -> Call | None:
+    def _add(self, sources: Sequence[int | Any], args: Sequence[Any]) -> bool:
+        """Let the native call that refused run these values too, if they were the reason."""
+        key, chosen, tensors = self._look(sources, args)
+        known = self._calls.get(key)
+        if known is None or not known.keys[0].values or len(known.keys) >= MAX_SIGNATURES:
+            return False
+        read = _reader(tensors)
+        if any(item.fits(key[1], read) for item in known.keys):
+            return False
+        other = self._make(chosen, tensors, key[1])
+        if other is not None:
+            known.add(other)
+        return other is not None
+
+    def _make(self, chosen: list[int | Any], tensors: list[Any], sizes: Any) -> NativeCall | None:
         if len(context.context().list_logical_devices()) != 1:
             return None
-        report = self._launch.compile_for(sizes)
-        if report is not None:
-            raise status_error(*report)
-        program = self._launch.programs[tuple([len(item) for item in sizes])]
+        read = _reader(tensors)
         work = sum(tensor.dtype.size * math.prod(tensor._shape_tuple()) for tensor in tensors)
-        return make_native_call(program, self._output_types, chosen, sizes, work)
+        # A program for open sizes may refuse these; one for exactly these sizes does not.
+        for exact in (False, True):
+            report = self._launch.compile_for(sizes, read, exact)
+            if report is not None:
+                raise status_error(*report)
+            program, key = self._launch.find(sizes, read)
+            made = make_native_call(program, key, self._output_types, chosen, sizes, work)
+            if made is not None:
+                return made
+        return None
+
+
+def _reader(tensors: Sequence[Any]) -> Reader:
+    """Return what reads the memory of EagerTensors."""
+
+    def read(parameter: int, count: int) -> bytes | None:
+        data: bytes = tensors[parameter].numpy().tobytes()
+        return data if len(data) == count else None
+
+    return read

@@ -63,11 +63,13 @@ class Replacement:
         """Replace the body of `atomic`, which was just registered with its original."""
         self.function, self.binding = bind(function)
         direct = is_available() and fits(self.function.inputs, self.binding)
+        compiles = FunctionCompiler(self.function, self.binding, compiler)
+        weakref.finalize(self, compiles.drop).atexit = False
         self.launch = Launch(
             function.name,
             len(self.binding.parameters),
             launch_output_types(self.function, self.binding, direct),
-            FunctionCompiler(self.function, self.binding, compiler),
+            compiles,
             variable_inputs(self.function, self.binding) if direct else (),
         )
         self.natives = NativeCalls(self.function, self.binding, self.launch)

@@ -9,6 +9,9 @@ addresses. A variable that is only read is unlocked again once its buffer is hel
 One that is written stays locked; its buffer is written in place if nobody else holds it and the
 program allows it, and otherwise a new one takes its place when the program has succeeded.
 
+A variant may have been compiled for the value of a variable, so it is looked for under the locks.
+Where none fits, the values of small variables are copied for `miss`, and the locks are given back.
+
 Invariants: every lock and reference is given back on every way out; a variable never holds a
 buffer that somebody else saw before and that changed.
 Source: TensorFlow's `framework/resource_var.h`, `framework/tensor.h`, `tsl/platform/refcount.h`.
@@ -21,7 +24,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.launch_records import LAUNCH, VARIABLE, VARIANT
+from ingot.frontends.tensorflow.launch_records import (
+    DONE,
+    LAUNCH,
+    NO_VARIANT,
+    TRY_EXACT,
+    VARIABLE,
+    VARIANT,
+)
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -89,38 +99,37 @@ CleanUp = Callable[[], None]
 _NOTHING, _HOLDS_BUFFER, _HAS_NEW_TENSOR = 0, 1, 2
 
 
-def emit_run_with_variables(emitter: LaunchEmitter, run: FunctionRef) -> FunctionRef:
-    """Add what does `run` for launches with variables; it calls `run` in the middle."""
-    return _VariableRun(emitter, run).emit()
+def emit_attempt_with_variables(
+    emitter: LaunchEmitter, find: FunctionRef, run: FunctionRef, attempt: FunctionRef
+) -> FunctionRef:
+    """Add what does `attempt` for launches with variables; it calls `run` in the middle."""
+    return _VariableAttempt(emitter, find, run).emit(attempt)
 
 
-class _VariableRun:
+class _VariableAttempt:
     """Emits one function; attributes are the values that its steps share."""
 
-    def __init__(self, emitter: LaunchEmitter, run: FunctionRef) -> None:
+    def __init__(self, emitter: LaunchEmitter, find: FunctionRef, run: FunctionRef) -> None:
         self._emitter = emitter
+        self._find = find
         self._run = run
-        names = ("record", "context", "variant", "data", "dims", "more", "status")
+        names = ("record", "context", "ranks", "dims", "data", "status")
         self.f: FunctionBuilder = emitter.module.function(
-            "ingot_launch_run_variables",
-            VOID,
+            "ingot_launch_attempt_variables",
+            I32,
             [(name, PTR) for name in names],
             linkage="internal",
         )
 
-    def emit(self) -> FunctionRef:
+    def emit(self, attempt: FunctionRef) -> FunctionRef:
         f = self.f
-        record, context, variant, data, dims, _, status = f.params
+        record, context, ranks, dims, data, status = f.params
         self.count = LAUNCH.load(f, record, "num_variables")
         self.rows = LAUNCH.load(f, record, "variables")
         self.outputs = LAUNCH.load(f, record, "num_outputs")
         none = f.icmp("eq", self.count, f.const(I64, 0))
 
-        def plain() -> None:
-            f.call(self._run, list(f.params))
-            f.ret()
-
-        f.if_(none, plain)
+        f.if_(none, lambda: f.ret(f.call(attempt, list(f.params))))
         self.variables = emit_stack_array(f, PTR, self.count)
         self.order = emit_stack_array(f, I64, self.count)
         self.modes = emit_stack_array(f, I64, self.count)
@@ -136,13 +145,26 @@ class _VariableRun:
             self._release_variables()
 
         self._stop_if(repeated, TWICE, unlock_and_release)
-        self._stop_if(self._unready(), NOT_READY, unlock_and_release)
+        self._stop_if(self._unready(data), NOT_READY, unlock_and_release)
+        variant = f.call(self._find, [record, ranks, dims, data])
+
+        def miss() -> None:
+            self._copy_small(data)
+            unlock_and_release()
+            f.ret(f.const(I32, NO_VARIANT))
+
+        f.if_(f.icmp("eq", variant, zero(PTR)), miss, likely=False)
         self._prepare(variant, data, more)
-        f.call(self._run, [record, context, variant, data, dims, more, status])
-        self._finish(status)
+        ran = f.call(self._run, [record, context, variant, data, dims, more, status])
+        again = f.icmp("eq", ran, f.const(I32, TRY_EXACT))
+        f.if_(again, lambda: self._copy_small(data), likely=False)
+        self._finish(f.and_(f.icmp("eq", ran, f.const(I32, DONE)), self._is_good(status)))
         self._release_variables()
-        f.ret()
+        f.ret(ran)
         return f.reference
+
+    def _is_good(self, status: Value) -> Value:
+        return self.f.icmp("eq", self._call("TF_GetCode", status), self.f.const(I32, 0))
 
     def _call(self, name: str, *args: Value) -> Value:
         return self._emitter.call(self.f, name, *args)
@@ -168,8 +190,8 @@ class _VariableRun:
         def stop() -> None:
             clean_up()
             message = self._emitter.message(f"variable_problem_{len(text)}", text)
-            self._call("TF_SetStatus", f.params[6], f.const(I32, capi.INVALID_ARGUMENT), message)
-            f.ret()
+            self._call("TF_SetStatus", f.params[5], f.const(I32, capi.INVALID_ARGUMENT), message)
+            f.ret(f.const(I32, DONE))
 
         f.if_(f.icmp("ne", problems, f.const(I64, 0)), stop, likely=False)
 
@@ -262,11 +284,12 @@ class _VariableRun:
     def _tensor(self, index: Value) -> Value:
         return self.f.gep(self._variable(index), AT.variable_tensor)
 
-    def _unready(self) -> Value:
-        """Return how many variables are not initialized or have another size."""
+    def _unready(self, data: Value) -> Value:
+        """Fill `data` with the variables' memory; return how many are not initialized or fit."""
         f = self.f
 
         def one(index: Value) -> Value:
+            f.store(self._data_of(self._tensor(index))[1], self._data_slot(index, data))
             ready = f.load(I8, f.gep(self._variable(index), AT.variable_initialized))
             elements = f.load(I64, f.gep(self._tensor(index), AT.tensor_elements))
             wanted = VARIABLE.load(f, self._row(index), "elements")
@@ -274,6 +297,26 @@ class _VariableRun:
             return f.or_(missing, f.icmp("ne", elements, wanted))
 
         return self._count(one)
+
+    def _data_slot(self, index: Value, data: Value) -> Value:
+        return self.f.gep(data, VARIABLE.load(self.f, self._row(index), "input"), PTR)
+
+    def _copy_small(self, data: Value) -> None:
+        """Point `data` at copies of the small variables, and at nothing for the others."""
+        f = self.f
+
+        def one(index: Value) -> None:
+            slot = self._data_slot(index, data)
+            copy = VARIABLE.load(f, self._row(index), "copy")
+            memory = f.load(PTR, slot)
+
+            def one_byte(at: Value, _: list[Value]) -> None:
+                f.store(f.load(I8, f.gep(memory, at, I8)), f.gep(copy, at, I8))
+
+            f.loop(0, VARIABLE.load(f, self._row(index), "copy_bytes"), 1, [], one_byte)
+            f.store(copy, slot)
+
+        self._each(one)
 
     def _data_of(self, tensor: Value) -> tuple[Value, Value]:
         """Return a tensor's buffer and its memory; both null for an empty tensor."""
@@ -288,14 +331,13 @@ class _VariableRun:
         return buffer, data
 
     def _prepare(self, variant: Value, data: Value, more: Value) -> None:
-        """Fill `data` with the variables' memory and `more` with that of their new values."""
+        """Hold the buffers that are read, and fill `more` with the memory of new values."""
         f = self.f
         infos = PROGRAM.load(f, VARIANT.load(f, variant, "program"), "outputs")
 
         def one(index: Value) -> None:
-            buffer, memory = self._data_of(self._tensor(index))
-            number = VARIABLE.load(f, self._row(index), "input")
-            f.store(memory, f.gep(data, number, PTR))
+            buffer = self._data_of(self._tensor(index))[0]
+            memory = f.load(PTR, self._data_slot(index, data))
             f.store(buffer, f.gep(self.buffers, index, PTR))
 
             def written() -> list[Value]:
@@ -353,10 +395,9 @@ class _VariableRun:
     def _new_tensor(self, index: Value) -> Value:
         return self.f.gep(self.tensors, self.f.mul(index, self.f.const(I64, AT.tensor_bytes)))
 
-    def _finish(self, status: Value) -> None:
+    def _finish(self, good: Value) -> None:
         """Put new tensors in place if the program succeeded; give back locks and buffers."""
         f = self.f
-        good = f.icmp("eq", self._call("TF_GetCode", status), f.const(I32, 0))
 
         def one(index: Value) -> None:
             mode = f.load(I64, f.gep(self.modes, index, I64))

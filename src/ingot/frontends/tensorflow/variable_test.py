@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.frontends.tensorflow.launch import Compiled, Launch, Sizes, VariableInput
+from ingot.frontends.tensorflow.launch import Compiled, Launch, VariableInput
 from ingot.frontends.tensorflow.launch_op import PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import (
     context,
@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.modules import (
     resource_variable_ops,
     tensorflow,
 )
+from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Sizes
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
@@ -67,7 +68,7 @@ class _TestCompiler:
     def check(self, sizes: Sizes) -> None:
         """Accept all."""
 
-    def compile(self, sizes: Sizes) -> Compiled:
+    def compile(self, arguments: CallArguments) -> tuple[Compiled, Key]:
         """Return the program."""
         module = ModuleBuilder("ingot_variable_test")
         sizes_function = module.function(
@@ -95,7 +96,7 @@ class _TestCompiler:
         param = ParamInfo("f32", (_SIZE,))
         result = OutputInfo("f32", (_SIZE,), alias_param=1)
         info = ProgramInfo("variable_test", (param, param), (result,))
-        return _Compiled(Program.from_library(info, library))
+        return _Compiled(Program.from_library(info, library)), arguments.key()
 
 
 def _find_problem() -> str | None:

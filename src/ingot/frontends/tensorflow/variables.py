@@ -84,14 +84,16 @@ class Effects:
     output_inputs: list[int | None] = field(default_factory=list[int | None])
 
 
-class _Analysis:
+class EffectsAnalysis:
     """Effects of the functions of one library, each analysed once."""
 
     def __init__(self, library: Mapping[str, CapturedFunction]) -> None:
+        """Start with a library that holds every function that is called."""
         self._library = library
         self._done: dict[str, Effects] = {}
 
     def of(self, function: CapturedFunction) -> Effects:
+        """Return what a function does to its inputs."""
         found = self._done.get(function.name)
         if found is None:
             found = self._done[function.name] = Effects()
@@ -198,7 +200,7 @@ def _is_stateful(op: str) -> bool:
 
 def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
     """Return the binding, and the function with every variable's type known where used."""
-    effects = _Analysis(function.library).of(function)
+    effects = EffectsAnalysis(function.library).of(function)
     function = with_random_state(function)
     if has_random_state(function.inputs):
         effects.reads.add(len(function.inputs) - 1)

@@ -13,7 +13,6 @@ import numpy as np
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.frontends.tensorflow.captured import FunctionRef, TensorRef
-from ingot.frontends.tensorflow.compiler import parameter_shape
 from ingot.runtime.program import Program
 from ingot.support.diagnostics import UnsupportedError
 
@@ -163,7 +162,7 @@ class _Stub:
         self.captured, self.binding = captured, binding
         items = [captured.inputs[parameter.input] for parameter in binding.parameters]
         kinds = [item.type if item.handle is None else item.handle for item in items]
-        self.shapes = [parameter_shape(item) for item in items]
+        self.shapes = [item.parameter_shape for item in items]
         self.dtypes = [np.dtype(kind.dtype) for kind in kinds]
         ones = [
             np.ones([size or 2 for size in shape], dtype)
@@ -229,7 +228,7 @@ _RUN = ctypes.CFUNCTYPE(
 )
 
 
-def compile_stub(captured, binding, name):
+def compile_stub(captured, binding, name, arguments):
     """The `Compiler` of these tests."""
     LOG.append(captured.name)
     stub = _Stub(captured, binding, name)

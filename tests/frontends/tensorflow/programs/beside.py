@@ -32,9 +32,9 @@ COMPILED: list[Compilation] = []
 """Every compilation since the test began."""
 
 
-def counting_compiler(captured, binding, name):
+def counting_compiler(captured, binding, name, arguments):
     """Compile as Ingot does, and note it."""
-    executable = compile_with_ingot(captured, binding, name)
+    executable = compile_with_ingot(captured, binding, name, arguments)
     COMPILED.append(Compilation(captured.name, executable))
     return executable
 

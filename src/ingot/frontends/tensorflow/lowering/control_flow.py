@@ -37,26 +37,53 @@ class Packing:
 
     Attributes:
         values: the body's inputs, as values outside.
-        fixed: which of them the body knows at compile time: they are in no tuple.
+        unchanged: which of them the body cannot change.
+        fixed: which of those are known at compile time: they are in no tuple.
         variables: variables with a value that the body may touch.
+        constants: variables that the body only reads, and whose value is known.
+        unwritten: the other variables that the body only reads.
         symbols: the program's sizes.
     """
 
     values: list[Value]
+    unchanged: frozenset[int]
     fixed: frozenset[int]
     variables: list[Variable]
+    constants: dict[Variable, Known]
+    unwritten: frozenset[Variable]
     symbols: list[str]
 
     @staticmethod
-    def of(op: Op, values: list[Value], unchanged: Collection[int]) -> Packing:
-        """Pack what a body gets from the frame of `op`; `unchanged`: what it cannot change."""
+    def of(
+        op: Op, values: list[Value], unchanged: Collection[int], written: Collection[int]
+    ) -> Packing:
+        """Pack what a body gets from the frame of `op`.
+
+        Args:
+            op: the node that calls the body.
+            values: the body's inputs.
+            unchanged: which of them it cannot change.
+            written: which of them are variables that it may write before it reads them again.
+        """
+        state = op.frame.state
         fixed = frozenset(n for n in unchanged if isinstance(values[n], Known))
         handles = dict.fromkeys(value for value in values if isinstance(value, Variable))
+        changed = {values[number] for number in written}
         hidden = op.b.program.random_state
         if hidden is not None:
             handles[hidden] = None
-        held = [variable for variable in handles if variable in op.frame.state]
-        return Packing(values, fixed, held, list(op.frame.sizes))
+            changed.add(hidden)
+        found = {variable: state[variable] for variable in handles if variable in state}
+        unwritten = frozenset(variable for variable in found if variable not in changed)
+        constants = {
+            variable: value
+            for variable, value in found.items()
+            if variable in unwritten and isinstance(value, Known)
+        }
+        carried = [variable for variable in found if variable not in constants]
+        symbols = list(op.frame.sizes)
+        same = frozenset(unchanged)
+        return Packing(values, same, fixed, carried, constants, unwritten, symbols)
 
     def pack(self, frame: Frame, values: Sequence[Value]) -> Instruction:
         """Return the tuple of these values (shaped as `self.values`) with `frame`'s state."""
@@ -70,19 +97,55 @@ class Packing:
         parts.extend(frame.sizes[name] for name in self.symbols)
         return frame.builder.tuple(*parts)
 
-    def unpack(self, frame: Frame, packed: Instruction) -> list[Value]:
-        """Return the body's inputs out of its parameter; fills the frame's state and sizes."""
-        count = len(packed.shape.elements)
-        parts = iter([frame.builder.element_of(packed, number) for number in range(count)])
+    def _stays(self) -> list[bool]:
+        """Return for each element of the tuple whether the body gets what is outside."""
+        stays = [
+            number in self.unchanged
+            for number, value in enumerate(self.values)
+            if number not in self.fixed
+            for _ in range(_width(value))
+        ]
+        stays.extend(variable in self.unwritten for variable in self.variables)
+        stays.extend(True for _ in self.symbols)
+        return stays
+
+    def enter(self, frame: Frame, packed: Instruction, outside: Instruction) -> list[Value]:
+        """Unpack a body's parameter, and note what its elements are in the tuple outside."""
+        elements = _elements(frame, packed)
+        origins = frame.program.origins
+        for element, origin, stays in zip(elements, outside.operands, self._stays(), strict=True):
+            if stays:
+                origins[element] = origin
+        return self._rebuild(frame, elements)
+
+    def leave(self, frame: Frame, packed: Instruction) -> list[Value]:
+        """Unpack what a loop gives into the frame that it stands in."""
+        return self._rebuild(frame, _elements(frame, packed))
+
+    def _rebuild(self, frame: Frame, elements: list[Instruction]) -> list[Value]:
+        """Return values like `self.values`; fills the frame's state and sizes."""
+        parts = iter(elements)
         values = [
             value if number in self.fixed else rebuilt(value, parts)
             for number, value in enumerate(self.values)
         ]
+        frame.state.update(self.constants)
         for variable in self.variables:
             frame.state[variable] = next(parts)
         for name in self.symbols:
             frame.sizes[name] = next(parts)
         return values
+
+
+def _elements(frame: Frame, packed: Instruction) -> list[Instruction]:
+    return [frame.builder.element_of(packed, n) for n in range(len(packed.shape.elements))]
+
+
+def _width(value: Value) -> int:
+    """Return how many `leaves` a value has."""
+    if isinstance(value, TensorList):
+        return sum(isinstance(part, Instruction) for part in (value.buffer, value.length))
+    return 0 if isinstance(value, Variable | Text) else 1
 
 
 def leaves(frame: Frame, value: Value) -> list[Instruction]:
@@ -123,24 +186,29 @@ class _Branch:
     outputs: list[Value]
 
 
-def _trace(op: Op, packing: Packing, callee: CapturedFunction, shape: Shape) -> _Branch:
+def _trace(op: Op, packing: Packing, callee: CapturedFunction, operand: Instruction) -> _Branch:
     frame = Frame(callee.name, op.b.program)
     frame.builder.metadata = op.b.metadata
-    packed = frame.builder.parameter(0, shape, "state")
-    inputs = packing.unpack(frame, packed)
+    packed = frame.builder.parameter(0, operand.shape, "state")
+    inputs = packing.enter(frame, packed, operand)
     before = dict(frame.state)
     return _Branch(frame, before, graph.run(callee, frame, inputs))
 
 
 def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tuple[Value, ...]:
-    packing = Packing.of(op, op.values[1:], range(len(op.values) - 1))
+    packing = Packing.of(op, op.values[1:], range(len(op.values) - 1), ())
     operand = packing.pack(op.frame, packing.values)
-    traced = [_trace(op, packing, callee, operand.shape) for callee in callees]
+    traced = [_trace(op, packing, callee, operand) for callee in callees]
     written = _written(op, traced)
     templates = [
         _common(op, list(items)) for items in zip(*(t.outputs for t in traced), strict=True)
     ]
     computations = [_finished(op, branch, written) for branch in traced]
+    shapes = [computation.root.shape for computation in computations]
+    if not all(shape.compatible(shapes[0]) for shape in shapes):
+        # Which branch is taken decides a shape: the program is for one of them.
+        op.array(0, "condition, whose branches give different shapes")
+        return _case(op) if "Case" in op.node.op else _if(op)
     made = op.b.emit(
         "conditional",
         index,
@@ -217,6 +285,11 @@ def _if(op: Op) -> tuple[Value, ...]:
 def _case(op: Op) -> tuple[Value, ...]:
     names = op.attribute("branches")
     callees = [op.scope.library[ref.name] for ref in names if isinstance(ref, FunctionRef)]
+    known = op.known(0)
+    if known is not None and known.dtype != object:
+        # As TensorFlow does: any other number takes the last branch.
+        index = int(known) if 0 <= int(known) < len(callees) else -1
+        return tuple(graph.run(callees[index], op.frame, op.values[1:]))
     return _choose(op, op.b.convert_to(op.tensor(0), S32), callees)
 
 
@@ -261,13 +334,15 @@ def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value
 
 def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     """Lower the loop; or return better values to start it with."""
-    packing = Packing.of(op, values, _unchanged(_callee(op, "body")))
+    effects = op.b.program.effects
+    written = {n for name in ("body", "cond") for n in effects.of(_callee(op, name)).writes}
+    packing = Packing.of(op, values, _unchanged(_callee(op, "body")), written)
     start = packing.pack(op.frame, values)
-    condition = _trace(op, packing, _callee(op, "cond"), start.shape)
+    condition = _trace(op, packing, _callee(op, "cond"), start)
     test = condition.frame.tensor(condition.outputs[0])
     if test.shape.dtype is not PRED:
         test = condition.frame.builder.compared("NE", test, 0)
-    body = _trace(op, packing, _callee(op, "body"), start.shape)
+    body = _trace(op, packing, _callee(op, "body"), start)
     learnt = _with_buffers(op, values, body.outputs)
     if learnt is not None:
         return learnt
@@ -281,7 +356,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
         body=body.frame.builder.build(end),
     )
     sizes = dict(op.frame.sizes)
-    results = packing.unpack(op.frame, made)
+    results = packing.leave(op.frame, made)
     # Sizes do not change in a loop: the ones from outside are as good and cheaper.
     op.frame.sizes = sizes
     return tuple(results)

@@ -1,7 +1,8 @@
 """The entry computation: parameters and results as the binding says, then the walk.
 
-Lowering is repeated while it learns that sizes of different inputs are one (see `sizes`); each
-attempt starts with simpler parameter shapes, so it ends after at most one attempt per symbol.
+Lowering is repeated while it learns that sizes of different inputs are one (see `sizes`), and while
+ops ask for values and sizes of the call (see `constants`): each attempt starts with simpler
+parameter shapes and more constants, so it ends after at most one attempt per symbol and input.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
 from ingot.frontends.tensorflow.lowering import graph
+from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.program import Program
-from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
+from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
+from ingot.frontends.tensorflow.lowering.specialiser import Specialiser
 from ingot.frontends.tensorflow.lowering.tensor_lists import filled_at_the_end
 from ingot.frontends.tensorflow.lowering.values import (
     Sizes,
@@ -20,6 +23,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Variable,
     element_of,
 )
+from ingot.frontends.tensorflow.specialisation import CallArguments
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
@@ -28,20 +32,32 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
 
 
-def lower(captured: CapturedFunction, binding: Binding, name: str) -> LoweredFunction:
+def lower(
+    captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments | None = None
+) -> LoweredFunction:
     """Return the HLO module of a captured function.
+
+    Args:
+        captured: the function.
+        binding: its parameters and results.
+        name: the module's name.
+        arguments: the call that the program is for: what it cannot leave to run time it asks of
+            them. Without, the program is for all calls.
 
     Raises:
         UnsupportedError: an op cannot be compiled; names it, the node and the user's file:line.
     """
-    equalities = Equalities()
+    specialiser = Specialiser(captured, binding, arguments)
     while True:
         try:
-            module = _attempt(Program(captured, binding, equalities), name)
+            program = specialiser.program()
+            module = _attempt(program, name)
         except SizeLearnedError as learned:
-            equalities.reasons[learned.symbol] = learned.node
-            continue
-        return LoweredFunction(captured, binding, module)
+            specialiser.learn(learned)
+        except ValueNeededError as needed:
+            specialiser.fix(needed)
+        else:
+            return LoweredFunction(captured, binding, module)
 
 
 def _attempt(program: Program, name: str) -> Module:
@@ -54,13 +70,14 @@ def _attempt(program: Program, name: str) -> Module:
             number, shape, program.input_name(item.input)
         )
         parameters[item.input].metadata = program.input_metadata(item.input)
+        program.parameters[parameters[item.input]] = item.input
     _bind_sizes(frame, parameters)
     inputs: list[Value] = []
     for index, item in enumerate(captured.inputs):
         value = _input_value(program, index, item, parameters.get(index))
         inputs.append(value)
         if isinstance(value, Variable) and index in parameters:
-            frame.state[value] = parameters[index]
+            frame.state[value] = program.known.get(index, parameters[index])
     outputs = graph.run(captured, frame, inputs)
     _require_exact_sizes(captured, outputs)
     results: list[Instruction] = []
@@ -150,7 +167,7 @@ def _input_value(
     if parameter is None:
         # The binding left it out: it is only handed on, or not used. A handle has no data either.
         return Variable(index, element_of("float32"), ())
-    return parameter
+    return program.known.get(index, parameter)
 
 
 def _output(frame: Frame, captured: CapturedFunction, index: int, value: Value) -> Instruction:

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering.constants import ValueNeededError, need_sizes
 from ingot.frontends.tensorflow.lowering.fold import fold
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.op import Op, located
 from ingot.frontends.tensorflow.lowering.program import metadata_of
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
-from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.frontends.tensorflow.lowering.values import Value, sizes_in
 from ingot.support.diagnostics import UnsupportedError, VerifyError
 
 
@@ -40,18 +41,31 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
     """Return the outputs of one node; errors say which node it was."""
     scope.frame.builder.metadata = metadata_of(node)
     try:
-        op = Op(node, scope)
-        made = fold(op)
-        if made is None:
-            made = rules.find(node)(op)
-    except SizeLearnedError as learned:
+        made = _made(Op(node, scope))
+    except (SizeLearnedError, ValueNeededError) as learned:
         learned.node = learned.node or node
         raise
-    except VerifyError as error:
-        found = error.diagnostic
-        raise located(
-            node, UnsupportedError(found.message, code="INGOT0312", notes=found.notes)
-        ) from error
     except UnsupportedError as error:
         raise located(node, error) from error
     return made if isinstance(made, tuple) else (made,)
+
+
+def _made(op: Op) -> Value | tuple[Value, ...]:
+    """Apply the rule; what it cannot do with open sizes is done for the sizes of this call."""
+    try:
+        made = fold(op)
+        return rules.find(op.node)(op) if made is None else made
+    except VerifyError as error:
+        found = error.diagnostic
+        _need_operand_sizes(op, found.message)
+        raise UnsupportedError(found.message, code="INGOT0312", notes=found.notes) from error
+    except UnsupportedError as error:
+        # One that names a node comes from a body or a missing rule: sizes would change nothing.
+        if not error.diagnostic.op_name:
+            _need_operand_sizes(op, error.diagnostic.message)
+        raise
+
+
+def _need_operand_sizes(op: Op, problem: str) -> None:
+    sizes = [size for value in op.values for size in sizes_in(value)]
+    need_sizes(op.b.program, tuple(sizes), f"shape ({problem})")

@@ -11,6 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, TypeName
+from ingot.frontends.tensorflow.lowering.constants import (
+    UnknownValueError,
+    known_value,
+    need_sizes,
+)
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import (
@@ -96,23 +101,41 @@ class Op:
         return value.array if isinstance(value, Known) else None
 
     def array(self, number: int, what: str) -> Array:
-        """Return operand `number`, which must be known at compile time: it is the op's `what`."""
-        found = self.known(number)
-        if found is None:
+        """Return operand `number`, which must be known at compile time: it is the op's `what`.
+
+        Where it follows from small arguments or variables, the function is specialised on their
+        values (see `constants`). Operands that decide no size and no structure are `tensor`s.
+        """
+        value = self.values[number]
+        if not isinstance(value, Known):
+            value = self.values[number] = self._constant(self.tensor(number), what)
+        return value.array
+
+    def _constant(self, value: Instruction, what: str) -> Known:
+        try:
+            return known_value(self.b.program, value, what)
+        except UnknownValueError as problem:
             raise self.error(
-                f"the {what} is computed from data, so the size of the result is not known",
-                f"compute the {what} from shapes, attributes and Python numbers only",
-            )
-        return found
+                f"the {what} is computed from data, and the program depends on it: {problem}",
+                f"compute the {what} from shapes, attributes, Python numbers and small arguments",
+            ) from None
+
+    def number(self, value: Instruction, what: str) -> int:
+        """Return an integer scalar that must be known at compile time, like `array`."""
+        return int(self._constant(value, what).array)
 
     def sizes(self, number: int, what: str) -> Sizes:
-        """Return operand `number` as sizes, possibly symbolic."""
+        """Return operand `number` as sizes, possibly symbolic.
+
+        This is the one place where a size given as a value becomes a size of a shape.
+        """
         return tuple(plain_size(item) for item in self.array(number, what).ravel())
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
-        """Return operand `number` as plain integers."""
+        """Return operand `number` as plain integers: what decides the program's structure."""
         found = self.sizes(number, what)
         if not all(isinstance(item, int) for item in found):
+            need_sizes(self.b.program, found, what)
             raise self.error(f"the {what} depends on a size that is open at compile time")
         return tuple(int(str(item)) for item in found)
 

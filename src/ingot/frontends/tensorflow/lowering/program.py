@@ -6,19 +6,22 @@ small scalar computations (reducers) that many instructions call.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering.sizes import Equalities
-from ingot.frontends.tensorflow.lowering.values import Sizes, Variable
-from ingot.frontends.tensorflow.random_state import has_random_state
+from ingot.frontends.tensorflow.lowering.values import Known, Sizes, Variable
+from ingot.frontends.tensorflow.random_state import RANDOM_STATE, has_random_state
+from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, CallArguments
+from ingot.frontends.tensorflow.variables import EffectsAnalysis
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64, DType
-from ingot.hlo.instruction import Metadata
+from ingot.hlo.instruction import Instruction, Metadata
 
 _LARGEST_RANK = 254
 """TensorFlow's."""
@@ -26,15 +29,37 @@ _LARGEST_RANK = 254
 
 @dataclass(slots=True)
 class Program:
-    """The state of one lowering; made anew for each attempt except the equalities."""
+    """The state of one lowering; made anew for each attempt except what was learnt before.
+
+    Attributes:
+        captured: the function.
+        binding: its parameters and results.
+        equalities: sizes that are known to be one, or numbers.
+        arguments: the call that the function is compiled for; None if it must fit all calls.
+        known: the inputs that are constants in this program, by index.
+        parameters: the entry's parameters, and the inputs that they are.
+        origins: what an element of a body's parameter is outside of the body, where the body
+            cannot change it.
+        evaluated: instructions whose values were needed at compile time.
+        effects: which variables the functions of the library write.
+    """
 
     captured: CapturedFunction
     binding: Binding
     equalities: Equalities
+    arguments: CallArguments | None = None
+    known: dict[int, Known] = field(default_factory=dict[int, Known])
+    parameters: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
+    origins: dict[Instruction, Instruction] = field(default_factory=dict[Instruction, Instruction])
+    evaluated: dict[Instruction, Known] = field(default_factory=dict[Instruction, Known])
+    effects: EffectsAnalysis = field(init=False)
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
     )
     random_places: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+
+    def __post_init__(self) -> None:
+        self.effects = EffectsAnalysis(self.captured.library)
 
     @property
     def random_state(self) -> Variable | None:
@@ -61,10 +86,31 @@ class Program:
     def input_dims(self, index: int, shape: tuple[int | None, ...]) -> Sizes:
         """Return the dimensions of input `index`; each unknown one is a symbol of its own."""
         named = (
-            Dim.symbol(_symbol(index, axis)) if size is None else size
+            Dim.symbol(symbol_of(index, axis)) if size is None else size
             for axis, size in enumerate(shape)
         )
         return self.equalities.simplify(tuple(named))
+
+    def why_not_fixed(self, index: int) -> str | None:
+        """Return why the function cannot specialise on the value of input `index`, or None."""
+        item = self.captured.inputs[index]
+        if item.type.dtype == "variant":
+            return f"it comes out of the TensorList '{item.name}'"
+        if item.name == RANDOM_STATE:
+            return "it is random"
+        if self.arguments is None:
+            return f"it comes from argument '{item.name}'"
+        number = self.parameter_of(index)
+        count = math.prod(self.arguments.sizes[number])
+        if count > MOST_ELEMENTS:
+            return f"it is computed from the {count} elements of '{item.name}'"
+        return None
+
+    def parameter_of(self, index: int) -> int:
+        """Return which parameter holds input `index`."""
+        return next(
+            number for number, item in enumerate(self.binding.parameters) if item.input == index
+        )
 
     def input_name(self, index: int) -> str:
         """Return the name of the user's argument, as HLO may call its parameter."""
@@ -73,7 +119,7 @@ class Program:
     def input_metadata(self, index: int) -> Metadata:
         """Return the op and the user's line that decided the sizes of an input, if any did."""
         reasons = self.equalities.reasons
-        deciding = (reasons.get(_symbol(index, axis)) for axis in range(_LARGEST_RANK))
+        deciding = (reasons.get(symbol_of(index, axis)) for axis in range(_LARGEST_RANK))
         node = next((node for node in deciding if node is not None), None) if reasons else None
         if node is None:
             return Metadata(op_name=self.captured.inputs[index].name)
@@ -88,6 +134,6 @@ def metadata_of(node: CapturedNode) -> Metadata:
     return Metadata(node.op, node.name, place.file, place.line)
 
 
-def _symbol(index: int, axis: int) -> str:
+def symbol_of(index: int, axis: int) -> str:
     """Return what an unknown size of input `index` is called."""
     return f"n{index}_{axis}" if axis else f"n{index}"

@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     plain_size,
 )
 from ingot.hlo import dim as dim_math
+from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 
 
@@ -264,17 +265,38 @@ def _reversed(op: Op, axes: tuple[int, ...]) -> Value:
 
 
 def _roll(op: Op) -> Value:
-    operand = op.tensor(0)
-    shifts, axes = op.integers(1, "shift"), op.axes(2, op.rank(0))
-    for shift, axis in zip(shifts, axes, strict=True):
+    operand, axes = op.tensor(0), op.axes(2, op.rank(0))
+    known = op.known(1)
+    if known is None or known.dtype == object:
+        shifts = op.b.reshape_to(op.tensor(1), (len(axes),))
+        for number, axis in enumerate(axes):
+            shift = op.b.reshape_to(op.b.sliced(shifts, 0, number, number + 1), ())
+            operand = _rolled(op, operand, shift, axis)
+        return operand
+    for shift, axis in zip(op.integers(1, "shift"), axes, strict=True):
         size = operand.shape.dims[axis]
-        if isinstance(size, int):
-            cut: Size = -shift % size if size else 0
-        else:
-            cut = size - shift if shift > 0 else -shift
+        if not isinstance(size, int):
+            operand = _rolled(op, operand, op.b.constant(shift, S64), axis)
+            continue
+        cut = -shift % size if size else 0
         tail = op.b.sliced(operand, axis, cut, size)
         operand = op.b.concatenated([tail, op.b.sliced(operand, axis, 0, cut)], axis)
     return operand
+
+
+def _rolled(op: Op, operand: Instruction, shift: Instruction, axis: int) -> Instruction:
+    """Roll by a number that only run time knows: a window of two copies, one after the other."""
+    b, dims = op.b, operand.shape.dims
+    if dims[axis] == 0:
+        return operand
+    size = b.scalar(dims[axis], S64)
+    # The remainder has the sign of the shift: in 1 - size .. size - 1.
+    rest = b.emit("remainder", b.convert_to(shift, S64), size)
+    start = b.select(b.compared("GT", rest, 0), b.subtract(size, rest), b.negate(rest))
+    twice = b.concatenated([operand, operand], axis)
+    starts = [b.constant(0, S64)] * len(dims)
+    starts[axis] = start
+    return b.emit("dynamic-slice", twice, *starts, dynamic_slice_sizes=dims)
 
 
 def _ensure_shape(op: Op) -> Value:

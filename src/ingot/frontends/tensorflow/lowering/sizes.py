@@ -11,6 +11,7 @@ a solved symbol is replaced and the others keep their own dimension.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import gcd
 
 from ingot.frontends.tensorflow.captured import CapturedNode
@@ -24,12 +25,14 @@ class SizeLearnedError(Exception):
 
     Attributes:
         symbol: the size that another one replaces.
+        size: that other one.
         node: the op that needs them equal; the walk over the graph fills it in.
     """
 
-    def __init__(self, symbol: str) -> None:
+    def __init__(self, symbol: str, size: Size) -> None:
         super().__init__(symbol)
         self.symbol = symbol
+        self.size = size
         self.node: CapturedNode | None = None
 
 
@@ -40,8 +43,9 @@ class Equalities:
         reasons: the op that made a symbol another size.
     """
 
-    def __init__(self) -> None:
-        self._solved: dict[str, Size] = {}
+    def __init__(self, fixed: Mapping[str, int] | None = None) -> None:
+        """Start with the sizes that are numbers."""
+        self._solved: dict[str, Size] = dict(fixed or {})
         self.reasons: dict[str, CapturedNode | None] = {}
 
     def __len__(self) -> int:
@@ -73,7 +77,7 @@ class Equalities:
         for known, value in self._solved.items():
             self._solved[known] = dim_math.substitute(value, replaced)
         self._solved[name] = size
-        raise SizeLearnedError(name)
+        raise SizeLearnedError(name, size)
 
 
 def _solve(difference: Dim) -> tuple[str, Size] | None:

@@ -15,6 +15,7 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_typ
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.frontends.tensorflow.lowering.variables import read, write
 from ingot.hlo import dim as dim_math
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.instruction import Instruction
 
 
@@ -58,13 +59,34 @@ def _result_dims(strides: Strides, sizes: Sequence[Size]) -> Sizes:
     return tuple(dims)
 
 
-def _start_of(op: Op, entry: Entry, size: Size) -> Size | Instruction:
+def _moving_start(op: Op, entry: Entry, size: Size) -> Instruction:
+    """Return where an entry that only run time knows lies, counted from the front."""
+    b, begin = op.b, entry.begin
+    assert isinstance(begin, Instruction)
+    whole = b.scalar(size, begin.shape.dtype)
+    is_negative = b.compared("LT", begin, 0)
+    start = b.select(is_negative, b.add(begin, whole), begin)
+    if entry.kind == "slice" and not entry.is_checked:
+        # Elsewhere TensorFlow cuts the slice at an end of the dimension: its size would be another.
+        end = b.add(begin, b.scalar(entry.span, begin.shape.dtype))
+        is_open = b.select(
+            is_negative, b.compared("LT", end, 0), b.compare(end, whole, direction="LE")
+        )
+        inside = b.and_(b.compared("GE", start, 0), is_open)
+        emit_assertion(b, inside, _OUTSIDE.format(span=entry.span, size=size))
+    return start
+
+
+_OUTSIDE = (
+    "a slice of {span} elements reaches over an end of a dimension of size {size}, where "
+    "TensorFlow would cut it; the compiled program has a fixed size there"
+)
+
+
+def _start_of(op: Op, entry: Entry, size: Size) -> Size:
     """Return where an index entry lies, counted from the front."""
     begin = entry.begin
-    if isinstance(begin, Instruction):
-        b = op.b
-        whole = b.scalar(size, begin.shape.dtype)
-        return b.select(b.compared("LT", begin, 0), b.add(begin, whole), begin)
+    assert not isinstance(begin, Instruction)
     if begin is None:
         return 0
     if isinstance(begin, int) and begin < 0:
@@ -78,31 +100,33 @@ def _runtime_part(op: Op, operand: Instruction, entries: list[Entry]) -> Instruc
     """Apply the indices that are only known at run time."""
     b = op.b
     dims = operand.shape.dims
-    if not any(isinstance(entry.begin, Instruction) for entry in entries):
+    if not any(entry.is_moving for entry in entries):
         return operand
     element = index_type(dims)
     zero = b.scalar(0, element)
     starts: list[Instruction] = []
+    sizes: list[Size] = []
     for entry, size in zip(entries, dims, strict=True):
-        begin = _start_of(op, entry, size) if isinstance(entry.begin, Instruction) else zero
-        assert isinstance(begin, Instruction)
-        starts.append(b.convert_to(begin, element))
-    sizes = tuple(
-        1 if isinstance(entry.begin, Instruction) else size
-        for entry, size in zip(entries, dims, strict=True)
-    )
-    return b.emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=sizes)
+        start = b.convert_to(_moving_start(op, entry, size), element) if entry.is_moving else zero
+        starts.append(start)
+        sizes.append(_moving_span(entry) if entry.is_moving else size)
+    return b.emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=tuple(sizes))
+
+
+def _moving_span(entry: Entry) -> Size:
+    return 1 if entry.kind == "index" else entry.span
 
 
 def _static_axis(op: Op, operand: Instruction, axis: int, entry: Entry) -> Instruction:
     b = op.b
     size = operand.shape.dims[axis]
     if entry.kind == "index":
-        if isinstance(entry.begin, Instruction):
+        if entry.is_moving:
             return operand
         start = _start_of(op, entry, size)
-        assert not isinstance(start, Instruction)
         return b.sliced(operand, axis, start, start + 1)
+    if entry.is_moving:
+        return b.sliced(operand, axis, 0, size, entry.stride)
     if entry.stride > 0:
         start, limit = bounds(entry, size)
         if isinstance(start, int) and isinstance(limit, int) and limit < start:
@@ -142,8 +166,8 @@ def _strided_slice(op: Op) -> Value:
 def _strided_slice_gradient(op: Op) -> Value:
     """Zeros of the operand's shape with the gradient where the slice was."""
     dims = op.sizes(0, "shape")
-    strides = Strides.of(op, 1, len(dims))
     gradient = op.tensor(4)
+    strides = Strides.of(op, 1, len(dims), gradient.shape.dims)
     return _placed(op, op.b.zeros(gradient.shape.with_dims(dims)), gradient, strides)
 
 
@@ -177,6 +201,8 @@ def _lengths(op: Op, entries: list[Entry], dims: Sizes) -> Sizes:
     for entry, size in zip(entries, dims, strict=True):
         if entry.kind == "index":
             lengths.append(1)
+        elif entry.is_moving:
+            lengths.append(dim_math.floordiv(entry.span + entry.stride - 1, entry.stride))
         elif entry.stride > 0:
             start, limit = bounds(entry, size)
             length = dim_math.floordiv(limit - start + entry.stride - 1, entry.stride)
@@ -196,9 +222,10 @@ def _spread_axis(
 ) -> tuple[Instruction, Instruction]:
     """Put `part` and `mask` at their places along one axis of `size`."""
     b = op.b
-    if isinstance(entry.begin, Instruction):
-        start = _start_of(op, entry, size)
-        assert isinstance(start, Instruction)
+    if entry.is_moving and entry.kind == "slice":
+        return _moved(op, part, axis, entry, size), _moved(op, mask, axis, entry, size)
+    if entry.is_moving:
+        start = _moving_start(op, entry, size)
         dims = (*part.shape.dims[:axis], size, *part.shape.dims[axis + 1 :])
         index = b.iota_of(start.shape.dtype, dims, axis)
         here = b.compare(index, b.spread(start, dims), direction="EQ")
@@ -208,7 +235,6 @@ def _spread_axis(
         entry = _reversed_entry(entry, size)
     if entry.kind == "index":
         begin = _start_of(op, entry, size)
-        assert not isinstance(begin, Instruction)
         entry = Entry("slice", begin, begin + 1)
     start, _ = bounds(entry, size)
     zero = b.constant(0, part.shape.dtype)
@@ -217,6 +243,18 @@ def _spread_axis(
         _strided_pad(b, part, axis, start, entry.stride, size, zero),
         _strided_pad(b, mask, axis, start, entry.stride, size, false),
     )
+
+
+def _moved(op: Op, part: Instruction, axis: int, entry: Entry, size: Size) -> Instruction:
+    """Put `part` where a slice lies that only run time knows, and zeros around it."""
+    b = op.b
+    zero = b.constant(0, part.shape.dtype)
+    part = _strided_pad(b, part, axis, 0, entry.stride, entry.span, zero)
+    dims = (*part.shape.dims[:axis], size, *part.shape.dims[axis + 1 :])
+    element = index_type(dims)
+    starts = [b.scalar(0, element)] * len(dims)
+    starts[axis] = b.convert_to(_moving_start(op, entry, size), element)
+    return b.emit("dynamic-update-slice", b.zeros(part.shape.with_dims(dims)), part, *starts)
 
 
 def _reversed_entry(entry: Entry, size: Size) -> Entry:

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ingot.frontends.tensorflow.lowering.affine import difference
+from ingot.frontends.tensorflow.lowering.constants import UnknownValueError, known_value
 from ingot.frontends.tensorflow.lowering.op import Op
-from ingot.frontends.tensorflow.lowering.values import Array, Known, Size
+from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -26,13 +28,22 @@ class Entry:
 
     `kind` is "slice", "index" (the dimension is dropped) or "new" (a dimension of 1 is added);
     None for `begin` or `end` means from the very start or to the very end. An index that is only
-    known at run time is an instruction.
+    known at run time is an instruction, and so is the begin of a slice whose size is known all the
+    same: `span` is the distance to its end then, and `is_checked` says that some caller made sure
+    that the slice lies inside.
     """
 
     kind: str
     begin: Size | Instruction | None = None
     end: Size | None = None
     stride: int = 1
+    span: Size = 0
+    is_checked: bool = False
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether only run time knows where it is."""
+        return isinstance(self.begin, Instruction)
 
     def as_index(self) -> Any:
         """Return the entry as one part of a NumPy index."""
@@ -48,9 +59,16 @@ class Strides:
     entries: tuple[Entry, ...]
 
     @staticmethod
-    def of(op: Op, first: int = 1, rank: int | None = None) -> Strides:
-        """Read the spec of `op`, whose begin, end and strides are operands `first` and on."""
-        return _Reader(op, first, op.rank(0) if rank is None else rank).read()
+    def of(op: Op, first: int = 1, rank: int | None = None, result: Sizes | None = None) -> Strides:
+        """Read the spec of `op`, whose begin, end and strides are operands `first` and on.
+
+        Args:
+            op: the node.
+            first: operand of the begins.
+            rank: of what is sliced; of operand 0 if not given.
+            result: dimensions of the slice, where another op has made it.
+        """
+        return _Reader(op, first, op.rank(0) if rank is None else rank, result).read()
 
     def as_index(self) -> tuple[Any, ...]:
         """Return the spec as a NumPy index, when no part of it is symbolic."""
@@ -62,6 +80,7 @@ class _Reader:
     op: Op
     first: int
     rank: int
+    result: Sizes | None
 
     def read(self) -> Strides:
         strides = self.op.integers(self.first + 2, "strides")
@@ -80,29 +99,62 @@ class _Reader:
             elif masks["new_axis"] >> place & 1:
                 entries.append(Entry("new"))
             elif masks["shrink_axis"] >> place & 1:
-                entries.append(Entry("index", self._bound(self.first, place, True)))
+                entries.append(Entry("index", self._bound(self.first, place)))
             else:
-                begin = None if masks["begin"] >> place & 1 else self._size(self.first, place)
-                end = None if masks["end"] >> place & 1 else self._size(self.first + 1, place)
-                entries.append(Entry("slice", begin, end, stride))
+                begin = None if masks["begin"] >> place & 1 else self._bound(self.first, place)
+                end = None if masks["end"] >> place & 1 else self._bound(self.first + 1, place)
+                done = sum(entry.kind != "index" for entry in entries)
+                entries.append(self._slice(begin, end, stride, done))
         if not ellipsis:
             entries.extend(Entry("slice") for _ in range(self.rank - named))
         return Strides(tuple(entries))
 
-    def _size(self, operand: int, place: int) -> Size:
-        found = self._bound(operand, place, False)
-        assert not isinstance(found, Instruction)
-        return found
+    def _slice(
+        self,
+        begin: Size | Instruction | None,
+        end: Size | Instruction | None,
+        stride: int,
+        place: int,
+    ) -> Entry:
+        """Return the entry of a slice that is dimension `place` of the result."""
+        if isinstance(begin, Instruction) and stride > 0 and self.result is not None:
+            # Where the forward slice lay inside, so does its gradient.
+            size = self.result[place]
+            span = size if stride == 1 else (size - 1) * stride + 1
+            return Entry("slice", begin, None, stride, span, is_checked=True)
+        if isinstance(begin, Instruction) and isinstance(end, Instruction) and stride > 0:
+            span = self._moving_span(begin, end)
+            if span is not None:
+                return Entry("slice", begin, None, stride, span)
+        return Entry("slice", self._fixed(begin), self._fixed(end), stride)
 
-    def _bound(self, operand: int, place: int, dynamic: bool) -> Size | Instruction:
+    def _fixed(self, bound: Size | Instruction | None) -> Size | None:
+        return self.op.number(bound, "slice's bound") if isinstance(bound, Instruction) else bound
+
+    def _moving_span(self, begin: Instruction, end: Instruction) -> int | None:
+        """Return `end - begin` where it is one number while the bounds themselves change."""
+        program = self.op.b.program
+        span = difference(end, begin, program.origins)
+        for product in span:
+            for factor in product:
+                self.op.number(factor, "slice's size")
+        if span and (set(span) != {()} or span[()] < 0):
+            return None
+        try:
+            # Bounds that follow from arguments may be cut at the ends: another size for each.
+            known_value(program, begin, "slice's bound")
+            known_value(program, end, "slice's bound")
+        except UnknownValueError:
+            return span.get((), 0)
+        return None
+
+    def _bound(self, operand: int, place: int) -> Size | Instruction:
         value = self.op.values[operand]
         if isinstance(value, Known):
             return _item(value.array, place)
         packed = _packed_item(self.op, operand, place)
         if packed is not None:
             return packed
-        if not dynamic:
-            self.op.array(operand, "slice's bounds")
         vector = self.op.tensor(operand)
         return self.op.b.reshape_to(self.op.b.sliced(vector, 0, place, place + 1), ())
 
@@ -112,8 +164,8 @@ def _item(array: Array, place: int) -> Size:
     return item if isinstance(item, Dim) else int(item)
 
 
-def _packed_item(op: Op, operand: int, place: int) -> Size | None:
-    """Return element `place` of a vector packed from scalars of which that one is known.
+def _packed_item(op: Op, operand: int, place: int) -> Size | Instruction | None:
+    """Return element `place` of a vector that was packed from scalars.
 
     `x[i, :k]` packs the run-time `i` with the known bounds of other dimensions.
     """
@@ -121,6 +173,8 @@ def _packed_item(op: Op, operand: int, place: int) -> Size | None:
     if made is None or place >= len(made):
         return None
     value = made[place]
+    if isinstance(value, Instruction):
+        return op.b.reshape_to(value, ())
     return _item(value.array, 0) if isinstance(value, Known) else None
 
 

@@ -145,6 +145,16 @@ def dims_of(value: Value) -> Sizes:
     raise UnsupportedError(f"a {type(value).__name__} is used as a tensor", code="INGOT0311")
 
 
+def sizes_in(value: Value) -> Sizes:
+    """Return every size that a value says something of: its dimensions, and symbolic elements."""
+    if isinstance(value, Known) and value.is_symbolic:
+        return tuple(item for item in value.array.ravel() if isinstance(item, Dim))
+    if isinstance(value, TensorList):
+        sizes = (value.length, value.capacity, *(value.dims or ()))
+        return tuple(size for size in sizes if isinstance(size, int | Dim))
+    return value.dims if isinstance(value, Variable) else dims_of(value)
+
+
 def dtype_of(value: Value) -> DType:
     """Return the element type of a value."""
     if isinstance(value, Text):

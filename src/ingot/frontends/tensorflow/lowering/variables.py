@@ -14,8 +14,8 @@ from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 
 
-def read(op: Op, number: int = 0) -> Instruction:
-    """Return the present value of the variable that is operand `number`."""
+def held(op: Op, number: int = 0) -> Value:
+    """Return what the variable that is operand `number` holds."""
     variable = op.variable(number)
     value = op.frame.state.get(variable)
     if value is None:
@@ -23,7 +23,12 @@ def read(op: Op, number: int = 0) -> Instruction:
             "the variable is read before it has a value",
             "initialise the variable before the function runs",
         )
-    return op.frame.tensor(value)
+    return value
+
+
+def read(op: Op, number: int = 0) -> Instruction:
+    """Return the present value of the variable that is operand `number`."""
+    return op.frame.tensor(held(op, number))
 
 
 def write(op: Op, value: Value, number: int = 0) -> tuple[Value, ...]:
@@ -33,7 +38,7 @@ def write(op: Op, value: Value, number: int = 0) -> tuple[Value, ...]:
 
 
 def _read(op: Op) -> Value:
-    return read(op)
+    return held(op)
 
 
 def _assign(op: Op) -> tuple[Value, ...]:

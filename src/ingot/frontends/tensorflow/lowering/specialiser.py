@@ -1,0 +1,110 @@
+"""What one lowering has learnt before each attempt: equal sizes, and values and sizes of the call.
+
+Invariant: every constant that an attempt uses of the call was asked of `CallArguments`, so it is
+part of the variant's key; equalities that contradict the call's sizes are never assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ingot.frontends.tensorflow.binding import Binding
+from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
+from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
+from ingot.frontends.tensorflow.lowering.op import located
+from ingot.frontends.tensorflow.lowering.program import Program, symbol_of
+from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
+from ingot.frontends.tensorflow.lowering.values import Known, element_of
+from ingot.frontends.tensorflow.specialisation import CallArguments, Reason
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import Dim
+from ingot.support.diagnostics import InternalError, UnsupportedError
+
+
+class Specialiser:
+    """Makes the `Program` of each attempt."""
+
+    def __init__(
+        self, captured: CapturedFunction, binding: Binding, arguments: CallArguments | None
+    ) -> None:
+        """Start with what the call is already known to be specialised on."""
+        self._captured, self._binding, self._arguments = captured, binding, arguments
+        self._known: dict[int, Known] = {}
+        self._fixed: dict[str, int] = {}
+        self._places: dict[str, tuple[int, int, int]] = {}
+        for number, parameter in enumerate(binding.parameters):
+            shape = captured.inputs[parameter.input].parameter_shape or ()
+            for axis, size in enumerate(shape):
+                if size is None:
+                    symbol = symbol_of(parameter.input, axis)
+                    self._places[symbol] = (number, axis, parameter.input)
+        if arguments is not None and arguments.exact is not None:
+            self._fix_sizes(self._places, arguments.exact)
+        self._equalities = Equalities(self._fixed)
+        for number, value in list(arguments.values.items()) if arguments is not None else ():
+            self._fix_value(binding.parameters[number].input, value.reason)
+
+    def program(self) -> Program:
+        """Return the state of a new attempt."""
+        known = dict(self._known)
+        return Program(self._captured, self._binding, self._equalities, self._arguments, known)
+
+    def learn(self, learned: SizeLearnedError) -> None:
+        """Take over that two sizes are one; of a call where they are not, take the sizes."""
+        self._equalities.reasons[learned.symbol] = learned.node
+        if self._arguments is None:
+            return
+        symbols = dim_math.symbols_of((Dim.symbol(learned.symbol), learned.size))
+        sizes = {name: self._size_of(name) for name in symbols}
+        if dim_math.evaluate(learned.size, sizes) != sizes[learned.symbol]:
+            # Broadcasting, for one: the sizes are equal in most calls, and in this one 1 and n.
+            self._fix_sizes(symbols, _reason(learned.node, "shape, with another size than usual"))
+            self._equalities = Equalities(self._fixed)
+
+    def fix(self, needed: ValueNeededError) -> None:
+        """Take over values and sizes of the call that an op needs."""
+        reason = _reason(needed.node, needed.what)
+        before = len(self._known) + len(self._fixed)
+        for index in sorted(needed.inputs):
+            if not self._fix_value(index, reason):
+                name = self._captured.inputs[index].name
+                error = UnsupportedError(
+                    f"the {needed.what} depends on the value of '{name}', which is not at hand",
+                    code="INGOT0310",
+                    hint="call the function, then ask for its code",
+                )
+                raise error if needed.node is None else located(needed.node, error)
+        self._fix_sizes(needed.symbols, reason)
+        if len(self._known) + len(self._fixed) == before:
+            raise InternalError(f"lowering asks again for {needed}")
+        self._equalities = Equalities(self._fixed)
+
+    def _fix_value(self, index: int, reason: Reason) -> bool:
+        assert self._arguments is not None
+        item = self._captured.inputs[index]
+        element = element_of((item.handle or item.type).dtype)
+        number = self.program().parameter_of(index)
+        found = self._arguments.value(number, item.name, element.numpy, reason)
+        if found is None:
+            return False
+        self._known[index] = Known.of(found.array, element)
+        shape = item.parameter_shape or ()
+        open_axes = (axis for axis, size in enumerate(shape) if size is None)
+        self._fix_sizes((symbol_of(index, axis) for axis in open_axes), reason)
+        return True
+
+    def _size_of(self, symbol: str) -> int:
+        assert self._arguments is not None
+        number, axis, _ = self._places[symbol]
+        return self._arguments.sizes[number][axis]
+
+    def _fix_sizes(self, symbols: Iterable[str], reason: Reason) -> None:
+        assert self._arguments is not None
+        for symbol in sorted(symbols):
+            number, axis, index = self._places[symbol]
+            name = self._captured.inputs[index].name
+            self._fixed[symbol] = self._arguments.size(number, axis, name, reason)
+
+
+def _reason(node: CapturedNode | None, what: str) -> Reason:
+    return Reason(what) if node is None else Reason.at(node, what)

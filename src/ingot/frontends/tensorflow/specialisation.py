@@ -1,0 +1,191 @@
+"""What a function is specialised on: values and sizes of the call that it is compiled for.
+
+XLA calls such values compile-time constants. An op whose result's shape or structure follows from
+the value of an argument (`tf.range(n)`, an axis, a permutation) needs it when it is lowered. The
+lowering asks `CallArguments` for it; what it asked for becomes part of the `Key` of the compiled
+variant, and `launch` uses the variant only for calls whose arguments have the same bytes there.
+
+Invariant: a program depends on the arguments only through what `CallArguments` was asked for, so
+two calls that fit one key may share the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from ingot.frontends.tensorflow.captured import CapturedNode
+from ingot.support.diagnostics import SourceLocation
+
+Ranks = tuple[int, ...]
+Sizes = tuple[tuple[int, ...], ...]
+Reader = Callable[[int, int], "bytes | None"]
+"""Gives the first bytes of a parameter's memory; None where they cannot be read."""
+
+MOST_ELEMENTS = 1024
+"""Of an argument whose value a function may be specialised on."""
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The op that needs something of an argument when it is compiled.
+
+    Attributes:
+        what: what it takes it for, "axis".
+        op: the op's type.
+        node: the node's name.
+        location: the user's line.
+    """
+
+    what: str
+    op: str = ""
+    node: str = ""
+    location: SourceLocation | None = None
+
+    @staticmethod
+    def at(node: CapturedNode, what: str) -> Reason:
+        """Return the reason that `node` gives."""
+        return Reason(what, node.op, node.name, node.location)
+
+    def __str__(self) -> str:
+        if not self.op:
+            return self.what
+        place = f" at {self.location}" if self.location is not None else ""
+        return f"{self.op} '{self.node}'{place} takes it for its {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value of a parameter that a program was made for."""
+
+    parameter: int
+    name: str
+    array: np.ndarray
+    reason: Reason
+
+    @property
+    def data(self) -> bytes:
+        """The bytes that a call's argument must have."""
+        return self.array.tobytes()
+
+    @property
+    def text(self) -> str:
+        """The value, shortened where it is long."""
+        flat = self.array.ravel().tolist()
+        more = ", ..." if len(flat) > _SHOWN else ""
+        shown = ", ".join(map(str, flat[:_SHOWN])) + more
+        return f"[{shown}]" if self.array.ndim else shown
+
+    def __str__(self) -> str:
+        return f"argument '{self.name}' = {self.text}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSize:
+    """The size of one dimension of a parameter that a program was made for."""
+
+    parameter: int
+    axis: int
+    name: str
+    size: int
+    reason: Reason
+
+    def __str__(self) -> str:
+        return f"size {self.axis} of argument '{self.name}' = {self.size}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which calls a compiled variant (or a failed compilation) is for."""
+
+    ranks: Ranks
+    values: tuple[Value, ...] = ()
+    sizes: tuple[FixedSize, ...] = ()
+
+    def fits(self, sizes: Sizes, read: Reader | None) -> bool:
+        """Whether a call with parameters of these sizes and values is one of them."""
+        if tuple([len(item) for item in sizes]) != self.ranks:
+            return False
+        if any(sizes[item.parameter][item.axis] != item.size for item in self.sizes):
+            return False
+        return all(
+            sizes[item.parameter] == item.array.shape
+            and read is not None
+            and read(item.parameter, item.array.nbytes) == item.data
+            for item in self.values
+        )
+
+    @property
+    def is_special(self) -> bool:
+        """Whether it is for some values or sizes only."""
+        return bool(self.values or self.sizes)
+
+    def explain(self) -> tuple[str, ...]:
+        """Return a line per value and size that the variant was made for."""
+        return tuple(map(str, (*self.values, *self.sizes)))
+
+
+@dataclass(slots=True)
+class CallArguments:
+    """The arguments of the call that a function is compiled for, and what was asked of them.
+
+    Attributes:
+        sizes: dimensions of every parameter.
+        read: gives their memory; None when there is no call, only sizes to try.
+        exact: why every size is fixed; None while sizes stay open that can.
+        values: by parameter, what was asked for.
+        fixed: by parameter and axis, the sizes that were asked for.
+    """
+
+    sizes: Sizes
+    read: Reader | None = None
+    exact: Reason | None = None
+    values: dict[int, Value] = field(default_factory=dict[int, Value])
+    fixed: dict[tuple[int, int], FixedSize] = field(
+        default_factory=dict[tuple[int, int], FixedSize]
+    )
+
+    def value(self, parameter: int, name: str, dtype: np.dtype, reason: Reason) -> Value | None:
+        """Ask for the value of a parameter; None if it is too large, or not to be had."""
+        known = self.values.get(parameter)
+        if known is not None:
+            return known
+        dims = self.sizes[parameter]
+        if self.read is None or prod(dims) > MOST_ELEMENTS:
+            return None
+        data = self.read(parameter, prod(dims) * dtype.itemsize)
+        if data is None:
+            return None
+        found = Value(parameter, name, np.frombuffer(data, dtype).reshape(dims), reason)
+        self.values[parameter] = found
+        return found
+
+    def size(self, parameter: int, axis: int, name: str, reason: Reason) -> int:
+        """Ask for the size of a dimension of a parameter."""
+        size = self.sizes[parameter][axis]
+        self.fixed.setdefault((parameter, axis), FixedSize(parameter, axis, name, size, reason))
+        return size
+
+    def exactly(self, reason: Reason) -> CallArguments:
+        """Return the same call, to be compiled for all of its sizes."""
+        return CallArguments(self.sizes, self.read, reason)
+
+    def key(self) -> Key:
+        """Return which calls fit what was asked for."""
+        ranks = tuple([len(item) for item in self.sizes])
+        return Key(ranks, tuple(self.values.values()), tuple(self.fixed.values()))
+
+
+def bytes_of(arrays: Mapping[int, np.ndarray] | Sequence[np.ndarray]) -> Reader:
+    """Return a reader of arrays."""
+
+    def read(parameter: int, count: int) -> bytes | None:
+        data = np.asarray(arrays[parameter]).tobytes()
+        return data if len(data) == count else None
+
+    return read
