@@ -67,12 +67,6 @@ def test_nested_programs_give_what_the_evaluator_says(name):
     np.testing.assert_allclose(np.asarray(found), want, rtol=1e-4, atol=1e-5)
 
 
-def test_calls_that_unfold_to_2_to_30_are_refused():
-    module = ingot.parse_hlo(PROGRAMS["doubling_calls"](30))
-    with pytest.raises(ingot.IngotError, match="INGOT0403"):
-        ingot.compile(module)
-
-
 def test_tuples_inside_of_tuples_have_a_limit():
     shape = scalar("f32")
     for _ in range(MAX_NESTING):

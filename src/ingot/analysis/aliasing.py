@@ -11,7 +11,11 @@ several values meet in one place:
 * the parameter of a branch is the operand; a leaf that all branches return from one and the same
   operand leaf is that operand; any other leaf of a conditional is a value of its own.
 
-Invariant: every computation that control flow calls has one caller (`flatten-call-graph`).
+The entry and each computation that a `call` runs are *functions*: their parameters are values that
+their callers give, and what a call returns is made by the call.
+
+Invariant: every computation that loops and branches run has one caller (`flatten-call-graph`), and
+is no function.
 
 Source: xla/hlo/analysis/hlo_dataflow_analysis.h, with loop states instead of phi values.
 
@@ -30,11 +34,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.diagnostics import InternalError
 from ingot.support.trampoline import Recursion, run
 
 Path: TypeAlias = tuple[int, ...]
@@ -48,7 +52,7 @@ class Value:
     """What one instruction makes at one leaf.
 
     Attributes:
-        kind: "parameter" (of the entry), "constant", "instruction", "state" (what condition and
+        kind: "parameter" (of a function), "constant", "instruction", "state" (what condition and
             body see), "result" (of a while) or "branches" (result of a conditional).
         instruction: who makes it; for a state the body's parameter.
         path: leaf of the instruction's shape.
@@ -78,10 +82,12 @@ class Aliasing:
     Attributes:
         module: what was analyzed.
         values: every value, in order of discovery (callers before callees).
-        trees: values of every instruction of the entry and of what control flow calls.
+        trees: values of every instruction of the functions and of what control flow calls.
         states: per `while`, its non-invariant leaves as (path, state, result).
         merges: per `conditional`, the leaves that are values of their own.
         callers: the `while` or `conditional` that calls a computation.
+        functions: the entry, then what `call` runs, each before those that it calls.
+        calls: every `call`.
     """
 
     module: Module
@@ -94,6 +100,8 @@ class Aliasing:
         default_factory=dict[Instruction, "list[tuple[Path, Value]]"]
     )
     callers: dict[Computation, Instruction] = field(default_factory=dict[Computation, Instruction])
+    functions: list[Computation] = field(default_factory=list[Computation])
+    calls: list[Instruction] = field(default_factory=list[Instruction])
 
     def value(self, instruction: Instruction, path: Path = ()) -> Value | None:
         """Return the value that a leaf holds; None for tokens."""
@@ -151,18 +159,17 @@ def leaves(tree: Tree, path: Path = ()) -> Iterator[tuple[Path, Value]]:
 
 
 def analyze(module: Module) -> Aliasing:
-    """Return the values of every leaf of the entry and of what its control flow calls.
+    """Return the values of every leaf of the functions and of what their control flow calls.
 
     Raises:
         InternalError: INGOT0920 when control flow calls a computation from two places.
-        UnsupportedError: INGOT0322 for `call`, which should have been inlined.
     """
     return module.kept(_analyze)
 
 
 def _analyze(module: Module) -> Aliasing:
     analysis = Aliasing(module)
-    _Analyzer(analysis).entry(module.entry)
+    _Analyzer(analysis).run()
     return analysis
 
 
@@ -173,9 +180,31 @@ class _Analyzer:
         self._analysis = analysis
         self._unchanged: dict[Computation, dict[Path, Path]] = {}
 
-    def entry(self, computation: Computation) -> None:
-        trees = [self._make("parameter", p, p.shape) for p in computation.parameters]
-        run(self._walk(computation, trees))
+    def run(self) -> None:
+        analysis = self._analysis
+        entry = analysis.module.entry
+        pending, seen = [entry], {entry}
+        while pending:
+            function = pending.pop()
+            first = len(analysis.calls)
+            trees = [self._make("parameter", p, p.shape) for p in function.parameters]
+            run(self._walk(function, trees))
+            called = [call.attributes.to_apply for call in analysis.calls[first:]]
+            pending.extend(one for one in dict.fromkeys(called) if one not in seen)
+            seen.update(called)
+        order = callees_first([entry])[::-1] if len(seen) > 1 else [entry]
+        analysis.functions.extend(one for one in order if one in seen)
+        self._require_functions()
+
+    def _require_functions(self) -> None:
+        for function in self._analysis.functions:
+            known = self._analysis.callers.get(function)
+            if known is not None:
+                raise InternalError(
+                    f"{function.name} is called by {known.name} and is a function",
+                    code="INGOT0920",
+                    hint="run flatten-call-graph before",
+                )
 
     def _walk(self, computation: Computation, arguments: list[Tree]) -> Recursion[None]:
         trees = self._analysis.trees
@@ -193,12 +222,7 @@ class _Analyzer:
         if instruction.opcode == "conditional":
             return (yield from self._conditional(instruction))
         if instruction.opcode == "call":
-            raise UnsupportedError(
-                "a call reaches buffer analysis",
-                code="INGOT0322",
-                instruction=repr(instruction),
-                hint="run call-inliner before",
-            )
+            self._analysis.calls.append(instruction)
         kind = "constant" if instruction.opcode == "constant" else "instruction"
         return self._make(kind, instruction, instruction.shape)
 
@@ -218,7 +242,7 @@ class _Analyzer:
         self, called: Computation, caller: Instruction, arguments: list[Tree]
     ) -> Recursion[None]:
         known = self._analysis.callers.setdefault(called, caller)
-        if known is not caller or called is self._analysis.module.entry:
+        if known is not caller:
             raise InternalError(
                 f"{called.name} is called by {known.name} and {caller.name}",
                 code="INGOT0920",

@@ -1,7 +1,8 @@
 """Liveness: when each value must be intact, over one line of all scheduled instructions.
 
 The line: every instruction has a position; a `while` has one before its condition and body and one
-after them, a `conditional` around its branches, a computation one before and one after its own.
+after them, a `conditional` around its branches, a computation one before and one after its own. The
+functions stand one behind another; a `call` is one instruction.
 At position p, operands are read at time 2p and results written at 2p+1. An operand that must stay
 intact while the results are written is read until 2p+1; one that may be overwritten as it is read
 (`analysis.in_place`) only until 2p.
@@ -12,7 +13,7 @@ from outside that branches read is live up to the conditional and, apart, inside
 reads it, so that one branch may overwrite what only another one reads.
 
 `Edge`s are the pairs of values that want one buffer; `Liveness.edges` lists them in the order in
-which they should be tried: forward ones along the line, then loop ends, then the program's outputs.
+which they should be tried: forward ones along the line, then loop ends, then outputs of functions.
 
 Source: xla/hlo/utils/hlo_live_range.cc, hlo_ordering.h.
 """
@@ -47,7 +48,7 @@ class EdgeKind(Enum):
     INITIAL = auto()  # initial value and state of a loop
     BRANCH = auto()  # what a branch returns and the conditional's result
     LOOP = auto()  # what a body returns and the loop's state
-    OUTPUT = auto()  # what the entry returns and the program's output
+    OUTPUT = auto()  # what a function returns and its output
 
 
 @record
@@ -74,9 +75,10 @@ class Edge:
 
 @dataclass(slots=True)
 class Region:
-    """A computation's place on the line; `caller` is None for the entry."""
+    """A computation's place on the line; `caller` is None for a function."""
 
     computation: Computation
+    function: Computation
     caller: Instruction | None
     start: int = 0
     end: int = 0
@@ -97,7 +99,7 @@ class Liveness:
         edges: pairs that want one buffer, in the order in which to try them.
         together: pairs that are one buffer by definition and never interfere.
         may_share: (operand value, output value) that may be one buffer if they do not interfere.
-        outputs: the program's outputs, per leaf of the entry's root.
+        outputs: the outputs of each function, per leaf of its root.
         end: last position of the line.
     """
 
@@ -110,8 +112,14 @@ class Liveness:
     edges: list[Edge] = field(default_factory=list[Edge])
     together: list[tuple[Value, Value]] = field(default_factory=list["tuple[Value, Value]"])
     may_share: list[tuple[Value, Value]] = field(default_factory=list["tuple[Value, Value]"])
-    outputs: dict[Path, Value] = field(default_factory=dict[Path, Value])
+    outputs: dict[Computation, dict[Path, Value]] = field(
+        default_factory=dict[Computation, "dict[Path, Value]"]
+    )
     end: int = 0
+
+    def function_of(self, value: Value) -> Computation:
+        """Return the function in which a value is made."""
+        return self.regions[value.instruction.computation].function
 
 
 def analyze_liveness(module: Module) -> Liveness:
@@ -127,10 +135,26 @@ def forget_liveness(module: Module) -> None:
 def _analyze(module: Module) -> Liveness:
     schedule = module.schedule
     found = Liveness(analyze(module))
-    run(_number(found, module.entry, None, schedule))
-    found.end = found.regions[module.entry].end
+    for function in found.aliasing.functions:
+        found.outputs[function] = {}
+        run(_number(found, Region(function, function, None), schedule))
+    found.end -= 1
     _Ranges(found, schedule).run(module)
     return found
+
+
+def call_levels(liveness: Liveness) -> dict[Computation, int]:
+    """Return how many calls lead to each function at most: two of one level never run at once."""
+    aliasing = liveness.aliasing
+    calls: dict[Computation, dict[Computation, None]] = {}
+    for call in aliasing.calls:
+        caller = liveness.regions[call.computation].function
+        calls.setdefault(caller, {})[call.attributes.to_apply] = None
+    levels = dict.fromkeys(aliasing.functions, 0)
+    for caller in aliasing.functions:
+        for callee in calls.get(caller, ()):
+            levels[callee] = max(levels[callee], levels[caller] + 1)
+    return levels
 
 
 def called_by_control_flow(instruction: Instruction) -> tuple[Computation, ...]:
@@ -142,19 +166,17 @@ def called_by_control_flow(instruction: Instruction) -> tuple[Computation, ...]:
     return ()
 
 
-def _number(
-    found: Liveness, computation: Computation, caller: Instruction | None, schedule: Schedule
-) -> Recursion[None]:
-    """Give positions to a computation and to all that it calls, from where the line ends now."""
-    region = Region(computation, caller, found.end)
-    found.regions[computation] = region
+def _number(found: Liveness, region: Region, schedule: Schedule) -> Recursion[None]:
+    """Give positions to a region and to those inside of it, from where the line ends now."""
+    region.start = found.end
+    found.regions[region.computation] = region
     found.end += 1
-    for instruction in schedule[computation]:
+    for instruction in schedule[region.computation]:
         found.position[instruction] = found.end
         found.end += 1
         called = called_by_control_flow(instruction)
         for inner in called:
-            yield _number(found, inner, instruction, schedule)
+            yield _number(found, Region(inner, region.function, instruction), schedule)
         if called:
             found.after[instruction] = found.end
             found.end += 1
@@ -308,9 +330,10 @@ class _Ranges:
 
     def _visit_outputs(self, root: Instruction, time: int) -> None:
         for path, value in leaves(self._aliasing.trees[root]):
-            number = len(self._aliasing.values) + len(self._found.outputs)
+            outputs = self._found.outputs[root.computation]
+            number = len(self._aliasing.values) + len(outputs)
             output = Value("output", root, path, value.shape, number)
-            self._found.outputs[path] = output
+            outputs[path] = output
             self._found.segments[output] = [(time + 1, FOREVER)]
             self._found.hull_end[output] = FOREVER
             self._return(EdgeKind.OUTPUT, root, path, output, time)
@@ -343,7 +366,7 @@ class _Ranges:
         for alias in module.aliases:
             parameter = module.entry.parameters[alias.parameter]
             value = self._aliasing.value(parameter, alias.path)
-            output = self._found.outputs.get(alias.output)
+            output = self._found.outputs[module.entry].get(alias.output)
             if value is not None and output is not None and value not in found:
                 self._found.together.append((value, output))
                 found.add(value)

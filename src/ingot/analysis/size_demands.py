@@ -2,8 +2,8 @@
 
 `slice [0:5]` of `f32[?n]` means something for n >= 5 only. The verifier refuses what is wrong for
 every size; the rest is found here and checked when sizes are known: what the entry's ops demand
-before anything runs, what those of a loop or branch demand each time it is entered, since it may be
-there just because its ops are not always possible.
+before anything runs, what those of a loop, branch or call demand each time it is entered, since it
+may be there just because its ops are not always possible.
 
 Invariant: where all demands hold, no window or cut is larger than its operand, no size of a result
 is negative, and none divides by less than 1.
@@ -46,7 +46,7 @@ def size_demands(module: Module) -> list[Demand]:
 
 
 def region_demands(module: Module) -> dict[Computation, list[Demand]]:
-    """Return the demands of each loop's and branch's own ops, without those of the entry."""
+    """Return the demands of the own ops of what loops, branches and calls run, but the entry's."""
     known = _demands(module.entry)
     found: dict[Computation, list[Demand]] = {}
     for computation in _regions(module.entry):
@@ -57,11 +57,11 @@ def region_demands(module: Module) -> dict[Computation, list[Demand]]:
 
 
 def _regions(entry: Computation) -> Iterator[Computation]:
-    """Yield the computations of loops and branches, outer ones first."""
+    """Yield the computations of loops, branches and calls, outer ones first."""
     stack, seen = [entry], {entry}
     while stack:
         for instruction in stack.pop().instructions:
-            if instruction.opcode not in ("while", "conditional"):
+            if instruction.opcode not in ("while", "conditional", "call"):
                 continue
             for called in instruction.called_computations:
                 if called not in seen:

@@ -34,7 +34,6 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
-from ingot.passes.simplify.inline import check_unfolded
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
@@ -73,9 +72,8 @@ def compile_module(
 
     Raises:
         UnsupportedError: an op or element type that the CPU backend cannot run.
-        ResourceError: INGOT0403 calls of calls come to too many instructions.
+        ResourceError: INGOT0403 what cannot be called comes to too many instructions.
     """
-    check_unfolded(module)
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):
@@ -151,12 +149,8 @@ def _host_code(
 
 def scratch_bytes(kernels: KernelSet) -> int | Dim:
     """Return the scratch that the greediest kernel needs."""
-    sizes = [*dict.fromkeys(kernel.emitted.scratch_bytes for kernel in kernels.compiled.values())]
-    # By pairs, as a maximum of maxima is nested as deep as they are many.
-    while len(sizes) > 1:
-        rest = sizes[len(sizes) & ~1 :]
-        sizes = [dim.maximum(*pair) for pair in zip(sizes[::2], sizes[1::2], strict=False)] + rest
-    return dim.maximum(sizes[0], 0) if sizes else 0
+    sizes = [kernel.emitted.scratch_bytes for kernel in kernels.compiled.values()]
+    return dim.maximum(dim.greatest(sizes), 0) if sizes else 0
 
 
 def constant_block(assignment: BufferAssignment) -> bytes:

@@ -1,16 +1,18 @@
 """The host program: the schedule of a module as one native function.
 
 `S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels
-in schedule order, loops for `while`, branches for `conditional`, and copies. One execution is one
-call; no Python and no lock in between. The execution ABI is described in `ingot.artifact.abi`.
-While somebody profiles, each of its sites (`ingot.cpu.sites`) says when it began and ended.
+in schedule order, loops for `while`, branches for `conditional`, and copies. A computation that a
+`call` runs is a function of its own, to which its callers say where its parameters and results are.
+One execution is one call; no Python and no lock in between. The execution ABI is described in
+`ingot.artifact.abi`. While somebody profiles, each of its sites (`ingot.cpu.sites`) says when it
+began and ended.
 
 Invariant: every address comes from the buffer assignment; the host program allocates nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from ingot.artifact.abi import CANCELLED, FRAME_FIELDS, ProgramInfo, runtime_offset
@@ -33,7 +35,15 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
+from ingot.support.diagnostics import ResourceError
 from ingot.support.records import record
+from ingot.support.trampoline import Recursion, run
+
+MAX_STACK = 1 << 22
+"""Bytes of the stack that functions inside of each other may take, by a generous estimate."""
+
+_LINE_BYTES = 8
+"""What an instruction takes at most on average: a slot for its value. One byte is typical."""
 
 
 @record
@@ -71,7 +81,7 @@ def _numbers(module: Module, plan: SizePlan, kernels: KernelSet) -> _Numbers:
 
 
 class HostProgram(ControlFlow):
-    """Emits `S_run` of one module, and functions for what is deep inside of loops and branches."""
+    """Emits `S_run` of one module, and functions for what calls run, and for deep control flow."""
 
     def __init__(
         self,
@@ -82,6 +92,7 @@ class HostProgram(ControlFlow):
         info: ProgramInfo,
         plan: SizePlan,
         outer: HostProgram | None = None,
+        function: Computation | None = None,
     ) -> None:
         """Emit into `builder`.
 
@@ -92,13 +103,17 @@ class HostProgram(ControlFlow):
             kernels: compiled kernels of its fusions.
             info: the ABI description.
             plan: size names in ABI order, and what regions demand of sizes.
-            outer: the program whose loops and branches this is a function for; None for `S_run`.
+            outer: the program that has `S_run`; None for that.
+            function: the computation whose inputs and outputs are known here; None for the entry.
         """
         params = [
             (name, lt.PTR) for name in ("rt", "inputs", "outputs", "temp", "sizes", "constants")
         ]
         self._outer = outer or self
-        self._outlined: list[tuple[HostProgram, Instruction]] = []
+        self._function = function or module.entry
+        self._outlined: list[tuple[HostProgram, Instruction | Computation]] = []
+        self._functions: dict[Computation, HostProgram] = {}
+        self._callees: dict[HostProgram, None] = {}
         self._parts = 0
         symbol, linkage = info.run_symbol, ""
         if outer is not None:
@@ -121,17 +136,17 @@ class HostProgram(ControlFlow):
         self._info, self._plan = info, plan
         self._numbers = outer._numbers if outer is not None else _numbers(module, plan, kernels)
         self._bases: dict[tuple[str, int], Value] = {}
-        self._load_bases(info)
+        self._load_bases()
         self.env = f.alloca(lt.I64, self._numbers.env_slots, 64)
 
-    def _load_bases(self, info: ProgramInfo) -> None:
+    def _load_bases(self) -> None:
         """Load every input and output address at the entry: they dominate all uses."""
-        f = self.f
-        for kind, table, count in (
-            ("input", self.inputs, len(info.params)),
-            ("output", self.outputs, len(info.outputs)),
+        f, ends = self.f, self.assignment.ends[self._function]
+        for kind, table, ours in (
+            ("input", self.inputs, ends.parameters),
+            ("output", self.outputs, ends.outputs),
         ):
-            for number in range(count):
+            for number in range(len(ours)):
                 address = f.gep(table, number * SLOT_BYTES)
                 self._bases[kind, number] = f.load(lt.PTR, address, 8)
 
@@ -143,22 +158,63 @@ class HostProgram(ControlFlow):
         self.f.ret(self.f.const(lt.I32, 0))
         asked = dict.fromkeys(self._sizes.asked)
         while self._outlined:
-            part, instruction = self._outlined.pop()
-            part.instruction(instruction)
+            part, what = self._outlined.pop()
+            if isinstance(what, Computation):
+                part.computation(what)
+            else:
+                part.instruction(what)
             part.f.ret(part.f.const(lt.I32, 0))
             asked.update(dict.fromkeys(part._sizes.asked))
+        self._require_stack()
         return list(asked)
+
+    def _require_stack(self) -> None:
+        size = run(self._stack_bytes({}))
+        if size > MAX_STACK:
+            raise ResourceError(
+                f"functions of this program that call each other may take {size} bytes of the "
+                f"stack, and {MAX_STACK} are the most",
+                code="INGOT0403",
+                hint="let fewer computations call each other in a chain, or make them smaller",
+            )
+
+    def _stack_bytes(self, known: dict[HostProgram, int]) -> Recursion[int]:
+        """Return about how much of the stack this function and what it calls take at most."""
+        for part in self._callees:
+            if part not in known:
+                known[part] = yield part._stack_bytes(known)
+        own = _LINE_BYTES * (self.f.line_count + self._numbers.env_slots)
+        return own + max((known[part] for part in self._callees), default=0)
 
     def outline(self, instruction: Instruction) -> None:
         """Emit the call of a function that runs a `while` or `conditional`; `emit` fills it."""
+        self._run(self._part(instruction, self._function), self.f.params)
+
+    def _part(self, what: Instruction | Computation, function: Computation) -> HostProgram:
+        """Return a function that gets the code of `what` later."""
         part = HostProgram(
             self.builder, self.module, self.assignment, self.kernels, self._info, self._plan,
-            self._outer,
+            self._outer, function,
         )  # fmt: skip
-        self._outer._outlined.append((part, instruction))
+        self._outer._outlined.append((part, what))
+        return part
+
+    def _run(self, part: HostProgram, arguments: Sequence[Value]) -> None:
+        """Call another function; end the execution if that ended it."""
         f = self.f
-        status = f.call(part.f.reference, self.f.params)
+        self._callees[part] = None
+        status = f.call(part.f.reference, arguments)
         f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(status), likely=False)
+
+    def _call_function(self, call: Instruction) -> None:
+        """Call the function of a computation, which gets the addresses of operands and results."""
+        functions, callee = self._outer._functions, call.attributes.to_apply
+        if callee not in functions:
+            functions[callee] = self._part(callee, callee)
+        runtime, _, _, temp, sizes, constants = self.f.params
+        inputs, outputs = self._table(self._operands(call)), self._table(self._results(call))
+        self._run(functions[callee], [runtime, inputs, outputs, temp, sizes, constants])
+        self.poller.check(self.leave)
 
     def _copy_donated(self) -> None:
         """Fill outputs that start as a parameter's value when the caller gave another buffer."""
@@ -197,8 +253,10 @@ class HostProgram(ControlFlow):
         super().computation(computation)
 
     def call(self, instruction: Instruction) -> None:
-        """Emit a foreign call or an assertion."""
-        if instruction in self._numbers.calls:
+        """Emit a call, a foreign call or an assertion."""
+        if instruction.opcode == "call":
+            self._call_function(instruction)
+        elif instruction in self._numbers.calls:
             self._foreign_call(instruction)
         elif instruction in self._numbers.errors:
             self._assert(instruction)
@@ -280,14 +338,7 @@ class HostProgram(ControlFlow):
         """Call registered code: fill a frame, call, end the execution if the call fails."""
         f = self.f
         call = call_site(instruction)
-        operands = [
-            self._leaf(operand, path, shape)
-            for operand in instruction.operands
-            for path, shape in operand.shape.leaves()
-        ]
-        results = [
-            self._leaf(instruction, path, shape) for path, shape in instruction.shape.leaves()
-        ]
+        operands, results = self._operands(instruction), self._results(instruction)
         for result, operand in call.aliases:
             size = call.results[result].bytes
             self._copy_unless_same(results[result], operands[operand], size)
@@ -304,6 +355,15 @@ class HostProgram(ControlFlow):
             status = f.call(self.builder.declare(symbol, lt.I32, [lt.PTR]), [frame])
         code = f.const(lt.I32, self._numbers.errors[instruction])
         f.if_(f.icmp("ne", status, f.const(lt.I32, 0)), lambda: f.ret(code), likely=False)
+
+    def _operands(self, instruction: Instruction) -> list[Value]:
+        """Return the addresses of the leaves of all operands."""
+        return [leaf for operand in instruction.operands for leaf in self._results(operand)]
+
+    def _results(self, instruction: Instruction) -> list[Value]:
+        """Return the addresses of the leaves of a result."""
+        leaves = instruction.shape.leaves()
+        return [self._leaf(instruction, path, shape) for path, shape in leaves]
 
     def _leaf(self, instruction: Instruction, path: tuple[int, ...], shape: Shape) -> Value:
         return self.address(instruction, path) if shape.is_array else self.f.zero(lt.PTR)

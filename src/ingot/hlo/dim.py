@@ -274,6 +274,16 @@ def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
     return _function("max", first, second)
 
 
+def greatest(sizes: Iterable[int | Dim]) -> int | Dim:
+    """Return the largest of some sizes, of which there is one at least."""
+    found = [*dict.fromkeys(sizes)]
+    # By pairs, as a maximum of maxima is nested as deep as they are many.
+    while len(found) > 1:
+        rest = found[len(found) & ~1 :]
+        found = [maximum(*pair) for pair in zip(found[::2], found[1::2], strict=False)] + rest
+    return found[0]
+
+
 def always_positive(size: int | Dim) -> bool:
     """Whether `size` is plainly >= 1: more than what is >= 0, or the larger of such a size."""
     if isinstance(size, int):

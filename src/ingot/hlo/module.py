@@ -10,12 +10,12 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ingot.hlo.computation import Computation, callees_first
-from ingot.hlo.instruction import Instruction
+from ingot.hlo.instruction import Instruction, called_fields
 from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
@@ -201,16 +201,19 @@ def _post_order(module: Module) -> list[Computation]:
 
 def retarget(instruction: Instruction, replacements: dict[Computation, Computation]) -> None:
     """Make the instruction call the replacements of the computations that it calls."""
-    changed: dict[str, Any] = {}
-    for name, is_many in instruction.definition.callees:
-        called = getattr(instruction.attributes, name)
-        if is_many:
-            made = tuple([replacements.get(one, one) for one in called])
-        else:
-            made = replacements.get(called, called)
-        if made != called:
-            changed[name] = made
-    if changed:
-        instruction.computation.set_attributes(
-            instruction, replace(instruction.attributes, **changed)
-        )
+    set_called(instruction, [replacements.get(c, c) for c in instruction.called_computations])
+
+
+def set_called(instruction: Instruction, called: Sequence[Computation]) -> None:
+    """Make the instruction call `called`, in the order of its `called_computations`."""
+    if all(new is old for new, old in zip(called, instruction.called_computations, strict=True)):
+        return
+    given: dict[str, list[Computation]] = {}
+    fields = called_fields(instruction.definition, instruction.attributes)
+    for (name, _), computation in zip(fields, called, strict=True):
+        given.setdefault(name, []).append(computation)
+    lists = dict(instruction.definition.callees)
+    changed: dict[str, Any] = {
+        name: tuple(found) if lists[name] else found[0] for name, found in given.items()
+    }
+    instruction.computation.set_attributes(instruction, replace(instruction.attributes, **changed))

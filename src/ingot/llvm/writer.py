@@ -184,6 +184,11 @@ class FunctionWriter:
         finally:
             self.lines, self._known = lines, known
 
+    @property
+    def line_count(self) -> int:
+        """How many instructions and labels there are."""
+        return len(self._first) + len(self.lines)
+
     def body_text(self) -> str:
         """Return the function's lines; every block must be terminated."""
         if not self.terminated:

@@ -22,6 +22,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.buffers.assignment import BufferAssignment, Output, Parameter, Slice
+from ingot.passes.buffers.buffer_table import Allocation
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LIMIT = 1000
@@ -98,12 +99,27 @@ class ArenaMachine:
             self._while(instruction)
         elif instruction.opcode == "conditional":
             self._conditional(instruction)
+        elif instruction.opcode == "call":
+            self._call(instruction)
         else:
             operands = [self._value(operand) for operand in instruction.operands]
             result = evaluate_instruction(instruction, operands, sizes=self.sizes)
             for path, where in self.assignment.slices_of(instruction):
                 leaf = np.ascontiguousarray(_at(result, path))
                 self._window(where)[:] = leaf.reshape(-1).view(np.uint8)
+
+    def _call(self, call: Instruction) -> None:
+        function = call.attributes.to_apply
+        ends = self.assignment.ends[function]
+        given = [w for o in call.operands for w in self._windows(o)]
+        for allocation, window in zip(_present(ends.parameters), given, strict=True):
+            self.memory[allocation][:] = window
+        self._computation(function)
+        for allocation, window in zip(_present(ends.outputs), self._windows(call), strict=True):
+            window[:] = self.memory[allocation]
+
+    def _windows(self, instruction: Instruction) -> list[Array]:
+        return [self._window(where) for _, where in self.assignment.slices_of(instruction)]
 
     def _while(self, loop: Instruction) -> None:
         for _ in range(_LIMIT):
@@ -127,3 +143,7 @@ def _at(value: Any, path: tuple[int, ...]) -> Any:
     for number in path:
         value = value[number]
     return value
+
+
+def _present(allocations: Sequence[Allocation | None]) -> list[Allocation]:
+    return [allocation for allocation in allocations if allocation is not None]

@@ -3,7 +3,9 @@
 Runs after copy insertion: every pair that must share a buffer does. Then elementwise results take
 over operands that die; what is then one class of values is one buffer. A class with an output in it
 is that output, one with a parameter or constant is that; the others are packed into the arena by
-the times at which they are live, whatever computation they belong to.
+the times at which they are live, whatever computation of their function they belong to. Functions
+that may run inside of each other have different parts of the arena: no computation calls itself, so
+each has the part of its *level*, the length of the longest chain of calls that leads to it.
 
 Invariant: parameters and constants are never written; `verify.py` checks the rest.
 
@@ -15,8 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ingot.analysis.aliasing import Path, Value
-from ingot.analysis.liveness import FOREVER, Liveness, analyze_liveness
+from ingot.analysis.liveness import FOREVER, Liveness, analyze_liveness, call_levels
 from ingot.artifact.abi import MAX_BUFFER_BYTES
+from ingot.hlo import dim
+from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, bound
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
@@ -26,6 +30,7 @@ from ingot.passes.buffers.buffer_table import (
     BufferAssignment,
     Constant,
     Contents,
+    Ends,
     Output,
     Parameter,
     PlacedConstant,
@@ -68,6 +73,12 @@ def assign_buffers(module: Module, scratch_bytes: int | Dim = 0) -> BufferAssign
     for source, result in liveness.may_share:
         classes.join(source, result)
     return _Assigner(module, liveness, classes, scratch_bytes).run()
+
+
+def _parameters(function: Computation) -> dict[Path, int]:
+    """Return the number of each flattened leaf of a function's parameters."""
+    shapes = tuple(parameter.shape for parameter in function.parameters)
+    return {path: number for number, (path, _) in enumerate(flat_leaves(shapes))}
 
 
 def flat_leaves(shapes: tuple[Shape, ...]) -> list[tuple[Path, Shape]]:
@@ -117,10 +128,12 @@ class _Assigner:
         self._liveness = liveness
         self._classes = classes
         self._aliasing = liveness.aliasing
-        self._parameters = {
-            path: n for n, (path, _) in enumerate(flat_leaves(module.parameter_shapes))
+        functions = self._aliasing.functions
+        self._parameters = {function: _parameters(function) for function in functions}
+        self._outputs = {
+            function: {path: n for n, (path, _) in enumerate(function.root.shape.leaves())}
+            for function in functions
         }
-        self._outputs = {path: n for n, (path, _) in enumerate(module.result_shape.leaves())}
         self._constants = _ConstantBlock()
         self._slices: dict[Value, Slice] = {}
         self._spans: dict[Value, tuple[int, int]] = {}
@@ -143,19 +156,20 @@ class _Assigner:
                 _require_allocatable(allocation.size, first)
             for value in members:
                 self._slices[value] = Slice(allocation, 0, value.shape.bytes)
-        scratch_offset = self._place_temps(temps)
+        by_level = self._by_level(temps)
+        scratch_offset = self._place_temps(by_level)
+        ends = self._ends()
         return BufferAssignment(
             aliasing=self._aliasing,
             slices=self._slices,
-            parameters=self._parameter_allocations(),
-            outputs=self._output_allocations(),
+            ends=ends,
             temp=self._temp,
             constant=constant,
             constants=tuple(PlacedConstant(lit, at) for lit, at in self._constants.offsets.items()),
             contents=self._contents(),
             scratch_offset=scratch_offset,
-            donations=self._donations(),
-            peak_bytes=self._peak(temps),
+            donations=self._donations(ends[self._module.entry]),
+            peak_bytes=self._peak(by_level),
         )
 
     # ---- allocations
@@ -179,32 +193,42 @@ class _Assigner:
         parameter = next((v for v in members if v.kind == "parameter"), None)
         taken = self._parameter_number(parameter) if parameter is not None else None
         if output is not None:
-            size, index = output.shape.bytes, self._outputs[output.path]
-            return Output(index, size, taken)
+            function = output.instruction.computation
+            number = self._outputs[function][output.path]
+            return Output(number, output.shape.bytes, taken, self._name(function))
         if parameter is not None and taken is not None:
-            return Parameter(taken, parameter.shape.bytes)
+            function = parameter.instruction.computation
+            return Parameter(taken, parameter.shape.bytes, self._name(function))
         return None
 
+    def _name(self, function: Computation) -> str:
+        return "" if function is self._module.entry else function.name
+
     def _parameter_number(self, value: Value) -> int:
-        return self._parameters[(value.instruction.attributes.number, *value.path)]
+        instruction = value.instruction
+        numbers = self._parameters[instruction.computation]
+        return numbers[(instruction.attributes.number, *value.path)]
 
-    def _parameter_allocations(self) -> tuple[Allocation | None, ...]:
-        found: list[Allocation | None] = [None] * len(self._parameters)
-        for value in self._aliasing.values:
-            if value.kind == "parameter":
-                found[self._parameter_number(value)] = self._slices[value].allocation
-        return tuple(found)
+    def _ends(self) -> dict[Computation, Ends]:
+        found: dict[Computation, Ends] = {}
+        for function, numbers in self._parameters.items():
+            parameters = (function.parameters[number] for number, *_ in numbers)
+            given = [
+                self._allocation(self._aliasing.value(parameter, tuple(path)))
+                for parameter, (_, *path) in zip(parameters, numbers, strict=True)
+            ]
+            outputs = self._liveness.outputs[function]
+            taken = [self._allocation(outputs.get(path)) for path in self._outputs[function]]
+            found[function] = Ends(tuple(given), tuple(taken))
+        return found
 
-    def _output_allocations(self) -> tuple[Allocation | None, ...]:
-        found: list[Allocation | None] = [None] * len(self._outputs)
-        for path, value in self._liveness.outputs.items():
-            found[self._outputs[path]] = self._slices[value].allocation
-        return tuple(found)
+    def _allocation(self, value: Value | None) -> Allocation | None:
+        return None if value is None else self._slices[value].allocation
 
-    def _donations(self) -> tuple[tuple[int, int, int | Dim], ...]:
+    def _donations(self, ends: Ends) -> tuple[tuple[int, int, int | Dim], ...]:
         return tuple(
             (allocation.index, allocation.parameter, allocation.size)
-            for allocation in self._output_allocations()
+            for allocation in ends.outputs
             if isinstance(allocation, Output) and allocation.parameter is not None
         )
 
@@ -221,22 +245,44 @@ class _Assigner:
             self._spans[representative] = known
         return known
 
-    def _place_temps(self, temps: list[Value]) -> int | Dim:
+    def _by_level(self, temps: list[Value]) -> list[list[list[Value]]]:
+        """Return the temporaries of each function, the functions of each level together."""
+        levels = call_levels(self._liveness)
+        made: dict[Computation, list[Value]] = {function: [] for function in levels}
+        for value in temps:
+            made[self._liveness.function_of(value)].append(value)
+        found: list[list[list[Value]]] = [[] for _ in range(max(levels.values()) + 1)]
+        for function, values in made.items():
+            found[levels[function]].append(values)
+        return found
+
+    def _place_temps(self, by_level: list[list[list[Value]]]) -> int | Dim:
+        temps = [value for functions in by_level for values in functions for value in values]
         for value in temps:
             _require_allocatable(value.shape.bytes, value)
-        items = [Item(*self._span(value), value.shape.bytes) for value in temps]
-        packed = pack(items)
-        self._temp = Temp(packed.size + aligned(self._scratch_bytes))
+        offsets: dict[Value, int | Dim] = {}
+        base: int | Dim = 0
+        for functions in by_level:
+            sizes: list[int | Dim] = []
+            for values in functions:
+                packed = pack([Item(*self._span(v), v.shape.bytes) for v in values])
+                offsets.update((v, base + o) for v, o in zip(values, packed.offsets, strict=True))
+                sizes.append(packed.size)
+            base = base + dim.greatest(sizes)
+        self._temp = Temp(base + aligned(self._scratch_bytes))
         if temps:
-            largest = max(temps, key=lambda value: bound(value.shape.bytes, 0))
-            _require_allocatable(self._temp.size, largest)
-        for representative, offset in zip(temps, packed.offsets, strict=True):
+            largest_value = max(temps, key=lambda value: bound(value.shape.bytes, 0))
+            _require_allocatable(self._temp.size, largest_value)
+        for representative, offset in offsets.items():
             for value in self._classes.members(representative):
                 self._slices[value] = Slice(self._temp, offset, value.shape.bytes)
-        return packed.size
+        return base
 
-    def _peak(self, temps: list[Value]) -> int:
+    def _peak(self, by_level: list[list[list[Value]]]) -> int:
         """Return the most static bytes that temporaries need at one time."""
+        return sum(max(map(self._peak_of, functions)) for functions in by_level)
+
+    def _peak_of(self, temps: list[Value]) -> int:
         changes: list[tuple[int, int]] = []
         for value in temps:
             size: int | Dim = value.shape.bytes

@@ -7,11 +7,12 @@ buffer-assignment dump.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from typing import TypeAlias
 
 from ingot.analysis.aliasing import Aliasing, Path, Value
+from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, bound
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
@@ -21,33 +22,42 @@ from ingot.support.records import record
 
 @record
 class Parameter:
-    """`inputs[index]`, the flattened leaf of the entry's parameters; never written."""
+    """`inputs[index]`, the flattened leaf of a function's parameters; never written.
+
+    Attributes:
+        index: number of the leaf.
+        size: bytes.
+        function: name of the called computation whose parameter it is; empty for the entry.
+    """
 
     index: int
     size: int | Dim
+    function: str = ""
 
     def __str__(self) -> str:
-        return f"parameter {self.index}"
+        return f"parameter {self.index}" + _of(self.function)
 
 
 @record
 class Output:
-    """`outputs[index]`, the flattened leaf of the entry's result.
+    """`outputs[index]`, the flattened leaf of a function's result.
 
     Attributes:
         index: number of the leaf.
         size: bytes.
         parameter: flattened number of the parameter whose buffer it takes over, or None. The
             program copies the input here first if the pointers differ.
+        function: name of the called computation whose result it is; empty for the entry.
     """
 
     index: int
     size: int | Dim
     parameter: int | None = None
+    function: str = ""
 
     def __str__(self) -> str:
         taken = "" if self.parameter is None else f" (takes over parameter {self.parameter})"
-        return f"output {self.index}{taken}"
+        return f"output {self.index}{_of(self.function)}{taken}"
 
 
 @record
@@ -71,6 +81,24 @@ class Temp:
 
 
 Allocation: TypeAlias = Parameter | Output | Constant | Temp
+
+
+def _of(function: str) -> str:
+    return f" of {function}" if function else ""
+
+
+@record
+class Ends:
+    """What the callers of a function give it.
+
+    Attributes:
+        parameters: allocation per flattened leaf of its parameters (None: a token). A parameter
+            that an output takes over has that output's allocation.
+        outputs: allocation per flattened leaf of its result (None: a token).
+    """
+
+    parameters: tuple[Allocation | None, ...]
+    outputs: tuple[Allocation | None, ...]
 
 
 @record
@@ -117,9 +145,7 @@ class BufferAssignment:
     Attributes:
         aliasing: which value each leaf holds.
         slices: slice of every value.
-        parameters: allocation per flattened leaf of the entry's parameters (None: a token). A
-            parameter that an output takes over has that output's allocation.
-        outputs: allocation per flattened leaf of the entry's result (None: a token).
+        ends: of each function, the entry first.
         temp: the arena.
         constant: the constant block.
         constants: its contents, by offset.
@@ -132,8 +158,7 @@ class BufferAssignment:
 
     aliasing: Aliasing
     slices: dict[Value, Slice] = field(repr=False)
-    parameters: tuple[Allocation | None, ...]
-    outputs: tuple[Allocation | None, ...]
+    ends: dict[Computation, Ends] = field(repr=False)
     temp: Temp
     constant: Constant
     constants: tuple[PlacedConstant, ...] = field(repr=False)
@@ -143,13 +168,23 @@ class BufferAssignment:
     peak_bytes: int
 
     @property
+    def parameters(self) -> tuple[Allocation | None, ...]:
+        """What callers give for the flattened leaves of the entry's parameters."""
+        return self.ends[self.aliasing.module.entry].parameters
+
+    @property
+    def outputs(self) -> tuple[Allocation | None, ...]:
+        """What callers give for the flattened leaves of the entry's result."""
+        return self.ends[self.aliasing.module.entry].outputs
+
+    @property
     def arena_bytes(self) -> int | Dim:
         """Size of the temporary arena."""
         return self.temp.size
 
     def largest(self) -> Contents | None:
         """Return the largest buffer that a call allocates; symbolic sizes count as a thousand."""
-        made = [one for one in self.contents if isinstance(one.slice.allocation, Output | Temp)]
+        made = [one for one in self.contents if _is_made(one.slice.allocation)]
         return max(made, key=lambda one: bound(one.slice.size, 1000), default=None)
 
     def slice_of(self, instruction: Instruction, path: Path = ()) -> Slice:
@@ -172,12 +207,10 @@ class BufferAssignment:
     @property
     def allocations(self) -> tuple[Allocation, ...]:
         """Every allocation once: parameters, outputs, constants, temp."""
-        given: Iterable[Allocation | None] = (
-            *self.parameters,
-            *self.outputs,
-            self.constant,
-            self.temp,
-        )
+        given: list[Allocation | None] = []
+        for ends in self.ends.values():
+            given += (*ends.parameters, *ends.outputs)
+        given += (self.constant, self.temp)
         return tuple(dict.fromkeys(a for a in given if a is not None))
 
     def to_text(self) -> str:
@@ -200,6 +233,12 @@ class BufferAssignment:
                         f" (size={where.size},offset={where.offset})"
                     )
         yield f"Total temp bytes: {self.arena_bytes}, peak live: {self.peak_bytes}"
+
+
+def _is_made(allocation: Allocation) -> bool:
+    """Whether a call of the program allocates it."""
+    given = isinstance(allocation, Output) and not allocation.function
+    return given or isinstance(allocation, Temp)
 
 
 def _path_text(path: Path) -> str:

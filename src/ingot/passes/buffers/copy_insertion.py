@@ -90,7 +90,10 @@ def _fixed_starts(module: Module) -> Iterator[Edge]:
             assert source is not None, "states hold elements"
             stays = source.kind == "constant" or (
                 source.kind == "parameter"
-                and (source.instruction.attributes.number, source.path) not in given
+                and (
+                    source.instruction.computation is not module.entry
+                    or (source.instruction.attributes.number, source.path) not in given
+                )
             )
             if stays:
                 yield Edge(EdgeKind.INITIAL, source, state, loop, 0, path)

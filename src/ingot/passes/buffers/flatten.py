@@ -1,22 +1,21 @@
-"""Flattening: every computation that control flow runs gets one caller.
+"""Flattening: every computation that loops and branches run gets one caller.
 
 Buffers are assigned per computation, so a body that two loops share would have two buffers at one
-place. Computations that only fusions and reducers use are left shared.
+place. What `call` runs is shared by its calls: it is a function, to which its callers say where its
+parameters and results are. Computations that only fusions and reducers use are left shared.
 
 Source: xla/service/flatten_call_graph.cc.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ingot.analysis.liveness import called_by_control_flow
 from ingot.hlo.computation import Computation
-from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
+from ingot.hlo.module import Module, retarget, set_called
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.inline import check_unfolded
+from ingot.passes.simplify.unfolding import check_unfolded
 
 FLAT = "flat-call-graph"
 
@@ -33,18 +32,26 @@ class FlattenCallGraph(Pass):
         """Clone from the entry down, so that clones of callers are visited too."""
         check_unfolded(module)
         seen: set[Computation] = {module.entry}
+        functions: dict[Computation, Computation] = {}
         work = [module.entry]
         changed = False
         while work:
             computation = work.pop()
-            for instruction in computation.instructions:
-                called = called_by_control_flow(instruction)
-                if not called:
+            for instruction in computation.actors:
+                if instruction.opcode == "call":
+                    callee: Computation = instruction.attributes.to_apply
+                    if callee not in functions:
+                        functions[callee] = _own(module, callee, seen)
+                        work.append(functions[callee])
+                    if functions[callee] is not callee:
+                        retarget(instruction, functions)
+                        changed = True
                     continue
-                own = tuple(_own(module, callee, seen) for callee in called)
-                if any(new is not old for new, old in zip(own, called, strict=True)):
-                    _call(instruction, own)
-                    changed = True
+                if instruction.opcode not in ("while", "conditional"):
+                    continue
+                own = [_own(module, callee, seen) for callee in instruction.called_computations]
+                changed = changed or own != [*instruction.called_computations]
+                set_called(instruction, own)
                 work.extend(own)
         return changed
 
@@ -54,12 +61,3 @@ def _own(module: Module, callee: Computation, seen: set[Computation]) -> Computa
         callee = module.take(callee.clone())
     seen.add(callee)
     return callee
-
-
-def _call(instruction: Instruction, called: tuple[Computation, ...]) -> None:
-    attributes = instruction.attributes
-    if instruction.opcode == "while":
-        attributes = replace(attributes, condition=called[0], body=called[1])
-    else:
-        attributes = replace(attributes, branch_computations=called)
-    instruction.computation.set_attributes(instruction, attributes)

@@ -3,7 +3,9 @@
 Independent of liveness and coalescing: every write puts a new mark on the bytes of a slice and
 removes the marks of all that it overlaps; every read demands the mark of the value that it means.
 Loops run twice and end after a third test, so that what one round leaves for the next is seen;
-branches run one after another from the same memory, and what they disagree on is nobody's.
+branches run one after another from the same memory, and what they disagree on is nobody's. Each
+function runs once, callees first, on memory of its own; where it is called, whatever it writes of
+the arena, with what it calls in turn, is nobody's afterwards.
 
 Symbolic sizes are tried with several numbers each.
 """
@@ -28,6 +30,7 @@ from ingot.passes.buffers.buffer_table import (
     Constant,
     Parameter,
     Slice,
+    Temp,
 )
 from ingot.passes.buffers.packing import ALIGNMENT
 from ingot.support.diagnostics import InternalError
@@ -51,7 +54,11 @@ def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssi
     symbols = sorted(_symbols(module))
     for start, step in _SIZES if symbols else _SIZES[:1]:
         numbers = {name: start + step * n for n, name in enumerate(symbols)}
-        _Simulation(module, schedule, assignment, numbers).run()
+        written: dict[Computation, tuple[int, int]] = {}
+        for function in reversed(assignment.aliasing.functions):
+            simulation = _Simulation(schedule, assignment, numbers, written)
+            simulation.run(function)
+            written[function] = simulation.span
 
 
 def _symbols(module: Module) -> frozenset[str]:
@@ -95,16 +102,21 @@ class _Block:
 
 
 class _Simulation:
-    """One run of the module with symbolic sizes as numbers."""
+    """One run of a function with symbolic sizes as numbers.
+
+    Attributes:
+        span: the first byte of the arena that it writes, and the one after the last.
+    """
 
     def __init__(
         self,
-        module: Module,
         schedule: Schedule,
         assignment: BufferAssignment,
         numbers: Mapping[str, int],
+        written: Mapping[Computation, tuple[int, int]],
     ) -> None:
-        self._module = module
+        self._written = written
+        self.span = (0, 0)
         self._schedule = schedule
         self._assignment = assignment
         self._numbers = numbers
@@ -113,10 +125,9 @@ class _Simulation:
         self._constants: dict[int, int] = {}
         self._depth = 0
 
-    def run(self) -> None:
-        entry = self._module.entry
+    def run(self, function: Computation) -> None:
         arguments: list[Marks] = []
-        for parameter in entry.parameters:
+        for parameter in function.parameters:
             marks = {path: next(self._new) for path, _ in parameter.shape.leaves()}
             for path, where in self._assignment.slices_of(parameter):
                 self._put(where, marks[path], parameter)
@@ -128,14 +139,14 @@ class _Simulation:
             block = self._memory[self._assignment.constant]
             if placed.literal.value.nbytes:
                 block.write(start, start + placed.literal.value.nbytes, mark)
-        result = run(self._computation(entry, arguments))
-        outputs = iter(self._assignment.outputs)
-        for path, leaf in entry.root.shape.leaves():
+        result = run(self._computation(function, arguments))
+        outputs = iter(self._assignment.ends[function].outputs)
+        for path, leaf in function.root.shape.leaves():
             output = next(outputs)
             if leaf.is_array:
                 assert output is not None
                 where = Slice(output, 0, leaf.bytes)
-                self._expect(where, result[path], entry.root, f"output {path}")
+                self._expect(where, result[path], function.root, f"output {path}")
 
     # ---- memory
 
@@ -156,6 +167,12 @@ class _Simulation:
             raise _error(writer, f"{where} is out of bounds")
         if start < end:
             self._memory[where.allocation].write(start, end, mark)
+            if isinstance(where.allocation, Temp):
+                self._widen(start, end)
+
+    def _widen(self, start: int, end: int) -> None:
+        first, last = self.span
+        self.span = (min(first, start), max(last, end)) if first < last else (start, end)
 
     # ---- instructions
 
@@ -210,6 +227,8 @@ class _Simulation:
                     if not (same or (shared and source == target)):
                         self._keep_apart(instruction, source, target)
         made: Marks = {path: 0 for path, _ in instruction.shape.leaves()}
+        if instruction.opcode == "call":
+            self._call(instruction, [where for _, where in written])
         for path, where in written:
             if isinstance(where.allocation, Parameter | Constant):
                 raise _error(instruction, f"writes to {where}")
@@ -218,6 +237,18 @@ class _Simulation:
         for path, where in written:
             self._expect(where, made[path], instruction, f"output {path}")
         return made
+
+    def _call(self, call: Instruction, results: Sequence[Slice]) -> None:
+        """Put a mark of nobody on what a function writes of the arena: nothing of its ends."""
+        start, end = self._written[call.attributes.to_apply]
+        if start >= end:
+            return
+        arena = Slice(self._assignment.temp, start, end - start)
+        operands = (w for o in call.operands for _, w in self._assignment.slices_of(o))
+        for where in (*operands, *results):
+            self._keep_apart(call, where, arena)
+        self._memory[self._assignment.temp].write(start, end, next(self._new))
+        self._widen(start, end)
 
     def _keep_apart(self, instruction: Instruction, left: Slice, right: Slice) -> None:
         (start, end), (other_start, other_end) = self._bytes(left), self._bytes(right)

@@ -44,7 +44,7 @@ _FREE = VIEWS | _EARLY
 
 @dataclass(frozen=True, slots=True)
 class MemoryScheduler(Pass):
-    """Fills `module.schedule` for the entry and all that its control flow calls."""
+    """Fills `module.schedule` for the entry and all that calls and control flow run."""
 
     name: ClassVar[str] = "hlo-memory-scheduler"
     requires: ClassVar[frozenset[str]] = frozenset({FLAT})
@@ -54,11 +54,11 @@ class MemoryScheduler(Pass):
         """Schedule callees before callers, so that a loop's own peak is known."""
         before = dict(module.schedule)
         module.schedule.clear()
-        trees = analyze(module).trees
+        aliasing = analyze(module)
         problems: dict[Computation, _Problem] = {}
         effects: dict[Computation, bool] = {}
-        for computation in _control_flow_order(module.entry):
-            problem = _Problem(computation, trees, problems, effects)
+        for computation in _order(aliasing.functions):
+            problem = _Problem(computation, aliasing.trees, problems, effects)
             problems[computation] = problem
             module.schedule[computation] = list(problem.best)
             if computation is not module.entry:
@@ -70,15 +70,16 @@ class MemoryScheduler(Pass):
         return True
 
 
-def _control_flow_order(entry: Computation) -> list[Computation]:
+def _order(functions: Sequence[Computation]) -> list[Computation]:
     """Return the computations that the host program runs, callees before callers."""
     order: list[Computation] = []
-    stack = [entry]
-    while stack:
-        computation = stack.pop()
-        order.append(computation)
-        for instruction in computation.instructions:
-            stack.extend(called_by_control_flow(instruction))
+    for function in functions:
+        stack = [function]
+        while stack:
+            computation = stack.pop()
+            order.append(computation)
+            for instruction in computation.instructions:
+                stack.extend(called_by_control_flow(instruction))
     return order[::-1]
 
 
@@ -261,6 +262,8 @@ class _Problem:
             for value in self.makes[instruction]:
                 live += sizes[value]
             called = called_by_control_flow(instruction)
+            if instruction.opcode == "call":
+                called = instruction.called_computations
             inner = max([self._problems[c].lowest_peak for c in called]) if called else 0
             peak = max(peak, live + inner)
             for value in self.reads[instruction]:

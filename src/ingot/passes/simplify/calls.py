@@ -24,7 +24,7 @@ from ingot.passes.simplify.inline import called_by, from_callers, inline_all
 
 @dataclass(frozen=True, slots=True)
 class CallInliner(Pass):
-    """Replaces every `call` by the body of what it calls."""
+    """Replaces calls by the bodies of what they call, but those that `unfolding` keeps."""
 
     name: ClassVar[str] = "call-inliner"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"call"})

@@ -18,42 +18,13 @@ from dataclasses import dataclass
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.support.diagnostics import ResourceError
+from ingot.passes.simplify.unfolding import limit_unfolding
 
 
 def inline(into: Computation, callee: Computation, operands: Sequence[Instruction]) -> Instruction:
     """Copy the instructions of `callee` into `into`, parameters replaced; return the result."""
     copies: dict[Instruction, Instruction] = dict(zip(callee.parameters, operands, strict=True))
     return copy_into(into, callee.post_order(), copies)[callee.root]
-
-
-MAX_GROWTH = 4
-MAX_UNFOLDED = 250_000
-"""Instructions of a program with each called computation copied to where it is called: at most so
-many, or so many times what is written. Thirty lines of computations that each call the next twice
-come to 2^30."""
-
-
-def check_unfolded(module: Module) -> None:
-    """Refuse a program whose calls, fusions, loops and branches come to too many instructions.
-
-    Raises:
-        ResourceError: INGOT0403
-    """
-    sizes: dict[Computation, int] = {}
-    for computation in module.post_order():
-        called = [inner for op in computation.actors for inner in op.called_computations]
-        sizes[computation] = len(computation) + sum(sizes[inner] for inner in called)
-    most = max(MAX_UNFOLDED, MAX_GROWTH * module.instruction_count)
-    size = sizes[module.entry]
-    if size > most:
-        count = str(size) if size < 1 << 40 else f"2^{size.bit_length() - 1}"
-        raise ResourceError(
-            f"the program comes to {count} instructions when each computation stands where it is "
-            f"called, and {most} are the most that are compiled",
-            code="INGOT0403",
-            hint="call a computation in a loop, not from many places",
-        )
 
 
 Choice = Callable[[Instruction], tuple[Computation, Sequence[Instruction]] | None]
@@ -63,8 +34,9 @@ Choice = Callable[[Instruction], tuple[Computation, Sequence[Instruction]] | Non
 def inline_all(module: Module, choose: Choice) -> bool:
     """Replace every op that the program reaches and that is chosen by the body that stands for it.
 
-    From the callers down: an op in a body is replaced where the body was copied to, so that each
-    instruction is copied once for each place that it comes to, however deep the calls are.
+    What would come to too many instructions stays called (`limit_unfolding`). From the callers
+    down: an op in a body is replaced where the body was copied to, so that each instruction is
+    copied once for each place that it comes to, however deep the calls are.
 
     Args:
         module: the program.
@@ -73,10 +45,14 @@ def inline_all(module: Module, choose: Choice) -> bool:
     Raises:
         ResourceError: INGOT0403
     """
-    check_unfolded(module)
-    changed = False
+    unfolding = limit_unfolding(module)
+
+    def chosen(op: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
+        return None if unfolding.stays(op) else choose(op)
+
+    changed = unfolding.changed
     for computation in from_callers(module):
-        changed = _inline_in(computation, choose) or changed
+        changed = _inline_in(computation, chosen) or changed
     return changed
 
 

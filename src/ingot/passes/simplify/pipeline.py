@@ -36,6 +36,7 @@ from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.sorts import SortSimplifier
+from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
@@ -60,6 +61,7 @@ FIXED_POINT = FixedPoint(
 EXPANSION = Pipeline(
     "expansion",
     (
+        UnfoldingLimit(),
         Defuser(),
         ZeroSizedElimination(),
         BitcastDecomposer(),
@@ -98,6 +100,8 @@ DOTS = FixedPoint(
 SIMPLIFICATION = Pipeline("simplify", (EXPANSION, FIXED_POINT, DOTS))
 
 ORDER = (
+    Order("unfolding-limit", "defuser", "what is fused from several places may stay called"),
+    Order("unfolding-limit", "bitcast-decomposer", "no pass sees what is called so many times"),
     Order("defuser", "bitcast-decomposer", "bitcasts stand inside of fusions"),
     Order("bitcast-decomposer", "sharding-remover", "layouts are as written only until then"),
     Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),

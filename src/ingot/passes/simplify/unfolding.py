@@ -1,0 +1,204 @@
+"""Unfolding: which computations stay called where copies of them would be too many.
+
+Calls and fusions are replaced by what they call, and each loop and branch gets computations of its
+own. Thirty computations that each call the next one twice come to 2^30 instructions so. A program
+that would grow beyond a limit keeps calls of what is large and called from several places: those
+computations are functions of the host program, compiled once. Where a fusion, a loop or a branch
+shares one, a `call` stands in its place, or in a computation that holds nothing else.
+
+What ops apply to elements (reducers, comparators, mapped computations) becomes part of kernels:
+there every call is replaced, and where that is too much, the program is refused.
+
+Invariant: a program within the limit stays exactly as it is. After `limit_unfolding`, a program
+with every call replaced but those of `Unfolding.kept` is within the limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module, set_called
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.diagnostics import ResourceError
+
+MAX_GROWTH = 4
+MAX_UNFOLDED = 250_000
+"""Instructions of a program with each called computation copied to where it is called: at most so
+many, or so many times what is written."""
+
+SMALL = 32
+"""Instructions of a computation that is copied all the same: a call of it is hardly shorter."""
+
+_FLOW = frozenset({"call", "fusion", "while", "conditional", "async-start", "scan"})
+"""Ops whose computations the host program runs."""
+
+_CALLS = frozenset({"call", "async-start"})
+"""Ops that are a call as they stand, or become one."""
+
+
+@dataclass(slots=True)
+class Unfolding:
+    """What is not copied.
+
+    Attributes:
+        kept: the computations whose calls stay.
+        flow: the computations in which they do: the host program runs them.
+        changed: whether something was made a call that was none.
+    """
+
+    kept: set[Computation] = field(default_factory=set[Computation])
+    flow: set[Computation] = field(default_factory=set[Computation])
+    changed: bool = False
+
+    def stays(self, op: Instruction) -> bool:
+        """Whether a call, or an op that becomes one, is not replaced by what it calls."""
+        if not self.kept or op.opcode not in _FLOW or op.computation not in self.flow:
+            return False
+        return not self.kept.isdisjoint(op.called_computations)
+
+
+@dataclass(frozen=True, slots=True)
+class UnfoldingLimit(Pass):
+    """Makes calls of what a program would copy too often."""
+
+    name: ClassVar[str] = "unfolding-limit"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Decide and rewrite for the whole program."""
+        return limit_unfolding(module).changed
+
+
+def check_unfolded(module: Module) -> None:
+    """Refuse a program whose fusions, loops and branches come to too many instructions.
+
+    Raises:
+        ResourceError: INGOT0403
+    """
+    size = _sizes(module, lambda op: op.opcode == "call")[module.entry]
+    _require(size, module)
+
+
+def limit_unfolding(module: Module) -> Unfolding:
+    """Return which calls are to stay; fusions, loops and branches that share those make calls.
+
+    Raises:
+        ResourceError: INGOT0403, what kernels apply to elements comes to too many instructions.
+    """
+    most = _most(module)
+    if _sizes(module, lambda op: False)[module.entry] <= most:
+        return Unfolding()
+    for small in (SMALL, 0):
+        found = _choose(module, small)
+        sizes = _sizes(module, found.stays)
+        size = sizes[module.entry] + sum(sizes[one] for one in found.kept)
+        if size <= most:
+            break
+    _require(size, module)
+    for computation in module.post_order():
+        for op in [op for op in computation.actors if op.opcode not in _CALLS and found.stays(op)]:
+            found.changed = True
+            if op.opcode == "fusion":
+                _call_in_place(op)
+            else:
+                _call_inside(op, found, module)
+    return found
+
+
+def _most(module: Module) -> int:
+    return max(MAX_UNFOLDED, MAX_GROWTH * module.instruction_count)
+
+
+def _require(size: int, module: Module) -> None:
+    most = _most(module)
+    if size > most:
+        count = str(size) if size < 1 << 40 else f"2^{size.bit_length() - 1}"
+        raise ResourceError(
+            f"the program comes to {count} instructions when what cannot be called stands where it "
+            f"is used, and {most} are the most that are compiled",
+            code="INGOT0403",
+            hint="in what reduce, map, sort and the like apply, call from fewer places",
+        )
+
+
+def _sizes(module: Module, stays: Callable[[Instruction], bool]) -> dict[Computation, int]:
+    """Return the instructions of each computation with copies of what is called but `stays`."""
+    sizes: dict[Computation, int] = {}
+    for computation in module.post_order():
+        size = len(computation)
+        for op in computation.actors:
+            called = op.called_computations
+            if called:
+                size += 1 if stays(op) else sum([sizes[inner] for inner in called])
+        sizes[computation] = size
+    return sizes
+
+
+def _choose(module: Module, small: int) -> Unfolding:
+    """Return what stays called: all that has more than `small` instructions and several users."""
+    found = Unfolding(set(), _flow(module))
+    uses = Counter(
+        called
+        for computation in module.post_order()
+        for op in computation.actors
+        if op.opcode in _FLOW
+        for called in op.called_computations
+    )
+    sizes: dict[Computation, int] = {}
+    for computation in module.post_order():
+        size = len(computation)
+        for op in computation.actors:
+            for inner in op.called_computations:
+                size += 1 if inner in found.kept and found.stays(op) else sizes[inner]
+        sizes[computation] = size
+        is_shared = uses[computation] > 1 and computation is not module.entry
+        if is_shared and size > small and not _has_dynamic_ends(computation):
+            found.kept.add(computation)
+    return found
+
+
+def _flow(module: Module) -> set[Computation]:
+    """Return what the host program runs and no kernel applies."""
+    reached, applied = {module.entry}, set[Computation]()
+    for computation in reversed(module.post_order()):
+        for op in computation.actors:
+            is_flow = op.opcode in _FLOW and computation in reached
+            if is_flow:
+                reached.update(op.called_computations)
+            if op.opcode not in _FLOW or computation in applied:
+                applied.update(op.called_computations)
+    return reached - applied
+
+
+def _has_dynamic_ends(computation: Computation) -> bool:
+    """Whether arrays of dynamic size go in or out: their sizes would have to go with them."""
+    ends = (*computation.parameters, computation.root)
+    return any(leaf.bounded for end in ends for _, leaf in end.shape.leaves())
+
+
+def _call_in_place(fusion: Instruction) -> None:
+    """Replace a fusion by a call of what it fuses."""
+    computation = fusion.computation
+    build = Builder(computation, fusion.metadata)
+    made = build.call(*fusion.operands, to_apply=fusion.attributes.calls)
+    made.control_predecessors = fusion.control_predecessors
+    computation.hand_on_order(fusion, made)
+    computation.replace_all_uses(fusion, made)
+    computation.remove(fusion)
+
+
+def _call_inside(op: Instruction, found: Unfolding, module: Module) -> None:
+    """Let a loop or branch run a computation that only calls what it shares with others."""
+    ran = [*op.called_computations]
+    for number, called in enumerate(ran):
+        if called in found.kept:
+            build = Builder(f"{called.name}_call")
+            ends = [build.parameter(n, one.shape) for n, one in enumerate(called.parameters)]
+            ran[number] = module.take(build.build(build.call(*ends, to_apply=called)))
+            found.flow.add(ran[number])
+    set_called(op, ran)
