@@ -172,6 +172,63 @@ def test_a_forked_child_makes_its_own_workers():
     assert result.stdout.split() == ["0", "True", "2"]
 
 
+FORK_WHILE_A_REGION_RUNS = """
+import ctypes, os, signal, threading
+import numpy as np
+from ingot.runtime.native import native_runtime, set_num_threads
+from ingot.runtime.records import RUNTIME
+set_num_threads(3)
+runtime = native_runtime()
+pointer = ctypes.c_void_p
+parallel = runtime.function("ingot_parallel", None, pointer, pointer, pointer, ctypes.c_int64)
+pool = RUNTIME.read(runtime.record, "pool")
+chunk_type = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int64)
+begun, goes_on, parent = threading.Event(), threading.Event(), os.getpid()
+slow_done, strangers = [], []
+
+@chunk_type
+def slow(env, chunk):
+    if os.getpid() != parent:
+        strangers.append(chunk)
+    begun.set()
+    goes_on.wait()
+    slow_done.append(chunk)
+
+def region(size):
+    counts = [0] * size
+    @chunk_type
+    def count(env, chunk):
+        counts[chunk] += 1
+    parallel(pool, count, None, size)
+    return counts == [1] * size
+
+def works():
+    return all([region(2 + step % 7) for step in range(200)])
+
+thread = threading.Thread(target=lambda: parallel(pool, slow, None, 100))
+thread.start()
+begun.wait()
+statuses = []
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        right = works()
+        os._exit(0 if right and not strangers else 1)
+    statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+goes_on.set()
+thread.join()
+print(statuses, sorted(slow_done) == [*range(100)], works())
+"""
+
+
+def test_a_fork_while_other_threads_share_work():
+    # What is left of their work is none of the child's.
+    command = [sys.executable, "-c", FORK_WHILE_A_REGION_RUNS]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.split("\n")[0] == "[0, 0, 0, 0, 0] True True"
+
+
 def test_thread_count_comes_from_the_switch_or_the_affinity():
     with override(NUM_THREADS, 5):
         assert default_num_threads() == 5

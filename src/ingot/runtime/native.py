@@ -24,6 +24,7 @@ from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.interrupts import WATCH
 from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
+from ingot.runtime.pool import TICKET_BITS
 from ingot.runtime.records import ALLOCATOR, POOL, RUNTIME
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
@@ -129,6 +130,8 @@ class NativeRuntime:
         """Forget the workers, which fork did not copy, and locks that other threads held."""
         for name in ("lock", "started", "sleepers", "next_worker"):
             POOL.write(self._pool, name, 0)
+        # No ticket is left of what another thread was doing: its work is not in this process.
+        POOL.write(self._pool, "state", POOL.read(self._pool, "state") & ~TICKET_BITS)
         ALLOCATOR.write(self._allocator, "lock", 0)
         for name in ("active", "asleep", "started"):
             WATCH.write(self._watch, name, 0)

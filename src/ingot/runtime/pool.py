@@ -32,6 +32,8 @@ from ingot.runtime.sync import (
 
 MAX_TICKETS = 65535
 """Tickets of one epoch: the state word has 16 bits. More chunks share tickets."""
+TICKET_BITS = 0xFFFFFFFF
+"""The bits of the state word that are not its epoch; an epoch without any has no work."""
 
 _SIGSET_BYTES = 128
 _SIG_SETMASK = 2
