@@ -23,7 +23,15 @@ RANDOM_STATE = "ingot_random_state"
 """Name of the hidden input."""
 
 STATEFUL_OPS = frozenset(
-    {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"}
+    {
+        "Multinomial",
+        "RandomGamma",
+        "RandomShuffle",
+        "RandomStandardNormal",
+        "RandomUniform",
+        "RandomUniformInt",
+        "TruncatedNormal",
+    }
 )
 
 _numbers = itertools.count(1)

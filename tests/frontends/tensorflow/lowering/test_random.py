@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check
+from tests.frontends.tensorflow.lowering.checking import check, numbers
 
 SEED = np.array([7, -3], np.int32)
 RANDOM = tf.random
@@ -63,9 +63,37 @@ def test_a_generator_moves_on_as_in_tensorflow(start):
 
 
 def test_a_hidden_random_state_is_refused():
-    with pytest.raises(Exception, match=r"RandomShuffle keeps a hidden random state") as caught:
-        check(lambda x: tf.random.shuffle(tf.range(3.0)) + x, np.float32(0))
+    raw = tf.raw_ops
+    with pytest.raises(Exception, match="keeps a hidden random state") as caught:
+        check(
+            lambda x: raw.ParameterizedTruncatedNormal(
+                shape=[3], means=x, stdevs=x, minvals=x, maxvals=x
+            ),
+            np.float32(0),
+        )
     assert "stateless" in str(caught.value)
+
+
+LOGITS = numbers(5, 7, scale=2)
+ALPHAS = np.array([0.3, 1.0, 2.5], np.float32)
+STATELESS = {
+    "shuffle": lambda s: RANDOM.experimental.stateless_shuffle(LOGITS, s),
+    "shuffle_one": lambda s: RANDOM.experimental.stateless_shuffle(LOGITS[:1], s),
+    "categorical": lambda s: RANDOM.stateless_categorical(LOGITS, 6, s),
+    "categorical_with_infinities": lambda s: RANDOM.stateless_categorical(
+        np.where(LOGITS > 1, np.inf, np.where(LOGITS < -1, -np.inf, LOGITS)), 9, s
+    ),
+    "gamma": lambda s: RANDOM.stateless_gamma([101, 3], s, ALPHAS),
+    "gamma_f64": lambda s: RANDOM.stateless_gamma(
+        [11, 3], s, ALPHAS.astype(np.float64), dtype=tf.float64
+    ),
+    "gamma_of_no_numbers": lambda s: RANDOM.stateless_gamma([0, 3], s, ALPHAS),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STATELESS))
+def test_stateless_picks_and_gamma(name):
+    check(STATELESS[name], SEED, tolerance=1e-6 if "gamma" in name else 0.0)
 
 
 def test_older_generator_ops_draw_the_same_numbers():

@@ -197,3 +197,25 @@ def test_random_numbers_without_a_seed_differ():
     first, second = compiled().numpy(), compiled().numpy()
     assert (first != second).any()
     assert ((first >= 0) & (first < 1)).all()
+
+
+def test_shuffles_picks_and_gammas_go_on_from_call_to_call():
+    """From a global seed and from op seeds, as TensorFlow's own kernels."""
+
+    def program(jit):
+        logits = tf.constant([[0.0, 1.0, -1.0, 2.0]] * 3)
+
+        @tf.function(jit_compile=jit)
+        def draw():
+            return (
+                tf.random.shuffle(tf.range(11), seed=3),
+                tf.random.shuffle(logits),
+                tf.random.categorical(logits, 6),
+                tf.random.categorical(logits, 5, seed=4, dtype=tf.int32),
+                tf.random.gamma([4, 3], [0.3, 1.0, 2.5], seed=1),
+                tf.random.normal([3]),
+            )
+
+        return [draw() for _ in range(3)]
+
+    check(program, rtol=1e-6, atol=1e-7)

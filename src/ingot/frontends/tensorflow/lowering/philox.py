@@ -159,7 +159,7 @@ def unit_float(b: TensorBuilder, bits: Instruction, element: DType) -> Instructi
     return b.binary("add", b.emit("bitcast-convert", one, shape=shape), -1)
 
 
-def _double_bits(b: TensorBuilder, low: Instruction, high: Instruction) -> Instruction:
+def double_bits(b: TensorBuilder, low: Instruction, high: Instruction) -> Instruction:
     """Return the 52 bits of a double: 20 of the first word, then the second word."""
     return join(b, high, low)
 
@@ -168,7 +168,7 @@ def uniform(b: TensorBuilder, state: State, count: Size, element: DType) -> Inst
     """Return `count` uniform floats in [0, 1)."""
     if element is F64:
         parts = blocks(b, state, groups_of(count, 2))
-        pairs = [_double_bits(b, *parts[:2]), _double_bits(b, *parts[2:])]
+        pairs = [double_bits(b, *parts[:2]), double_bits(b, *parts[2:])]
         return unit_float(b, interleaved(b, pairs, count), F64)
     return unit_float(b, bits32(b, state, count), element)
 
@@ -184,7 +184,7 @@ def normal(b: TensorBuilder, state: State, count: Size, element: DType) -> Instr
         dims = (rows[0].shape.dims[0], 2)
         rows = [b.sliced(row, 1, 0, 2) for row in rows]
         lane = b.iota_of(U32, dims, 1)
-        pair = [unit_float(b, _double_bits(b, *rows[n : n + 2]), F64) for n in (0, 2)]
+        pair = [unit_float(b, double_bits(b, *rows[n : n + 2]), F64) for n in (0, 2)]
     else:
         front = b.compared("LT", lane, 2)
         pair = [unit_float(b, b.select(front, rows[n], rows[n + 2]), F32) for n in (0, 1)]
@@ -255,7 +255,7 @@ class _Rejection:
 
     def _candidates(self, b: TensorBuilder, made: list[Instruction]) -> list[Instruction]:
         if self.element is F64:
-            pair = [unit_float(b, _double_bits(b, *made[n : n + 2]), F64) for n in (0, 2)]
+            pair = [unit_float(b, double_bits(b, *made[n : n + 2]), F64) for n in (0, 2)]
             return list(box_muller(b, *pair))
         uniforms = [unit_float(b, word, F32) for word in made]
         return [*box_muller(b, *uniforms[:2]), *box_muller(b, *uniforms[2:])]

@@ -54,15 +54,15 @@ def _scalar_at(b: TensorBuilder, vector: Instruction, number: int) -> Instructio
     return b.reshape_to(b.sliced(vector, 0, number, number + 1), ())
 
 
-def _explicit_state(op: Op) -> State:
+def explicit_state(op: Op) -> State:
     """Read operands 1 and 2: key `u64[1]`, counter `u64[2]`; operand 3 is the algorithm."""
     _check_algorithm(op, 3)
     key, counter = op.tensor(1), op.tensor(2)
     return State(_scalar_at(op.b, key, 0), *(_scalar_at(op.b, counter, n) for n in range(2)))
 
 
-def _shaped(op: Op, state: State, maker: Maker) -> Value:
-    dims = op.sizes(0, "shape")
+def _shaped(op: Op, state: State, maker: Maker, shape: int = 0) -> Value:
+    dims = op.sizes(shape, "shape")
     element = op.result()
     count = dim_math.product(dims)
     if count == 0:
@@ -75,7 +75,7 @@ def _from_seed(maker: Maker) -> Rule:
 
 
 def _from_state(maker: Maker) -> Rule:
-    return lambda op: _shaped(op, _explicit_state(op), maker)
+    return lambda op: _shaped(op, explicit_state(op), maker)
 
 
 def _raw_bits(b: TensorBuilder, state: State, count: Size, element: DType) -> Instruction:
@@ -83,7 +83,7 @@ def _raw_bits(b: TensorBuilder, state: State, count: Size, element: DType) -> In
     return _bits(b, made(b, state, count), element)
 
 
-def _integers(op: Op, state: State, low: Instruction, high: Instruction) -> Value:
+def _integers(op: Op, state: State, low: Instruction, high: Instruction, shape: int = 0) -> Value:
     """Low + bits % (high - low), in the unsigned type of the same width."""
     b = op.b
     unsigned = U64 if op.result().bits == 64 else U32
@@ -94,7 +94,7 @@ def _integers(op: Op, state: State, low: Instruction, high: Instruction) -> Valu
         offset = b.remainder(bits, b.spread(b.subtract(last, first), bits.shape.dims))
         return _bits(b, b.binary("add", offset, first), element)
 
-    return _shaped(op, state, maker)
+    return _shaped(op, state, maker, shape)
 
 
 def _integers_from_seed(op: Op) -> Value:
@@ -102,7 +102,7 @@ def _integers_from_seed(op: Op) -> Value:
 
 
 def _integers_from_state(op: Op) -> Value:
-    return _integers(op, _explicit_state(op), op.tensor(4), op.tensor(5))
+    return _integers(op, explicit_state(op), op.tensor(4), op.tensor(5))
 
 
 def _key_counter(op: Op) -> tuple[Value, ...]:
@@ -154,14 +154,13 @@ def _from_generator(maker: Maker) -> Rule:
         element = op.result()
         count = dim_math.product(dims)
         old = _moved_on(op, b.scalar(count, U64))
-        low, high, key = (_bits(b, _scalar_at(b, old, n), U64) for n in range(3))
-        return b.reshape_to(maker(b, State(key, low, high), count, element), dims)
+        return b.reshape_to(maker(b, _generator_state(op, old), count, element), dims)
 
     return rule
 
 
-def _state_in_node(op: Op) -> State:
-    """Return the state of this very node, and move it on as its kernel in TensorFlow does."""
+def state_in_node(op: Op, blocks: Size) -> State:
+    """Return the state of this very node, and move it on by what its kernel reserves."""
     b, program = op.b, op.frame.program
     variable = program.random_state
     if variable is None or variable not in op.frame.state:
@@ -169,8 +168,7 @@ def _state_in_node(op: Op) -> State:
     place = program.random_place(op.scope.function.name, op.node.name)
     old = op.frame.tensor(op.frame.state[variable])
     offset = _scalar_at(b, old, place)
-    count = dim_math.product(op.sizes(0, "shape"))
-    moved = b.add(offset, b.scalar(count * GENERATOR_SKIP, S64))
+    moved = b.add(offset, b.scalar(blocks, S64))
     (nodes,) = variable.dims
     parts = [b.sliced(old, 0, 0, place)] if place else []
     parts.append(b.reshape_to(moved, (1,)))
@@ -185,12 +183,29 @@ def _state_in_node(op: Op) -> State:
     return State(key, _bits(b, offset, U64), high)
 
 
+def _elements_state(op: Op) -> State:
+    return state_in_node(op, dim_math.product(op.sizes(0, "shape")) * GENERATOR_SKIP)
+
+
 def _from_node(maker: Maker) -> Rule:
-    return lambda op: _shaped(op, _state_in_node(op), maker)
+    return lambda op: _shaped(op, _elements_state(op), maker)
 
 
 def _integers_from_node(op: Op) -> Value:
-    return _integers(op, _state_in_node(op), op.tensor(1), op.tensor(2))
+    return _integers(op, _elements_state(op), op.tensor(1), op.tensor(2))
+
+
+def _integers_from_generator(op: Op) -> Value:
+    """State variable, algorithm, shape, least, end."""
+    count = dim_math.product(op.sizes(2, "shape"))
+    old = _moved_on(op, op.b.scalar(count, U64))
+    state = _generator_state(op, old)
+    return _integers(op, state, op.tensor(3), op.tensor(4), 2)
+
+
+def _generator_state(op: Op, old: Instruction) -> State:
+    low, high, key = (_bits(op.b, _scalar_at(op.b, old, n), U64) for n in range(3))
+    return State(key, low, high)
 
 
 def _stateful(op: Op) -> Value:
@@ -199,12 +214,7 @@ def _stateful(op: Op) -> Value:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
-        (
-            "RandomShuffle",
-            "Multinomial",
-            "RandomGamma",
-            "ParameterizedTruncatedNormal",
-        ),
+        ("ParameterizedTruncatedNormal",),
         _stateful,
     ),
     "RandomStandardNormal": _from_node(philox.normal),
@@ -214,6 +224,7 @@ RULES: dict[str, Rule] = {
     "RngSkip": _skip,
     "StatefulStandardNormalV2": _from_generator(philox.normal),
     "StatefulTruncatedNormal": _from_generator(philox.truncated_normal),
+    "StatefulUniformInt": _integers_from_generator,
     "StatefulUniform": _from_generator(philox.uniform),
     "StatefulUniformFullInt": _from_generator(_raw_bits),
     "StatelessRandomGetAlg": _algorithm,

@@ -1,0 +1,202 @@
+"""Numbers of the gamma distribution, TensorFlow's own.
+
+Each number has 256 blocks of the generator for itself, so all are drawn at once: a loop makes
+attempts, from a normal and a uniform number each, until none lacks one. Both come in pairs, and
+the second of a pair is used first, as in the C++ code. All of it is in f64.
+
+Source: TensorFlow's `kernels/random_op.cc`, `stateless_random_gamma_op.cc`; Marsaglia and Tsang,
+"A simple method for generating gamma variables" (2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingot.frontends.tensorflow.lowering import philox
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.philox import State
+from ingot.frontends.tensorflow.lowering.random import (
+    GENERATOR_SKIP,
+    explicit_state,
+    state_in_node,
+)
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dtype import F64, PRED, U64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+_SQUEEZE = 0.0331
+
+
+@dataclass(slots=True)
+class _Pair:
+    """Two numbers of which the second one is used first; `full` while there are still both."""
+
+    first: Instruction
+    second: Instruction
+    left: Instruction
+
+    def parts(self) -> list[Instruction]:
+        """The values that a loop carries."""
+        return [self.first, self.second, self.left]
+
+
+@dataclass(slots=True)
+class _Draws:
+    """The generators of all numbers: which block is next, and what is left of pairs."""
+
+    b: TensorBuilder
+    key: tuple[Instruction, Instruction]
+    low: Instruction
+    high: Instruction
+    normals: _Pair
+    uniforms: _Pair
+
+    def normal(self, wanted: Instruction) -> Instruction:
+        """Return a normal number where `wanted`."""
+        return self._drawn(self.normals, wanted, self._normal_pair)
+
+    def uniform(self, wanted: Instruction) -> Instruction:
+        """Return a uniform number where `wanted`."""
+        return self._drawn(self.uniforms, wanted, lambda pair: pair)
+
+    def _normal_pair(
+        self, pair: tuple[Instruction, Instruction]
+    ) -> tuple[Instruction, Instruction]:
+        return philox.box_muller(self.b, *pair)
+
+    def _drawn(
+        self,
+        pair: _Pair,
+        wanted: Instruction,
+        make: Callable[[tuple[Instruction, Instruction]], tuple[Instruction, Instruction]],
+    ) -> Instruction:
+        b = self.b
+        refill = b.and_(wanted, b.not_(pair.left))
+        words = philox.block(b, [*philox.words(b, self.low), *philox.words(b, self.high)], self.key)
+        fresh = make(
+            (
+                philox.unit_float(b, philox.double_bits(b, *words[:2]), F64),
+                philox.unit_float(b, philox.double_bits(b, *words[2:]), F64),
+            )
+        )
+        pair.first = b.select(refill, fresh[0], pair.first)
+        pair.second = b.select(refill, fresh[1], pair.second)
+        moved = b.add(self.low, b.convert_to(refill, U64))
+        carry = b.convert_to(b.compare(moved, self.low, direction="LT"), U64)
+        self.low, self.high = moved, b.add(self.high, carry)
+        # After a refill the second number is taken and the first one is left.
+        taken = b.select(refill, pair.second, pair.first)
+        pair.left = b.select(wanted, refill, pair.left)
+        return taken
+
+
+def _gamma(b: TensorBuilder, state: State, alpha: Instruction) -> Instruction:
+    """Return a number for each alpha, f64, in the order in which generators are numbered."""
+    dims = alpha.shape.dims
+    index = b.binary("multiply", b.iota_of(U64, dims, 0), GENERATOR_SKIP)
+    low = b.binary("add", index, state.low)
+    carry = b.convert_to(b.compared("LT", low, state.low), U64)
+    high = b.binary("add", carry, state.high)
+    zero, no = b.zeros(alpha.shape), b.zeros(Shape.array(PRED, dims))
+    small = b.compared("LT", alpha, 1)
+    shift = b.select(small, b.like(2.0 / 3, alpha.shape), b.like(-1.0 / 3, alpha.shape))
+    # alpha 1 is an exponential number, made outside of the loop of one uniform number.
+    simple = b.compared("EQ", alpha, 1)
+    start = [state.key, alpha, b.add(alpha, shift), low, high]
+    start += [zero, zero, no, zero, zero, no, zero, simple]
+    *_, made, _ = b.loop(start, _lacks, _attempt)
+    words = philox.block(b, [*philox.words(b, low), *philox.words(b, high)], _key(b, state.key))
+    one = philox.unit_float(b, philox.double_bits(b, *words[2:]), F64)
+    exponential = b.negate(b.log_plus_one(b.negate(one)))
+    return b.select(simple, exponential, made)
+
+
+def _key(b: TensorBuilder, key: Instruction) -> tuple[Instruction, Instruction]:
+    return philox.words(b, key)
+
+
+def _lacks(b: TensorBuilder, state: list[Instruction]) -> Instruction:
+    return b.reduced("or", b.not_(state[-1]), (0,))
+
+
+def _attempt(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
+    """One attempt for each number that is not made yet."""
+    key, alpha, d, low, high, *pairs, made, done = state
+    draws = _Draws(b, _key(b, key), low, high, _Pair(*pairs[:3]), _Pair(*pairs[3:]))
+    open_ = b.not_(done)
+    x = draws.normal(open_)
+    c = b.divide(b.like(1.0 / 3, d.shape), b.sqrt(d))
+    v = b.binary("add", b.multiply(c, x), 1)
+    tried = b.and_(open_, b.compared("GT", v, 0))
+    v = b.multiply(b.multiply(v, v), v)
+    u = draws.uniform(tried)
+    square = b.multiply(x, x)
+    bound = b.binary("multiply", b.multiply(square, square), -_SQUEEZE)
+    squeezed = b.compare(u, b.binary("add", bound, 1), direction="LT")
+    gap = b.add(b.binary("add", b.negate(v), 1), b.log(v))
+    limit = b.add(b.binary("multiply", square, 0.5), b.multiply(d, gap))
+    accepted = b.compare(b.log(u), limit, direction="LT")
+    fits = b.and_(tried, b.or_(squeezed, accepted))
+    small = b.compared("LT", alpha, 1)
+    boost = draws.uniform(b.and_(fits, small))
+    power = b.emit("power", boost, b.divide(b.like(1.0, alpha.shape), alpha))
+    result = b.multiply(d, v)
+    result = b.select(small, b.multiply(result, power), result)
+    made = b.select(fits, result, made)
+    done = b.or_(done, fits)
+    return [
+        key, alpha, d, draws.low, draws.high, *draws.normals.parts(), *draws.uniforms.parts(),
+        made, done,
+    ]  # fmt: skip
+
+
+def _arranged(op: Op, state: State, alpha: Instruction, each: Size, dims: Sizes) -> Value:
+    """Return `[each, alphas]` numbers as `dims`; generator n belongs to alpha n // each."""
+    b = op.b
+    flat = b.convert_to(b.reshape_to(alpha, (alpha.shape.size,)), F64)
+    count = flat.shape.dims[0]
+    total = dim_math.product((count, each))
+    if total == 0:
+        return b.zeros(Shape.array(op.result(), dims))
+    rows = b.reshape_to(b.spread(flat, (count, each), (0,)), (total,))
+    made = b.reshape_to(_gamma(b, state, rows), (count, each))
+    return b.convert_to(b.reshape_to(b.transposed(made, (1, 0)), dims), op.result())
+
+
+def _from_node(op: Op) -> Value:
+    """shape, alpha: the result has the shape, then alpha's."""
+    alpha, shape = op.tensor(1), op.sizes(0, "shape")
+    each = dim_math.product(shape)
+    drawn = dim_math.product((each, alpha.shape.size))
+    state = state_in_node(op, drawn * GENERATOR_SKIP)
+    return _arranged(op, state, alpha, each, (*shape, *alpha.shape.dims))
+
+
+def _each(op: Op, dims: Sizes, alpha: Instruction) -> Size:
+    each = dim_math.exact_quotient(dim_math.product(dims), alpha.shape.size)
+    if each is None:
+        raise op.error(f"Shape passed in must end with broadcasted shape: {list(dims)}")
+    return each
+
+
+def _stateless(number: int, read: Callable[[Op], State]) -> Rule:
+    """Take shape (the whole result's), the state, then alpha as operand `number`."""
+
+    def rule(op: Op) -> Value:
+        dims, alpha = op.sizes(0, "shape"), op.tensor(number)
+        if alpha.shape.size == 0:
+            return op.b.zeros(Shape.array(op.result(), dims))
+        return _arranged(op, read(op), alpha, _each(op, dims, alpha), dims)
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "RandomGamma": _from_node,
+    "StatelessRandomGammaV2": _stateless(2, lambda op: philox.state_of_seed(op.b, op.tensor(1))),
+    "StatelessRandomGammaV3": _stateless(4, explicit_state),
+}

@@ -1,0 +1,114 @@
+"""Random picks with TensorFlow's own numbers: shuffles, and draws from categories.
+
+Both take the words of the generator one after the other, as `SimplePhilox` does. TensorFlow's draws
+from categories depend on how its threads share the rows; here all rows are one share, as they are
+in TensorFlow for small batches.
+
+Source: TensorFlow's `kernels/random_shuffle_op.cc`, `multinomial_op.cc`,
+`stateless_random_ops_v2.cc`.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering import philox
+from ingot.frontends.tensorflow.lowering.cumulative import scan
+from ingot.frontends.tensorflow.lowering.gather import gather
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.philox import State
+from ingot.frontends.tensorflow.lowering.random import (
+    GENERATOR_SKIP,
+    explicit_state,
+    state_in_node,
+)
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dtype import F64, S32, U32
+from ingot.hlo.instruction import Instruction
+
+_PER_BLOCK = 4
+
+
+def _shuffled(op: Op, state: State) -> Value:
+    """Swap row i with row i + word % (rows - i), for i from 0 on."""
+    b, x = op.b, op.tensor(0)
+    if x.shape.rank == 0:
+        return x
+    rows = x.shape.dims[0]
+    words = philox.bits32(b, state, rows)
+    start = [b.constant(0, S32), words, b.iota_of(S32, (rows,), 0)]
+    *_, order = b.loop(start, _goes_on, _swap)
+    return gather(op, x, order, 0, 0)
+
+
+def _goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
+    last = b.binary("add", b.convert_to(b.size(state[2].shape.dims[0]), S32), -1)
+    return b.compare(state[0], last, direction="LT")
+
+
+def _swap(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
+    index, words, order = state
+    left = b.subtract(b.convert_to(b.size(order.shape.dims[0]), S32), index)
+    word = _at(b, words, index)
+    other = b.add(index, b.convert_to(b.remainder(word, b.convert_to(left, U32)), S32))
+    here, there = _at(b, order, index), _at(b, order, other)
+    order = _put(b, _put(b, order, index, there), other, here)
+    return [b.binary("add", index, 1), words, order]
+
+
+def _at(b: TensorBuilder, x: Instruction, index: Instruction) -> Instruction:
+    return b.reshape_to(b.emit("dynamic-slice", x, index, dynamic_slice_sizes=(1,)), ())
+
+
+def _put(b: TensorBuilder, x: Instruction, index: Instruction, item: Instruction) -> Instruction:
+    return b.emit("dynamic-update-slice", x, b.reshape_to(item, (1,)), index)
+
+
+def _shuffle(op: Op) -> Value:
+    dims = op.dims(0)
+    drawn: Size = dims[0] - 1 if dims else 0
+    if isinstance(drawn, int) and drawn <= 0:
+        return op.values[0]
+    return _shuffled(op, state_in_node(op, dim_math.floordiv(drawn + 3, _PER_BLOCK)))
+
+
+def _stateless_shuffle(op: Op) -> Value:
+    return _shuffled(op, explicit_state(op))
+
+
+def _picks(op: Op, state: State) -> Value:
+    """Take logits `[batch, classes]`, number of samples: the first class whose sum is above."""
+    b, logits = op.b, op.tensor(0)
+    batch, classes = logits.shape.dims
+    (samples,) = op.sizes(1, "number of samples")
+    wide = b.convert_to(logits, F64)
+    finite = b.emit("is-finite", wide)
+    lowest = b.like(float("-inf"), wide.shape)
+    most = b.reduced("maximum", b.select(finite, wide, lowest), (1,), keep=True)
+    powers = b.exponential(b.binary("subtract", wide, most))
+    powers = b.select(finite, powers, b.zeros(wide.shape))
+    sums = scan(b, powers, 1, lambda inner, x, y: inner.add(x, y), 0)
+    total = b.sliced(sums, 1, classes - 1, classes)
+    drawn = philox.uniform(b, state, batch * samples, F64)
+    aims = b.multiply(b.reshape_to(drawn, (batch, samples)), b.spread(total, (batch, samples)))
+    dims = (batch, samples, classes)
+    below = b.compare(b.spread(sums, dims, (0, 2)), b.spread(aims, dims, (0, 1)), direction="LE")
+    return b.reduced("add", b.convert_to(below, op.result()), (2,))
+
+
+def _multinomial(op: Op) -> Value:
+    (samples,) = op.sizes(1, "number of samples")
+    rounded = dim_math.floordiv(samples + 3, _PER_BLOCK) * _PER_BLOCK
+    return _picks(op, state_in_node(op, op.dims(0)[0] * rounded * 2 * GENERATOR_SKIP))
+
+
+def _stateless_multinomial(op: Op) -> Value:
+    return _picks(op, philox.state_of_seed(op.b, op.tensor(2)))
+
+
+RULES: dict[str, Rule] = {
+    "Multinomial": _multinomial,
+    "RandomShuffle": _shuffle,
+    "StatelessMultinomial": _stateless_multinomial,
+    "StatelessShuffle": _stateless_shuffle,
+}

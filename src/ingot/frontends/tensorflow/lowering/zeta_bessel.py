@@ -1,0 +1,139 @@
+"""Hurwitz's zeta function, polygamma functions, and modified Bessel functions.
+
+Computed in f64. Zeta is summed to 12 terms and ended by Euler and Maclaurin's formula; the Bessel
+functions are Chebyshev series on [0, 8] and beyond.
+Sources: Cephes (`zeta.c`, `i0.c`, Moshier 1984); NIST DLMF 25.11.5 and 5.15. The series of I1 were
+interpolated at Chebyshev points from SciPy's `i1e`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ingot.frontends.tensorflow.lowering.op import Rule
+from ingot.frontends.tensorflow.lowering.reals import Real, real_rule
+from ingot.frontends.tensorflow.lowering.special import digamma, log_gamma
+
+I0_NEAR = (
+    -4.4153416464793395e-18, 3.3307945188222384e-17, -2.431279846547955e-16,
+    1.715391285555133e-15, -1.1685332877993451e-14, 7.676185498604936e-14, -4.856446783111929e-13,
+    2.95505266312964e-12, -1.726826291441556e-11, 9.675809035373237e-11, -5.189795601635263e-10,
+    2.6598237246823866e-09, -1.300025009986248e-08, 6.046995022541919e-08, -2.670793853940612e-07,
+    1.1173875391201037e-06, -4.4167383584587505e-06, 1.6448448070728896e-05,
+    -5.754195010082104e-05, 0.00018850288509584165, -0.0005763755745385824, 0.0016394756169413357,
+    -0.004324309995050576, 0.010546460394594998, -0.02373741480589947, 0.04930528423967071,
+    -0.09490109704804764, 0.17162090152220877, -0.3046826723431984, 0.6767952744094761,
+)  # fmt: skip
+I0_FAR = (
+    -7.233180487874754e-18, -4.830504485944182e-18, 4.46562142029676e-17, 3.461222867697461e-17,
+    -2.8276239805165836e-16, -3.425485619677219e-16, 1.7725601330565263e-15,
+    3.8116806693526224e-15, -9.554846698828307e-15, -4.150569347287222e-14, 1.54008621752141e-14,
+    3.8527783827421426e-13, 7.180124451383666e-13, -1.7941785315068062e-12,
+    -1.3215811840447713e-11, -3.1499165279632416e-11, 1.1889147107846439e-11,
+    4.94060238822497e-10, 3.3962320257083865e-09, 2.266668990498178e-08, 2.0489185894690638e-07,
+    2.8913705208347567e-06, 6.889758346916825e-05, 0.0033691164782556943, 0.8044904110141088,
+)  # fmt: skip
+I1_NEAR = (
+    -5.789020056974031e-16, 7.057846370831352e-16, -1.6336138790913017e-15, 8.152209066533293e-15,
+    -5.095130666583308e-14, 3.229321572056116e-13, -1.984468145366236e-12, 1.1736687019084764e-11,
+    -6.663534803306805e-11, 3.625594923490587e-10, -1.8872501696330447e-09, 9.381537812475876e-09,
+    -4.445059165192333e-08, 2.0032947572230192e-07, -8.568720267875569e-07, 3.470251308388247e-06,
+    -1.3273163656211753e-05, 4.781565107563256e-05, -0.00016176081582598305,
+    0.0005122859561686177, -0.001513572450631275, 0.0041564229443129, -0.010564084894626216,
+    0.024726449030626534, -0.052945981208095, 0.10264365868984712, -0.17641651835783406,
+    0.25258718644363365,
+)  # fmt: skip
+I1_FAR = (
+    -5.791549920628299e-16, 3.28638678862576e-17, -6.182279899065052e-16, -2.227513738351869e-17,
+    2.3659996736183244e-16, 3.235249747637075e-16, -1.58994500015414e-15, -3.824028891364988e-15,
+    1.067347204476672e-14, 4.271572021108948e-14, -2.0838456096533492e-14,
+    -4.0838401823914127e-13, -7.197589561931329e-13, 2.0356249051707914e-12,
+    1.4125903981226506e-11, 3.252605221725316e-11, -1.897493768699948e-11, -5.589743424381378e-10,
+    -3.835380351799557e-09, -2.631468845928914e-08, -2.512236237717535e-07,
+    -3.882564808876442e-06, -0.00011058893876260455, -0.009761097491361472, 0.7785762350182801,
+)  # fmt: skip
+
+_TERMS = 12
+# Bernoulli numbers B2, B4, ... over (2k)!.
+_BERNOULLI = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
+    1 / 74724249600, -3617 / 10670622842880000, 43867 / 5109094217170944000,
+)  # fmt: skip
+
+
+def _chebyshev(x: Real, factors: Sequence[float]) -> Real:
+    """Clenshaw's sum; the last factor is halved."""
+    first, second, third = (x.filled(0) for _ in range(3))
+    for factor in factors:
+        second, third = first, second
+        first = x * second - third + factor
+    return (first - third) * 0.5
+
+
+def bessel_i0e(x: Real) -> Real:
+    """e^-|x| I0(x)."""
+    size = x.abs()
+    near = _chebyshev(size / 2 - 2, I0_NEAR)
+    far = _chebyshev(32 / size - 2, I0_FAR) / size.sqrt()
+    return near.where(size <= 8, far)
+
+
+def bessel_i1e(x: Real) -> Real:
+    """e^-|x| I1(x)."""
+    size = x.abs()
+    near = _chebyshev(size / 2 - 2, I1_NEAR) * size
+    far = _chebyshev(32 / size - 2, I1_FAR) / size.sqrt()
+    found = near.where(size <= 8, far)
+    return (-found).where(x < 0, found)
+
+
+def _scaled_up(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
+    return lambda x: function(x) * x.abs().exp()
+
+
+def zeta(x: Real, q: Real) -> Real:
+    """The sum of (q + n)^-x over n from 0 on."""
+    total = x.filled(0)
+    for term in range(_TERMS):
+        total = total + (q + float(term)) ** -x
+    end = q + float(_TERMS)
+    power = end**-x
+    total = total + power * end / (x - 1) + power * 0.5
+    rising, down = x, power / end
+    for number, factor in enumerate(_BERNOULLI):
+        total = total + rising * down * factor
+        rising = rising * (x + (2.0 * number + 1)) * (x + (2.0 * number + 2))
+        down = down / (end * end)
+    found = total.filled(0).where(q.equals(math.inf), total)
+    limit = total.filled(math.inf).where(q < 1, total.filled(1).where(q.equals(1), 0))
+    found = limit.where(x.equals(math.inf), found)
+    whole = q.equals(q.floor())
+    pole = (q <= 0) & whole
+    even = (x * 0.5).equals((x * 0.5).floor())
+    found = found.filled(math.nan).where((q <= 0) & ~x.equals(x.floor()), found)
+    found = found.filled(math.nan).where(pole, found)
+    found = found.filled(math.inf).where(pole & even, found)
+    found = found.filled(math.nan).where((x < 1) | x.is_nan() | q.is_nan(), found)
+    return found.filled(math.inf).where(x.equals(1), found)
+
+
+def polygamma(n: Real, x: Real) -> Real:
+    """The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x)."""
+    half = n * 0.5
+    is_even = half.equals(half.floor()) & ~n.equals(math.inf)
+    sign = n.filled(-1).where(is_even, 1)
+    found = sign * (n + 1).through(log_gamma).exp() * zeta(n + 1, x)
+    found = x.through(digamma).where(n.equals(0), found)
+    wrong = (n < 0) | ~n.equals(n.floor())
+    return found.filled(math.nan).where(wrong, found)
+
+
+RULES: dict[str, Rule] = {
+    "BesselI0": real_rule(_scaled_up(bessel_i0e)),
+    "BesselI0e": real_rule(bessel_i0e),
+    "BesselI1": real_rule(_scaled_up(bessel_i1e)),
+    "BesselI1e": real_rule(bessel_i1e),
+    "Polygamma": real_rule(polygamma),
+    "Zeta": real_rule(zeta),
+}
