@@ -41,7 +41,7 @@ _MOST_INSTRUCTIONS = 200
 _FOLDS = frozenset({"reduce", "reduce-window", "scatter", "select-and-scatter"})
 _ASSOCIATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 # What two runs need not agree on, or what waits for the world outside.
-_NOT_COMPARED = frozenset(
+NOT_COMPARED = frozenset(
     {
         "rng", "rng-get-and-update-state", "infeed", "outfeed", "send", "send-done", "recv",
         "recv-done", "custom-call", "partition-id", "replica-id", "all-reduce", "all-gather",
@@ -134,7 +134,7 @@ def _run(module: Module) -> str:
         return f"internal error: {first_line(error)}"
     except IngotError:
         return ""
-    if any(i.opcode in _NOT_COMPARED or not _is_defined(i) for i in instructions):
+    if any(i.opcode in NOT_COMPARED or not is_defined(i) for i in instructions):
         return ""
     inputs = [_input(number, p.shape) for number, p in enumerate(module.entry.parameters)]
     if any(value is None for value in inputs):
@@ -142,7 +142,7 @@ def _run(module: Module) -> str:
     return _compared(executable, module, inputs)
 
 
-def _is_defined(instruction: Instruction) -> bool:
+def is_defined(instruction: Instruction) -> bool:
     """Whether what an op computes does not depend on the order in which it calls.
 
     A fold's operation must be associative, and an order of a sort strict, else anything may come.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +14,11 @@ from tests.fuzz.bounds import limit
 from tests.fuzz.finding import of_exception, of_text
 from tests.fuzz.generator import exact_program
 from tests.fuzz.program_case import ProgramCase, read_case
+from tests.fuzz.reach import all_of
 from tests.fuzz.reduce import cut
 from tests.fuzz.reduce_hlo import smaller_modules
 from tests.fuzz.target import target, target_names
-from tests.fuzz.watch import Watched, findings
+from tests.fuzz.watch import ROOT, Watched, findings
 
 import ingot
 from ingot.evaluator import evaluate
@@ -58,6 +62,28 @@ def test_seeds_give_the_same_cases(name: str) -> None:
     assert makers[0] == makers[1]
 
 
+_DIGESTS = """
+import hashlib, random
+from tests.fuzz.target import target, target_names
+for name in target_names():
+    cases = [target(name).generate(random.Random(seed)) for seed in range(6)]
+    print(name, [hashlib.sha256(case).hexdigest() for case in cases])
+"""
+
+
+@pytest.mark.slow
+def test_cases_do_not_depend_on_the_process() -> None:
+    """A finding's seed gives its case again: nothing follows from the order of a set."""
+    found = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", _DIGESTS]
+        made = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        found.append(made.stdout)
+    assert found[0] == found[1]
+
+
 # ---- the machinery
 
 
@@ -97,6 +123,17 @@ def test_signatures_do_not_depend_on_numbers() -> None:
         except ParseError as error:
             signatures.add(of_exception(error).signature.split(":")[0])
     assert len(signatures) == 1
+
+
+def test_reached_names_are_those_of_the_tables(tmp_path: Path) -> None:
+    """What workers note is in the table of its kind: tables and notes are made apart."""
+    watched = Watched(target("mixed_cases"), tmp_path, functions=True)
+    reached = watched.run(7, count=2).reached
+    watched.close()
+    for kind in ("rules", "passes", "strategies"):
+        assert set(reached[kind]) <= set(all_of(kind)), kind
+    for kind in ("passes", "strategies", "templates", "functions"):
+        assert set(reached[kind]) & set(all_of(kind)), kind
 
 
 def test_cutting_keeps_what_fails() -> None:
