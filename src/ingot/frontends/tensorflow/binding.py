@@ -41,11 +41,13 @@ class Result:
     """An element of the entry's result tuple: a function output, or a variable's new value.
 
     Exactly one is set: `output` is an index of `captured.outputs`, `variable` one of
-    `captured.inputs` (a resource). An output of variant type is a TensorList, stacked.
+    `captured.inputs` (a resource). An output of variant type is a TensorList: two results follow
+    each other, its rows stacked, and (`is_length`) how many of them are elements, `s32[1]`.
     """
 
     output: int | None = None
     variable: int | None = None
+    is_length: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ def result_type(function: CapturedFunction, binding: Binding, index: int) -> Ten
         assert handle is not None
         return handle
     assert result.output is not None
+    if result.is_length:
+        return TensorType("int32", (1,))
     handle = function.output_handles[result.output]
     own = function.output_types[result.output]
     return handle if own.dtype == "variant" and handle is not None else own
@@ -122,6 +124,8 @@ class BodyWriter:
             if self._binding.has_effects or self._reads_variables():
                 self._control_output("launch")
         for index in range(len(kinds)):
+            if self._binding.results[index].is_length:
+                continue
             self._write_result(index, f"launch:outputs:{index}")
         for output, source in self._binding.handed_on:
             self.definition.ret[self._outputs[output]] = self._arguments[source]
@@ -185,10 +189,7 @@ class BodyWriter:
 
     def _shape_constant(self, name: str, shape: Shape) -> str:
         sizes = -1 if shape is None else [-1 if size is None else size for size in shape]
-        node = self._node(name, "Const", [])
-        node.attr["dtype"].type = type_number("int32")
-        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(sizes, dtype=dtypes.int32))
-        return f"{name}:output:0"
+        return self._integers(name, sizes)
 
     def _write_result(self, index: int, tensor: str) -> None:
         result = self._binding.results[index]
@@ -204,12 +205,31 @@ class BodyWriter:
             self._function.output_types[result.output].dtype == "variant"
             and kind.dtype != "variant"
         ):
+            tensor = self._write_elements(index, tensor, kind.dtype)
             shape = self._shape_constant(f"shape_{index}", kind.shape)
             node = self._node(f"list_{index}", "TensorListFromTensor", [tensor, shape])
             node.attr["element_dtype"].type = type_number(kind.dtype)
             node.attr["shape_type"].type = type_number("int32")
             tensor = f"list_{index}:output_handle:0"
         self.definition.ret[self._outputs[result.output]] = tensor
+
+    def _write_elements(self, index: int, tensor: str, dtype: str) -> str:
+        """Take the rows of a list's buffer that are elements: as many as the next result says."""
+        first, step = (
+            self._integers(f"{name}_{index}", [n]) for name, n in (("begin", 0), ("step", 1))
+        )
+        inputs = [tensor, first, f"launch:outputs:{index + 1}", step]
+        node = self._node(f"elements_{index}", "StridedSlice", inputs)
+        node.attr["T"].type = type_number(dtype)
+        node.attr["Index"].type = type_number("int32")
+        return f"elements_{index}:output:0"
+
+    def _integers(self, name: str, values: int | list[int]) -> str:
+        node = self._node(name, "Const", [])
+        node.attr["dtype"].type = type_number("int32")
+        made = tensor_util.make_tensor_proto(values, dtype=dtypes.int32)
+        node.attr["value"].tensor.CopyFrom(made)
+        return f"{name}:output:0"
 
 
 def truth(value: Any) -> bool:

@@ -18,9 +18,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.captured import CapturedFunction, Shape
+from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
 from ingot.frontends.tensorflow.launch import Compiled
 from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Reason, Sizes
+from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
@@ -127,7 +128,7 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
         if result.output is None:
             continue
         dtype = captured.output_types[result.output].dtype
-        if dtype not in ("string", "resource"):
+        if dtype not in NOT_NUMBERS or _is_list(captured.output_handles[result.output]):
             continue
         made = nodes.get(captured.outputs[result.output].node)
         while made is not None and made.op == "Identity":
@@ -140,6 +141,11 @@ def _check_results(captured: CapturedFunction, binding: Binding) -> None:
             location=None if made is None else made.location,
             hint="move this part out of the function with jit_compile=True",
         )
+
+
+def _is_list(handle: TensorType | None) -> bool:
+    """Whether a variant is a TensorList of numbers."""
+    return handle is not None and handle.dtype not in NOT_NUMBERS
 
 
 def compile_with_ingot(

@@ -25,6 +25,7 @@ from ingot.frontends.tensorflow.modules import (
     control_flow_util,
     func_graph,
     gen_xla_ops,
+    handle_data_util,
     ops,
     tensorflow,
 )
@@ -86,6 +87,28 @@ def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:
     if not hasattr(graph, _KNOWN):
         setattr(graph, _KNOWN, KnownTensors())
     return getattr(graph, _KNOWN).value(tensor)
+
+
+def with_list_types(original: Any) -> Any:
+    """Return the `_GradientsHelper` that says what the lists among the gradients given to it hold.
+
+    TensorFlow forgets it where `tf.gradients` differentiates a function.
+    """
+
+    def gradients_helper(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
+        several: Any = (list, tuple)
+        if isinstance(ys, several) and isinstance(grad_ys, several):
+            for number, y in enumerate(ys):
+                _copy_list_type(y, grad_ys[number])
+        return original(ys, xs, grad_ys, *args, **kwargs)
+
+    return gradients_helper
+
+
+def _copy_list_type(y: Any, gradient: Any) -> None:
+    is_list = gradient is not None and getattr(y, "dtype", None) == tensorflow.variant
+    if is_list and not handle_data_util.get_resource_handle_data(gradient).is_set:
+        handle_data_util.copy_handle_data(y, gradient)
 
 
 def register_gradients() -> None:

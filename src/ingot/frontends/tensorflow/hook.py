@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.gradients import (
     in_context,
     register_gradients,
     with_known_values,
+    with_list_types,
 )
 from ingot.frontends.tensorflow.launch_op import register
 from ingot.frontends.tensorflow.modules import (
@@ -32,6 +33,7 @@ from ingot.frontends.tensorflow.modules import (
     cond_v2,
     context,
     func_graph,
+    gradients_util,
     polymorphic_function,
     saved_model_save,
     traceback_utils,
@@ -82,6 +84,7 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
             in_context,
         )
         _patch(concrete_function._TapeGradientFunctions, "_build_functions_for_outputs", in_context)
+        _patch(gradients_util, "_GradientsHelper", with_list_types)
         for graph in (
             func_graph.FuncGraph,
             cond_v2._CondGradFuncGraph,

@@ -216,11 +216,12 @@ def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
         for output, source in enumerate(effects.output_inputs)
         if source is not None
     )
-    results = [
-        Result(output=output)
-        for output, source in enumerate(effects.output_inputs)
-        if source is None
-    ]
+    results: list[Result] = []
+    for output, source in enumerate(effects.output_inputs):
+        if source is None:
+            results.append(Result(output=output))
+            if function.output_types[output].dtype == "variant":
+                results.append(Result(output=output, is_length=True))
     written = sorted(index for index in effects.writes if inputs[index].is_variable)
     results.extend(Result(variable=index) for index in written)
     has_effects = bool(effects.writes) or effects.has_others

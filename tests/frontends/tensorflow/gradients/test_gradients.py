@@ -15,6 +15,9 @@ FAST = (
     ("concat", "between 2"),
     ("branch", "graph 1"),
     ("total", "gradients 2"),
+    ("bare_loop", "outside 2"),
+    ("bare_loop", "gradients 2"),
+    ("autograph_for", "outside 2"),
 )
 
 

@@ -7,9 +7,9 @@ round down, Div and TruncateDiv towards zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensor_lists import add_lists
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import TensorList, Value
 from ingot.hlo.instruction import Instruction
@@ -116,20 +116,9 @@ def _approximate_equal(op: Op) -> Value:
     return op.b.compared("LT", gap, float(op.attribute("tolerance", 1e-5)))
 
 
-def _add_lists(op: Op) -> Value:
-    lists = [op.list(number) for number in range(len(op))]
-    filled = [item.buffer for item in lists if item.buffer is not None]
-    if not filled:
-        return lists[0]
-    total = filled[0]
-    for other in filled[1:]:
-        total = op.b.add(total, other)
-    return replace(lists[0], buffer=total)
-
-
 def _add_n(op: Op) -> Value:
     if isinstance(op.values[0], TensorList):
-        return _add_lists(op)
+        return add_lists(op)
     total, *others = op.tensors()
     for other in others:
         total = op.b.add(*op.b.together(total, other))

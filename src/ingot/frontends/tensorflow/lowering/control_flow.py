@@ -16,6 +16,12 @@ from dataclasses import dataclass, replace
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.frame import Frame
+from ingot.frontends.tensorflow.lowering.list_state import (
+    ListForm,
+    better_start,
+    common_form,
+    fitted,
+)
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
@@ -153,7 +159,7 @@ def leaves(frame: Frame, value: Value) -> list[Instruction]:
     if isinstance(value, Variable | Text):
         return []
     if isinstance(value, TensorList):
-        parts = (value.buffer, value.length)
+        parts = (value.buffer, value.length, value.lengths)
         return [part for part in parts if isinstance(part, Instruction)]
     return [frame.tensor(value)]
 
@@ -165,7 +171,8 @@ def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
     if isinstance(template, TensorList):
         buffer = None if template.buffer is None else next(parts)
         length = next(parts) if isinstance(template.length, Instruction) else template.length
-        return replace(template, buffer=buffer, length=length)
+        lengths = None if template.lengths is None else next(parts)
+        return replace(template, buffer=buffer, length=length, lengths=lengths)
     return next(parts)
 
 
@@ -200,6 +207,7 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
     operand = packing.pack(op.frame, packing.values)
     traced = [_trace(op, packing, callee, operand) for callee in callees]
     written = _written(op, traced)
+    _make_lists_alike(traced)
     templates = [
         _common(op, list(items)) for items in zip(*(t.outputs for t in traced), strict=True)
     ]
@@ -237,6 +245,16 @@ def _written(op: Op, traced: list[_Branch]) -> list[Variable]:
                 "initialise the variable before the function runs",
             )
     return list(touched)
+
+
+def _make_lists_alike(traced: list[_Branch]) -> None:
+    """Bring the lists that the branches give as the same output into one form."""
+    for number in range(len(traced[0].outputs)):
+        lists = [item for t in traced if isinstance(item := t.outputs[number], TensorList)]
+        if len(lists) == len(traced):
+            form = common_form(lists)
+            for branch, found in zip(traced, lists, strict=True):
+                branch.outputs[number] = fitted(branch.frame.builder, found, form)
 
 
 def _common(op: Op, items: list[Value]) -> Value:
@@ -318,18 +336,15 @@ def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value
     """Return the loop's values with what its body showed of lists; None when nothing was learnt.
 
     A TensorArray learns the shape of its elements at the first write, which is in the body; the
-    loop must have the buffer from the start. A list that the body pops from must count.
+    loop must have the buffer from the start. A list that gets longer or shorter must count.
     """
     learnt = list(before)
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         if not isinstance(old, TensorList) or not isinstance(new, TensorList):
             continue
-        if old.buffer is None and new.buffer is not None:
-            zeros = op.b.zeros(new.buffer.shape)
-            learnt[number] = replace(new, buffer=zeros, length=old.length)
-        elif isinstance(new.length, Instruction) and not isinstance(old.length, Instruction):
-            learnt[number] = replace(old, length=op.b.scalar(old.length, S32))
-    return learnt if learnt != before else None
+        learnt[number] = better_start(op.b, old, new)
+    same = all(new is old for new, old in zip(learnt, before, strict=True))
+    return None if same else learnt
 
 
 def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
@@ -346,7 +361,13 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     learnt = _with_buffers(op, values, body.outputs)
     if learnt is not None:
         return learnt
-    end = packing.pack(body.frame, body.outputs)
+    outputs = [
+        fitted(body.frame.builder, new, ListForm.of(old))
+        if isinstance(old, TensorList) and isinstance(new, TensorList)
+        else new
+        for old, new in zip(values, body.outputs, strict=True)
+    ]
+    end = packing.pack(body.frame, outputs)
     if not end.shape.compatible(start.shape):
         raise _changed_shape(op, packing, start.shape, end.shape)
     made = op.b.emit(
@@ -359,7 +380,18 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     results = packing.leave(op.frame, made)
     # Sizes do not change in a loop: the ones from outside are as good and cheaper.
     op.frame.sizes = sizes
+    for value in results:
+        if isinstance(value, TensorList):
+            _assert_room(op, value)
     return tuple(results)
+
+
+def _assert_room(op: Op, found: TensorList) -> None:
+    """A list with a bound is not checked at each push: its length says at the end what happened."""
+    if found.bound is None or found.buffer is None or not isinstance(found.length, Instruction):
+        return
+    fits = op.b.compared("LE", found.length, op.b.scalar(found.rows, S32))
+    emit_assertion(op.b, fits, f"a loop made a list of at most {found.rows} elements longer")
 
 
 def _changed_shape(op: Op, packing: Packing, start: Shape, end: Shape) -> Exception:

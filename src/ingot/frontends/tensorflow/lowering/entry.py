@@ -15,7 +15,7 @@ from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
 from ingot.frontends.tensorflow.lowering.specialiser import Specialiser
-from ingot.frontends.tensorflow.lowering.tensor_lists import filled_at_the_end
+from ingot.frontends.tensorflow.lowering.tensor_lists import length_of
 from ingot.frontends.tensorflow.lowering.values import (
     Sizes,
     TensorList,
@@ -83,7 +83,11 @@ def _attempt(program: Program, name: str) -> Module:
     results: list[Instruction] = []
     for result in binding.results:
         if result.output is not None:
-            results.append(_output(frame, captured, result.output, outputs[result.output]))
+            value = outputs[result.output]
+            if result.is_length and isinstance(value, TensorList):
+                results.append(frame.builder.reshape_to(length_of(frame.builder, value), (1,)))
+            else:
+                results.append(_output(captured, frame, result.output, value))
         elif result.variable is not None:
             results.append(_variable_result(frame, captured, result.variable, inputs))
     module = Module.of(name, frame.builder.build(frame.builder.tuple(*results)))
@@ -163,23 +167,22 @@ def _input_value(
         return Variable(index, element_of(item.handle.dtype), _dims(program, index))
     if item.type.dtype == "variant":
         shape = _parameter_shape(program, index)
-        return TensorList(parameter, shape.dims[0], shape.dims[0], shape.dtype, shape.dims[1:])
+        return TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
     if parameter is None:
         # The binding left it out: it is only handed on, or not used. A handle has no data either.
         return Variable(index, element_of("float32"), ())
     return program.known.get(index, parameter)
 
 
-def _output(frame: Frame, captured: CapturedFunction, index: int, value: Value) -> Instruction:
+def _output(captured: CapturedFunction, frame: Frame, index: int, value: Value) -> Instruction:
     if isinstance(value, TensorList):
-        buffer = filled_at_the_end(frame.builder, value)
-        if buffer is None:
+        if value.buffer is None or value.of_lists:
             raise UnsupportedError(
-                f"output {index} of '{captured.name}' is a TensorList of unknown size",
+                f"output {index} of '{captured.name}' is a TensorList of lists or unknown elements",
                 code="INGOT0311",
                 hint="give the TensorArray a size and an element shape",
             )
-        return buffer
+        return value.buffer
     if isinstance(value, Variable):
         raise UnsupportedError(
             f"output {index} of '{captured.name}' is a variable's handle", code="INGOT0311"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.matmul import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import segments
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Known, Value
-from ingot.hlo.dtype import S64
+from ingot.frontends.tensorflow.lowering.values import Known, TensorList, Value
+from ingot.hlo.dtype import S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -138,7 +139,10 @@ def _nonzero(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _placeholder(op: Op) -> Value:
-    """FakeParam: a value that is never read, of a known shape."""
+    """FakeParam: a value that is never read, of a known shape; a variant is a list."""
+    kind = op.attribute("dtype")
+    if isinstance(kind, TypeName) and kind.name == "variant":
+        return TensorList(None, 0, S32)
     dims = op.attribute("shape").shape
     if dims is None or None in dims:
         raise op.error("the shape of an unused branch result is not known")

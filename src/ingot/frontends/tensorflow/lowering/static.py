@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.fold import FOLDS, fold
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.op import Op
@@ -37,7 +38,7 @@ class StaticValues:
         """Start without any."""
         nothing = CapturedFunction("static", (), (), (), (), (), (), {})
         self._function = nothing
-        self._frame = Frame("static", Program(nothing, Binding((), ()), Equalities()))
+        self._frame = Frame("static", Program(nothing, Binding((), ()), Equalities({})))
 
     def of_shapes(self, node: CapturedNode, shapes: Sequence[Sizes]) -> list[Known | None]:
         """Return the outputs of one of `SHAPES` for inputs of these shapes."""
@@ -61,7 +62,7 @@ class StaticValues:
             made = fold(op)
             if made is None and node.op in (SHAPES | {"Const"}):
                 made = rules.find(node)(op)
-        except (UnsupportedError, SizeLearnedError):
+        except (UnsupportedError, SizeLearnedError, ValueNeededError):
             return unknown
         if made is None:
             return unknown

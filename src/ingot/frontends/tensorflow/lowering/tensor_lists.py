@@ -1,11 +1,11 @@
 """TensorLists: the buffers behind TensorArray, and what gradients of loops push and pop.
 
-A list is one array of its elements, `[capacity, *element]`. A reserved list has as many elements as
-it was reserved for; a list that is pushed to counts its elements at run time. A list without a
-bound gets one that depends on the size of its elements, and an assertion that holds it.
+A list is one array of its elements. Outside of loops and branches its length is a size, and a push
+or pop gives an array of another size. A list that a loop pushes to or pops from is counted at run
+time (`list_state` says how); where the program gives it no bound, it has room that depends on the
+size of its elements, and an assertion that holds it.
 
-A list that leaves its owner (to another function, or into a list of lists) leaves as its buffer
-with the elements in the last rows: who pops from the end never sees the rows before them.
+Invariant: the length of a list is exact, also where it leaves the function or enters another list.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from dataclasses import replace
 
 from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.gather import gather
+from ingot.frontends.tensorflow.lowering.list_state import (
+    alike,
+    length_of,
+    with_buffer,
+    with_rows,
+)
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, TensorList, Value
+from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.dtype import S32, DType
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
-
-_ROOM_BYTES = 4 << 20
-_LEAST_ROOM, _MOST_ROOM = 128, 1 << 16
-"""Room for a list without a bound: bytes, and elements."""
 
 
 def _element_dims(op: Op, number: int) -> Sizes | None:
@@ -39,51 +41,34 @@ def _element_dims(op: Op, number: int) -> Sizes | None:
     return dims
 
 
-def _with_buffer(op: Op, found: TensorList, dims: Sizes) -> TensorList:
-    """Return the list with a buffer of zeros if it has none yet."""
-    if found.buffer is not None:
-        return found
-    capacity = _room(found.element, dims) if found.capacity is None else found.capacity
-    shape = Shape.array(found.element, (capacity, *dims))
-    return replace(found, buffer=op.b.zeros(shape), capacity=capacity, dims=dims)
-
-
-def _room(element: DType, dims: Sizes) -> int:
-    """Return how many elements a list without a bound gets room for."""
-    size = Shape.array(element, dims).bytes
-    if not isinstance(size, int):
-        return _LEAST_ROOM
-    return min(max(_ROOM_BYTES // max(size, 1), _LEAST_ROOM), _MOST_ROOM)
-
-
 def _made(
-    op: Op, capacity: Size | None, length: Size | Instruction, dims: Sizes | None
+    op: Op, length: Size | Instruction, dims: Sizes | None, bound: Size | None = None
 ) -> TensorList:
     kind = op.attribute("element_dtype")
     if isinstance(kind, TypeName) and kind.name == "variant":
         # What the inner lists hold is learnt from the first one.
-        return TensorList(None, length, capacity, S32, None, capacity is None, of_lists=True)
-    made = TensorList(None, length, capacity, op.element("element_dtype"), dims, capacity is None)
-    return made if dims is None else _with_buffer(op, made, dims)
+        return TensorList(None, length, S32, None, bound, of_lists=True)
+    made = TensorList(None, length, op.element("element_dtype"), dims, bound)
+    return made if dims is None else with_buffer(op.b, made, dims)
 
 
 def _empty(op: Op) -> Value:
     if op.known(1) is None:
-        return _made(op, None, op.b.constant(0, S32), _element_dims(op, 0))
-    (capacity,) = op.sizes(1, "bound of the list")
-    bound = None if isinstance(capacity, int) and capacity < 0 else capacity
-    return _made(op, bound, op.b.constant(0, S32), _element_dims(op, 0))
+        return _made(op, 0, _element_dims(op, 0))
+    (most,) = op.sizes(1, "bound of the list")
+    bound = None if isinstance(most, int) and most < 0 else most
+    return _made(op, 0, _element_dims(op, 0), bound)
 
 
 def _reserve(op: Op) -> Value:
     (size,) = op.sizes(1, "size of the list")
-    return _made(op, size, size, _element_dims(op, 0))
+    return _made(op, size, _element_dims(op, 0))
 
 
 def _from_tensor(op: Op) -> Value:
     tensor = op.tensor(0)
     size, *dims = tensor.shape.dims
-    return TensorList(tensor, size, size, tensor.shape.dtype, tuple(dims))
+    return TensorList(tensor, size, tensor.shape.dtype, tuple(dims))
 
 
 def _starts(op: Op, index: Instruction, rank: int) -> list[Instruction]:
@@ -91,103 +76,142 @@ def _starts(op: Op, index: Instruction, rank: int) -> list[Instruction]:
     return [op.b.convert_to(index, S32), *([zero] * rank)]
 
 
-def _write(op: Op, found: TensorList, index: Instruction, item: Instruction) -> TensorList:
-    filled = _with_buffer(op, found, item.shape.dims)
-    assert filled.buffer is not None
-    row = op.b.reshape_to(item, (1, *item.shape.dims))
-    starts = _starts(op, index, item.shape.rank)
-    buffer = op.b.emit("dynamic-update-slice", filled.buffer, row, *starts)
-    return replace(filled, buffer=buffer, dims=item.shape.dims)
+def _with_row(op: Op, buffer: Instruction, index: Instruction, row: Instruction) -> Instruction:
+    row = op.b.reshape_to(row, (1, *row.shape.dims))
+    starts = _starts(op, index, row.shape.rank - 1)
+    return op.b.emit("dynamic-update-slice", buffer, row, *starts)
 
 
-def filled_at_the_end(builder: TensorBuilder, found: TensorList) -> Instruction | None:
-    """Return the list's buffer with its elements in the last rows; None when it has no buffer."""
-    if found.buffer is None or not isinstance(found.length, Instruction):
-        return found.buffer
-    dims = found.buffer.shape.dims
-    padded = builder.concatenated([builder.zeros(found.buffer.shape), found.buffer], 0)
-    zero = builder.constant(0, S32)
-    starts = [builder.convert_to(found.length, S32), *([zero] * (len(dims) - 1))]
-    return builder.emit("dynamic-slice", padded, *starts, dynamic_slice_sizes=dims)
+def _row(op: Op, buffer: Instruction, index: Instruction) -> Instruction:
+    sizes = (1, *buffer.shape.dims[1:])
+    starts = _starts(op, index, len(sizes) - 1)
+    row = op.b.emit("dynamic-slice", buffer, *starts, dynamic_slice_sizes=sizes)
+    return op.b.reshape_to(row, sizes[1:])
 
 
 def _read(op: Op, found: TensorList, index: Instruction, dims: Sizes | None) -> Instruction:
-    if found.buffer is None:
-        if dims is None:
-            raise op.error("an element is read from a list whose element shape is not known")
-        return op.b.zeros(Shape.array(found.element, dims))
-    sizes = (1, *found.buffer.shape.dims[1:])
-    starts = _starts(op, index, len(sizes) - 1)
-    row = op.b.emit("dynamic-slice", found.buffer, *starts, dynamic_slice_sizes=sizes)
-    return op.b.reshape_to(row, sizes[1:])
+    if found.buffer is not None:
+        return _row(op, found.buffer, index)
+    if dims is None:
+        raise op.error("an element is read from a list whose element shape is not known")
+    return op.b.zeros(Shape.array(found.element, dims))
 
 
 def _set_item(op: Op) -> Value:
     if op.attribute("resize_if_index_out_of_bounds", False):
         raise op.error("the TensorArray grows (dynamic_size=True)", "give it its full size")
-    found, item = op.list(0), op.tensor(2)
-    return _write(op, found, op.tensor(1), item)
+    item = op.tensor(2)
+    found = with_buffer(op.b, op.list(0), item.shape.dims)
+    assert found.buffer is not None
+    return replace(found, buffer=_with_row(op, found.buffer, op.tensor(1), item))
 
 
 def _get_item(op: Op) -> Value:
     return _read(op, op.list(0), op.tensor(1), _element_dims(op, 2))
 
 
-def _count(op: Op, found: TensorList) -> Instruction:
-    if isinstance(found.length, Instruction):
-        return found.length
-    return op.b.scalar(found.length, S32)
-
-
 def _push_back(op: Op) -> Value:
     found = op.list(0)
-    item = op.values[1]
-    if isinstance(item, TensorList):
-        inner = filled_at_the_end(op.b, item)
-        if inner is None:
-            # An earlier pass over the loop's body: the inner list has not shown its elements yet.
-            return found
-        found = replace(found, element=inner.shape.dtype)
-    else:
-        inner = op.tensor(1)
-    count = _count(op, found)
-    written = _write(op, found, count, inner)
-    if found.is_open and written.capacity is not None:
-        limit = op.b.compared("LT", count, op.b.scalar(written.capacity, S32))
-        emit_assertion(op.b, limit, _too_long(written.capacity))
-    return replace(written, length=op.b.binary("add", count, 1))
+    inner = op.values[1]
+    if not isinstance(inner, TensorList):
+        return _pushed(op, found, op.tensor(1), None)
+    if inner.buffer is None:
+        # An earlier pass over the loop's body: the inner list has not shown its elements yet.
+        return found
+    if (
+        found.buffer is not None
+        and found.dims is not None
+        and found.dims != inner.buffer.shape.dims
+    ):
+        rows = dim_math.maximum(found.dims[0], inner.rows)
+        inner = replace(inner, buffer=with_rows(op.b, inner.buffer, rows, 0))
+        assert inner.buffer is not None
+        buffer = with_rows(op.b, found.buffer, rows, 1)
+        found = replace(found, buffer=buffer, dims=inner.buffer.shape.dims)
+    assert inner.buffer is not None
+    found = replace(found, element=inner.buffer.shape.dtype)
+    return _pushed(op, found, inner.buffer, length_of(op.b, inner))
 
 
-def _too_long(capacity: Size) -> str:
+def _pushed(op: Op, found: TensorList, item: Instruction, length: Instruction | None) -> TensorList:
+    """Return the list with one more element; `length`: that of the element, if it is a list."""
+    filled = with_buffer(op.b, found, item.shape.dims)
+    buffer, lengths, count = filled.buffer, filled.lengths, filled.length
+    assert buffer is not None
+    if not isinstance(count, Instruction):
+        if filled.bound is not None and count == filled.bound:
+            raise op.error(f"a list of at most {count} elements is full")
+        row = op.b.reshape_to(item, (1, *item.shape.dims))
+        buffer = row if count == 0 else op.b.concatenated([buffer, row], 0)
+        if lengths is not None and length is not None:
+            last = op.b.reshape_to(length, (1,))
+            lengths = last if count == 0 else op.b.concatenated([lengths, last], 0)
+        return replace(filled, buffer=buffer, lengths=lengths, length=count + 1)
+    if filled.bound is None:
+        limit = op.b.compared("LT", count, op.b.scalar(filled.rows, S32))
+        emit_assertion(op.b, limit, _too_long(filled.rows))
+    buffer = _with_row(op, buffer, count, item)
+    if lengths is not None and length is not None:
+        lengths = _with_row(op, lengths, count, length)
+    return replace(filled, buffer=buffer, lengths=lengths, length=op.b.binary("add", count, 1))
+
+
+def _too_long(rows: Size) -> str:
     return (
-        f"a loop that is differentiated ran more than {capacity} times; give tf.while_loop "
+        f"a loop that is differentiated ran more than {rows} times; give tf.while_loop "
         "maximum_iterations to make room for more"
     )
 
 
 def _pop_back(op: Op) -> tuple[Value, ...]:
     found = op.list(0)
-    last = op.b.binary("add", _count(op, found), -1)
-    shorter = replace(found, length=last)
+    if found.length == 0:
+        raise op.error("an element is taken from an empty list")
+    last = op.b.binary("add", length_of(op.b, found), -1)
+    shorter = _shorter(op, found, last)
     if not found.of_lists:
         return shorter, _read(op, found, last, _element_dims(op, 1))
-    if found.buffer is None:
-        return shorter, TensorList(None, 0, 0, found.element)
-    inner = _read(op, found, last, None)
-    size, *dims = inner.shape.dims
-    return shorter, TensorList(inner, size, size, inner.shape.dtype, tuple(dims))
+    if found.buffer is None or found.lengths is None:
+        return shorter, TensorList(None, 0, found.element)
+    inner, length = _row(op, found.buffer, last), _row(op, found.lengths, last)
+    return shorter, TensorList(inner, length, inner.shape.dtype, inner.shape.dims[1:])
+
+
+def _shorter(op: Op, found: TensorList, last: Instruction) -> TensorList:
+    if isinstance(found.length, Instruction):
+        return replace(found, length=last)
+    size = found.length - 1
+    parts = [
+        None if part is None else op.b.sliced(part, 0, 0, size)
+        for part in (found.buffer, found.lengths)
+    ]
+    return replace(found, buffer=parts[0], lengths=parts[1], length=size)
 
 
 def _stack(op: Op) -> Value:
     found = op.list(0)
-    if isinstance(found.length, Instruction):
+    if found.is_counted:
         raise op.error("a list that was pushed to is stacked: its size depends on the data")
     dims = _element_dims(op, 1)
     if found.buffer is None and dims is not None:
-        found = _with_buffer(op, found, dims)
+        found = with_buffer(op.b, found, dims)
     if found.buffer is None:
         raise op.error("a list is stacked whose element shape is not known")
     return found.buffer
+
+
+def add_lists(op: Op) -> Value:
+    """AddN of lists: element by element."""
+    total = op.list(0)
+    for number in range(1, len(op)):
+        other = op.list(number)
+        total, other = alike(op.b, [total, other])
+        if total.is_counted:
+            equal = op.b.compared("EQ", length_of(op.b, total), length_of(op.b, other))
+            emit_assertion(op.b, equal, "lists of different lengths are added")
+        if total.buffer is not None and other.buffer is not None:
+            total = replace(total, buffer=op.b.add(total.buffer, other.buffer))
+    return total
 
 
 def _length(op: Op) -> Value:
@@ -218,7 +242,7 @@ def _scatter(op: Op) -> Value:
     dims = tensor.shape.dims[1:]
     zeros = op.b.zeros(Shape.array(tensor.shape.dtype, (size, *dims)))
     buffer = scatter_rows(op, "update", zeros, indices, tensor)
-    return TensorList(buffer, size, size, tensor.shape.dtype, dims)
+    return TensorList(buffer, size, tensor.shape.dtype, dims)
 
 
 RULES: dict[str, Rule] = {

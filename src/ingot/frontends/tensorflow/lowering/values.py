@@ -104,24 +104,37 @@ class Variable:
 class TensorList:
     """A TensorList: its elements stacked in one buffer, and how many there are.
 
+    A list whose length is a size has as many rows. A list that is *counted* has its length in an
+    `s32[]` instruction, and its elements in the first rows.
+
     Attributes:
-        buffer: `[capacity, *element]`; None before the shape of an element is known.
-        length: a size, or an `s32[]` instruction for lists that grow up to `capacity`.
-        capacity: how many elements there can be; None for a list without a bound before the shape
-            of an element is known.
+        buffer: `[rows, *element]`; None before the shape of an element is known.
+        length: how many elements there are.
         element: element type of the buffer; for a list of lists, of the inner lists'.
         dims: the shape of an element; for a list of lists, of an inner list's buffer.
-        is_open: the program gave no bound, so running over `capacity` must be an error.
-        of_lists: the elements are lists, held as buffers whose last rows are filled.
+        bound: how many elements there can be, where the program says it.
+        lengths: of a list of lists, `s32[rows]`: the inner lists' lengths.
+        of_lists: whether the elements are lists.
     """
 
     buffer: Instruction | None
     length: Size | Instruction
-    capacity: Size | None
     element: DType
     dims: Sizes | None = None
-    is_open: bool = False
+    bound: Size | None = None
+    lengths: Instruction | None = None
     of_lists: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether only run time knows the length."""
+        return isinstance(self.length, Instruction)
+
+    @property
+    def rows(self) -> Size:
+        """How many rows the buffer has."""
+        assert self.buffer is not None
+        return self.buffer.shape.dims[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
