@@ -12,6 +12,7 @@ import pytest
 from tests.support.deep_programs import PROGRAMS
 
 import ingot
+from ingot.cpu import host
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify import unfolding
@@ -129,3 +130,169 @@ def test_few_functions_do_for_small_computations():
 def test_programs_within_the_limit_have_no_calls():
     executable = ingot.compile(ingot.parse_hlo(_doubling(5, _calls)))
     assert " call(" not in executable.as_text("hlo")
+
+
+def test_loops_that_run_others_twice(monkeypatch):
+    monkeypatch.setattr(unfolding, "MAX_UNFOLDED", 500)
+    state = "(s32[], u32[4])"
+    parts = f"s = {state} parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+    parts += " v0 = u32[4] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+    parts += " j = s32[] add(i, one)\n zero = s32[] constant(0)\n"
+    text = "HloModule loops\n" + _computation("c0", *_work())
+    text += f"more {{ {parts} two = s32[] constant(2)\n ROOT r = pred[] compare(i, two), "
+    text += "direction=LT }\n"
+    text += f"b0 {{ {parts} w = u32[4] call(v0), to_apply=c0\n ROOT r = {state} tuple(j, w) }}\n"
+    for level in range(1, 5):
+        text += f"b{level} {{ {parts}"
+        for n in range(2):
+            text += f" t{n} = {state} tuple(zero, v{n})\n l{n} = {state} while(t{n}), "
+            text += f"condition=more, body=b{level - 1}\n"
+            text += f" v{n + 1} = u32[4] get-tuple-element(l{n}), index=1\n"
+        text += f" r = u32[4] add(v0, v2)\n ROOT t = {state} tuple(j, r) }}\n"
+    text += "ENTRY e { x = u32[4] parameter(0)\n zero = s32[] constant(0)\n"
+    text += f" t = {state} tuple(zero, x)\n"
+    text += f" ROOT l = {state} while(t), condition=more, body=b4 }}"
+    _check(text, VECTOR)
+
+
+def _async(inner):
+    return (
+        f"s = ((u32[4]), u32[4], u32[]) async-start(p), calls={inner}",
+        f"a = u32[4] async-done(s), calls={inner}",
+        f"t = ((u32[4]), u32[4], u32[]) async-start(a), calls={inner}",
+        f"b = u32[4] async-done(t), calls={inner}",
+        "ROOT r = u32[4] xor(a, b)",
+    )
+
+
+def test_asynchronous_pairs_are_calls(low):
+    _check(_doubling(7, _async))
+
+
+def _with_sizes(inner):
+    return (
+        f"a = u32[4] call(p), to_apply={inner}",
+        "h = u32[4] reverse(a), dimensions={0}",
+        f"b = u32[4] call(h), to_apply={inner}",
+        "f = u32[3] slice(b), slice={[0:3]}",
+        "zero = u32[] constant(0)",
+        "g = u32[] reduce(f, zero), dimensions={0}, to_apply=add",
+        "w = u32[4] broadcast(g), dimensions={}",
+        "ROOT r = u32[4] add(w, a)",
+    )
+
+
+_ADD = "add { a = u32[] parameter(0)  b = u32[] parameter(1)  ROOT c = u32[] add(a, b) }\n"
+
+
+def test_symbolic_sizes_are_checked_where_they_are_demanded(low):
+    text = _doubling(7, _with_sizes).replace("HloModule calls", "HloModule calls\n" + _ADD)
+    text = text.replace("constant({3, 5, 7, 9})", "broadcast(three), dimensions={}")
+    text = text.replace("u32[4]", "u32[?n]").replace("q = u", "three = u32[] constant(3)\nq = u")
+    executable = _check(text, np.arange(1000, dtype=np.uint32))
+    _check(text, VECTOR)
+    with pytest.raises(ingot.IngotError, match="slice needs 3 <= n"):
+        executable(VECTOR[:2])
+
+
+def test_a_donated_argument_is_overwritten_only_by_the_result(low):
+    text = _doubling(7, _calls).replace(
+        "HloModule calls", "HloModule calls, input_output_alias={ {}: (0, {}, may-alias) }"
+    )
+    module, executable = _compiled(text)
+    want = evaluate(module, [VECTOR])
+    np.testing.assert_array_equal(np.asarray(executable(VECTOR.copy(), donate=(0,))), want)
+
+
+def _pairs(inner):
+    return (
+        f"a = (u32[4], (u32[4])) call(p), to_apply={inner}",
+        f"b = (u32[4], (u32[4])) call(a), to_apply={inner}",
+        "b0 = u32[4] get-tuple-element(b), index=0",
+        "a1 = (u32[4]) get-tuple-element(a), index=1",
+        "ROOT r = (u32[4], (u32[4])) tuple(b0, a1)",
+    )
+
+
+def test_tuples_parameters_that_are_results_and_constants_that_are(low):
+    pair = "(u32[4], (u32[4]))"
+    first = [line.replace("ROOT ", "").replace(", p)", ", p0)") for line in _work()]
+    first = [line.replace("(p,", "(p0,") for line in first]
+    parts = [
+        "p0 = u32[4] get-tuple-element(p), index=0",
+        "p1 = (u32[4]) get-tuple-element(p), index=1",
+        "p2 = u32[4] get-tuple-element(p1), index=0",
+        *first,
+        "m = u32[4] add(w, p2)",
+        "k = (u32[4]) tuple(p0)",
+        f"ROOT r = {pair} tuple(m, k)",
+    ]
+    made = ["HloModule pairs", _computation("c0", *parts)]
+    made += [_computation(f"c{n}", *_pairs(f"c{n - 1}")) for n in range(1, 8)]
+    text = "\n".join(made).replace("p = u32[4] parameter", f"p = {pair} parameter")
+    text += "last { x = u32[4] parameter(0)\n k = u32[4] constant({1, 2, 3, 4})\n"
+    text += f" t = (u32[4]) tuple(k)\n a = {pair} tuple(x, t)\n"
+    text += f" b = {pair} call(a), to_apply=c7\n ROOT r = ({pair}, (u32[4])) tuple(b, t) }}\n"
+    text += f"ENTRY e {{ x = u32[4] parameter(0)\n a = ({pair}, (u32[4])) call(x), to_apply=last\n"
+    text += f" y = u32[4] not(x)\n b = ({pair}, (u32[4])) call(y), to_apply=last\n"
+    text += f" ROOT r = (({pair}, (u32[4])), ({pair}, (u32[4]))) tuple(a, b) }}"
+    _check(text)
+
+
+def test_an_assertion_inside_ends_the_program(low):
+    lines = [*_work()[:-1], "w = u32[4] subtract(s16, p)"]
+    lines += [
+        "limit = u32[4] constant({4000000000, 4000000000, 4000000000, 4000000000})",
+        "ok = pred[4] compare(p, limit), direction=LT",
+        "t = pred[] constant(true)",
+        "all = pred[] reduce(ok, t), dimensions={0}, to_apply=both",
+        'check = () custom-call(all), custom_call_target="ingot.assert", '
+        'custom_call_has_side_effect=true, backend_config="too large"',
+        "ROOT r = u32[4] add(w, w)",
+    ]
+    both = "both { a = pred[] parameter(0)  b = pred[] parameter(1)  ROOT c = pred[] and(a, b) }\n"
+    text = "HloModule calls\n" + both + _computation("c0", *lines)
+    text += "".join(_computation(f"c{n}", *_calls(f"c{n - 1}")) for n in range(1, 8))
+    text += "ENTRY e {\n  x = u32[4] parameter(0)\n  ROOT r = u32[4] call(x), to_apply=c7\n}\n"
+    module, executable = _compiled(text)
+    for function in (executable, lambda x: evaluate(module, [x])):
+        with pytest.raises(ingot.IngotError, match="too large"):
+            function(VECTOR)
+
+
+def _scalar_chain(depth):
+    made = ["HloModule scalars", _computation("c0", *_work("u32[]"))]
+    made += [_computation(f"c{n}", *_calls(f"c{n - 1}")) for n in range(1, depth + 1)]
+    return "\n".join(made).replace("u32[4]", "u32[]")
+
+
+def test_what_kernels_apply_may_be_called_too(low):
+    entry = """
+ENTRY e {
+  x = u32[4] parameter(0)
+  m = u32[4] map(x), dimensions={0}, to_apply=c4
+  f = u32[1] slice(m), slice={[2:3]}
+  s = u32[] reshape(f)
+  c = u32[] call(s), to_apply=c9
+  d = u32[] call(c), to_apply=c4
+  ROOT r = (u32[4], u32[], u32[]) tuple(m, c, d)
+}
+"""
+    _check(_scalar_chain(9) + entry)
+
+
+def test_kernels_apply_nothing_that_is_over_the_limit():
+    entry = """
+ENTRY e {
+  x = u32[4] parameter(0)
+  ROOT m = u32[4] map(x), dimensions={0}, to_apply=c30
+}
+"""
+    with pytest.raises(ingot.IngotError, match="INGOT0403"):
+        ingot.compile(ingot.parse_hlo(_scalar_chain(30) + entry))
+
+
+def test_chains_that_the_stack_may_not_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(host, "MAX_STACK", 1 << 14)
+    with pytest.raises(ingot.IngotError, match="INGOT0403"):
+        ingot.compile(ingot.parse_hlo(_doubling(40, _calls)))

@@ -26,7 +26,33 @@ ENTRY e { i = s64[] parameter(0) x = f32[] parameter(1) t = (s64[], f32[]) tuple
   ROOT r = (s64[], f32[]) while(t), condition=test, body=turn }"""
 """Endless for an even number; an odd negative one is counted to -1."""
 
+
+def _twice(number: int) -> str:
+    """Return a computation that calls the one before it twice."""
+    before = f"c{number - 1}"
+    return f"""c{number} {{ s = (s64[], f32[]) parameter(0)
+      t = (s64[], f32[]) call(s), to_apply={before}
+      ROOT r = (s64[], f32[]) call(t), to_apply={before} }}"""
+
+
+CALLS = (
+    """HloModule m
+c0 { s = (s64[], f32[]) parameter(0) i = s64[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1 one = s64[] constant(3) j = s64[] multiply(i, one)
+  y = f32[] sine(x) ROOT r = (s64[], f32[]) tuple(j, y) }
+"""
+    + "\n".join(map(_twice, range(1, 60)))
+    + """
+ends { s = (s64[], f32[]) parameter(0) i = s64[] constant(-1)
+  x = f32[] get-tuple-element(s), index=1 ROOT r = (s64[], f32[]) tuple(i, x) }
+ENTRY e { i = s64[] parameter(0) x = f32[] parameter(1) t = (s64[], f32[]) tuple(i, x)
+  one = s64[] constant(1) low = s64[] and(i, one) k = s32[] convert(low)
+  ROOT r = (s64[], f32[]) conditional(k, t, t), branch_computations={c59, ends} }"""
+)
+"""No loop, but 2^59 calls for an even number."""
+
 PROGRAMS = {
+    "calls": (CALLS, np.float32(1)),
     "registers": (COUNTED, np.float32(1)),
     "host": (
         COUNTED.replace("f32[]", "f32[64,64]").replace(

@@ -266,5 +266,6 @@ def _linked(compiled: CpuProgram) -> Program:
 
 
 def has_loop(module: Module) -> bool:
-    """Whether the program may repeat something an unknown number of times."""
-    return any(i.opcode == "while" for order in module.schedule.values() for i in order)
+    """Whether the program may repeat something often: it has loops or calls."""
+    repeats = ("while", "call")
+    return any(i.opcode in repeats for order in module.schedule.values() for i in order)

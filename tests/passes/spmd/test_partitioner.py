@@ -130,3 +130,43 @@ def test_tuples_are_split_at_their_own_commas():
         "{replicated}",
         "{devices=[2,2]<=[4]}",
     ]
+
+
+def _doubling(inside: str) -> str:
+    lines = "\n".join(f"s{n} = f32[8] sine({'p' if not n else f's{n - 1}'})" for n in range(40))
+    made = f"HloModule m\nc0 {{ p = f32[8] parameter(0)\n{lines}\n ROOT r = f32[8] cosine(s39) }}\n"
+    for n in range(1, 20):
+        made += f"""c{n} {{ p = f32[8] parameter(0)
+          a = f32[8] call(p), to_apply=c{n - 1}
+          {inside}
+          ROOT c = f32[8] call(b), to_apply=c{n - 1} }}
+        """
+    return (
+        made
+        + """ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
+      y = f32[8] negate(x)
+      c = f32[8] call(y), to_apply=c19
+      ROOT r = f32[8] add(c, x) }"""
+    )
+
+
+def test_each_device_does_all_of_a_call_that_stays():
+    annotated = (
+        'b = f32[8] custom-call(a), custom_call_target="Sharding", sharding={devices=[4]<=[4]}'
+    )
+    module = parse(_doubling(annotated))
+    division = partition(module, 4)
+    verify(module)
+    assert [sharding.tiles for sharding in division.results] == [(4,)]
+    calls = [i for i in module.entry.instructions if i.opcode == "call"]
+    assert calls
+    assert all(call.shape.dims == (8,) for call in calls)
+
+
+def test_a_call_that_stays_divides_nothing_by_hand():
+    by_hand = """h = f32[2] custom-call(a), custom_call_target="SPMDFullToShardShape",
+        sharding={manual}
+      b = f32[8] custom-call(h), custom_call_target="SPMDShardToFullShape",
+        sharding={devices=[4]<=[4]}"""
+    with pytest.raises(UnsupportedError, match="INGOT0360"):
+        partition(parse(_doubling(by_hand)), 4)

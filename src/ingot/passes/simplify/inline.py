@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.simplify.unfolding import limit_unfolding
+from ingot.passes.simplify.unfolding import unfolding
 
 
 def inline(into: Computation, callee: Computation, operands: Sequence[Instruction]) -> Instruction:
@@ -34,7 +34,7 @@ Choice = Callable[[Instruction], tuple[Computation, Sequence[Instruction]] | Non
 def inline_all(module: Module, choose: Choice) -> bool:
     """Replace every op that the program reaches and that is chosen by the body that stands for it.
 
-    What would come to too many instructions stays called (`limit_unfolding`). From the callers
+    Calls that would come to too many instructions stay (`simplify.unfolding`). From the callers
     down: an op in a body is replaced where the body was copied to, so that each instruction is
     copied once for each place that it comes to, however deep the calls are.
 
@@ -45,12 +45,12 @@ def inline_all(module: Module, choose: Choice) -> bool:
     Raises:
         ResourceError: INGOT0403
     """
-    unfolding = limit_unfolding(module)
+    found = unfolding(module)
 
     def chosen(op: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
-        return None if unfolding.stays(op) else choose(op)
+        return None if op.opcode == "call" and found.stays(op) else choose(op)
 
-    changed = unfolding.changed
+    changed = False
     for computation in from_callers(module):
         changed = _inline_in(computation, chosen) or changed
     return changed

@@ -9,8 +9,8 @@ shares one, a `call` stands in its place, or in a computation that holds nothing
 What ops apply to elements (reducers, comparators, mapped computations) becomes part of kernels:
 there every call is replaced, and where that is too much, the program is refused.
 
-Invariant: a program within the limit stays exactly as it is. After `limit_unfolding`, a program
-with every call replaced but those of `Unfolding.kept` is within the limit.
+Invariant: a program within the limit stays exactly as it is. After the pass, a program with every
+call replaced but those of `Unfolding.kept` is within the limit.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ _FLOW = frozenset({"call", "fusion", "while", "conditional", "async-start", "sca
 _CALLS = frozenset({"call", "async-start"})
 """Ops that are a call as they stand, or become one."""
 
+_ENDS = frozenset({"async-update", "async-done"})
+"""Ops that only name what an `async-start` runs."""
+
 
 @dataclass(slots=True)
 class Unfolding:
@@ -49,15 +52,13 @@ class Unfolding:
     Attributes:
         kept: the computations whose calls stay.
         flow: the computations in which they do: the host program runs them.
-        changed: whether something was made a call that was none.
     """
 
     kept: set[Computation] = field(default_factory=set[Computation])
     flow: set[Computation] = field(default_factory=set[Computation])
-    changed: bool = False
 
     def stays(self, op: Instruction) -> bool:
-        """Whether a call, or an op that becomes one, is not replaced by what it calls."""
+        """Whether an op is a call that is not replaced by what it calls, or is to become one."""
         if not self.kept or op.opcode not in _FLOW or op.computation not in self.flow:
             return False
         return not self.kept.isdisjoint(op.called_computations)
@@ -70,8 +71,15 @@ class UnfoldingLimit(Pass):
     name: ClassVar[str] = "unfolding-limit"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Decide and rewrite for the whole program."""
-        return limit_unfolding(module).changed
+        """Let fusions, loops and branches of what is to stay called make calls."""
+        found = unfolding(module)
+        changed = False
+        for computation in module.post_order() if found.kept else ():
+            for op in [op for op in computation.actors if found.stays(op)]:
+                if op.opcode not in _CALLS:
+                    _call_instead(op, found, module)
+                    changed = True
+        return changed
 
 
 def check_unfolded(module: Module) -> None:
@@ -84,8 +92,8 @@ def check_unfolded(module: Module) -> None:
     _require(size, module)
 
 
-def limit_unfolding(module: Module) -> Unfolding:
-    """Return which calls are to stay; fusions, loops and branches that share those make calls.
+def unfolding(module: Module) -> Unfolding:
+    """Return what is to stay called.
 
     Raises:
         ResourceError: INGOT0403, what kernels apply to elements comes to too many instructions.
@@ -100,13 +108,6 @@ def limit_unfolding(module: Module) -> Unfolding:
         if size <= most:
             break
     _require(size, module)
-    for computation in module.post_order():
-        for op in [op for op in computation.actors if op.opcode not in _CALLS and found.stays(op)]:
-            found.changed = True
-            if op.opcode == "fusion":
-                _call_in_place(op)
-            else:
-                _call_inside(op, found, module)
     return found
 
 
@@ -132,11 +133,15 @@ def _sizes(module: Module, stays: Callable[[Instruction], bool]) -> dict[Computa
     for computation in module.post_order():
         size = len(computation)
         for op in computation.actors:
-            called = op.called_computations
+            called = _run_by(op)
             if called:
                 size += 1 if stays(op) else sum([sizes[inner] for inner in called])
         sizes[computation] = size
     return sizes
+
+
+def _run_by(op: Instruction) -> tuple[Computation, ...]:
+    return () if op.opcode in _ENDS else op.called_computations
 
 
 def _choose(module: Module, small: int) -> Unfolding:
@@ -153,7 +158,7 @@ def _choose(module: Module, small: int) -> Unfolding:
     for computation in module.post_order():
         size = len(computation)
         for op in computation.actors:
-            for inner in op.called_computations:
+            for inner in _run_by(op):
                 size += 1 if inner in found.kept and found.stays(op) else sizes[inner]
         sizes[computation] = size
         is_shared = uses[computation] > 1 and computation is not module.entry
@@ -171,7 +176,7 @@ def _flow(module: Module) -> set[Computation]:
             if is_flow:
                 reached.update(op.called_computations)
             if op.opcode not in _FLOW or computation in applied:
-                applied.update(op.called_computations)
+                applied.update(_run_by(op))
     return reached - applied
 
 
@@ -179,6 +184,13 @@ def _has_dynamic_ends(computation: Computation) -> bool:
     """Whether arrays of dynamic size go in or out: their sizes would have to go with them."""
     ends = (*computation.parameters, computation.root)
     return any(leaf.bounded for end in ends for _, leaf in end.shape.leaves())
+
+
+def _call_instead(op: Instruction, found: Unfolding, module: Module) -> None:
+    if op.opcode == "fusion":
+        _call_in_place(op)
+    else:
+        _call_inside(op, found, module)
 
 
 def _call_in_place(fusion: Instruction) -> None:

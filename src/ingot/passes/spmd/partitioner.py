@@ -20,6 +20,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.calls import CallInliner
+from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.spmd.groups import Arrivals, settle_groups
 from ingot.passes.spmd.moves import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
@@ -49,6 +50,7 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
         whole = replicated(1)
         results = module.result_shape.elements if module.result_shape.is_tuple else (None,)
         return Partitioned((whole,) * len(module.parameter_shapes), (whole,) * len(results))
+    UnfoldingLimit().run(module, PassContext())
     CallInliner().run(module, PassContext())
     channels = channels_of(module, num_partitions)
     settle_groups(module, num_partitions, partial(_arrivals, channels))

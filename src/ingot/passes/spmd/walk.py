@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, reached
 from ingot.hlo.custom_calls import config_text
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -178,12 +178,22 @@ class Walk(Values):
             rewrite(instruction)
         elif instruction.opcode in _CONTROL:
             self.control(instruction)
+        elif instruction.opcode == "call":
+            self.called(instruction)
         elif instruction.opcode == "tuple" and self.is_opened(instruction):
             return
         elif target and instruction.extra.get("sharding"):
             self.placed(instruction)
         elif any(operand in self.divided for operand in instruction.operands):
             self.compute(instruction)
+
+    def called(self, call: Instruction) -> None:
+        """A call that stays (`simplify.unfolding`): each device does all of it."""
+        by_hand = (_ENTER, _LEAVE, _CUSTOM, _ON_PARTS)
+        inside = (one for each in reached(call.attributes.to_apply) for one in each.instructions)
+        if any(target_of(one) in by_hand for one in inside):
+            raise self.refuse(call, "it is called from many places and divides something itself")
+        self.gather_operands(call)
 
     def is_opened(self, packed: Instruction) -> bool:
         """Whether only those have a tuple who look at its elements."""
