@@ -110,6 +110,7 @@ class Plugin:
         fill_targets(self._library, [*hot.HELPERS, *python], {**helpers, **targets})
         self._table = self._make_table()
         self.address = self._table.address
+        self.is_inherited = False
         os.register_at_fork(after_in_child=self._after_fork)
         atexit.register(self._leave)
         # Hosts call until the very end of the process, after the interpreter's.
@@ -176,6 +177,7 @@ class Plugin:
             time.sleep(_POLL_SECONDS)
 
     def _after_fork(self) -> None:
+        self.is_inherited = bool(self.clients.clients)
         self._open_gate()
         for client in self.clients.clients:
             for device in client.devices:
@@ -185,6 +187,11 @@ class Plugin:
 @cache
 def _plugin() -> Plugin:
     return Plugin()
+
+
+def is_inherited() -> bool:
+    """Whether this is a forked child of a process that had a client, whose threads are not here."""
+    return _plugin().is_inherited
 
 
 @defers_fork

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ingot.client.pjrt.handed import handed_over
 from ingot.client.pjrt.objects import MEMORY_KINDS
-from ingot.client.pjrt.plugin import version
+from ingot.client.pjrt.plugin import is_inherited, version
 from ingot.client.pjrt.serialize import write_program
 from ingot.formats.hlo_proto.shapes import type_number
 from ingot.formats.hlo_proto.wire import Message, encode
@@ -38,7 +38,7 @@ from ingot.hlo.dtype import DType
 from ingot.hlo.memory_kinds import read_memory_kinds
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import IngotError
+from ingot.support.diagnostics import IngotError, UnsupportedError
 
 _VERSION, _RUNTIME, _LAYOUT = 3, "pjrt_ifrt", "xla::ifrt::PjRtLayout"
 _MESSAGE = "IfrtExecutable"
@@ -108,6 +108,8 @@ def install_compilation() -> None:
     ) -> Any:
         if "ingot" not in backend.platform_version:
             return original(backend, program, devices, options, host_callbacks)
+        if is_inherited():
+            raise _forked()
         with numbered_callbacks(program, host_callbacks) as given:
             ordinary = functools.partial(original, backend, given, devices, options, [])
             if len(devices) != 1 or options.compile_portable_executable:
@@ -123,6 +125,15 @@ def install_compilation() -> None:
         return None if "ingot" in backend.platform_version else cross_compile(backend)
 
     module._get_cross_compile_backend = real_backend
+
+
+def _forked() -> UnsupportedError:
+    return UnsupportedError(
+        "JAX cannot compile in a forked child of a process that used it: jaxlib would wait for "
+        "threads that only the parent has",
+        hint='start children with multiprocessing.get_context("spawn") or "forkserver"; what is '
+        "compiled already runs, and ingot.compile works",
+    )
 
 
 def _hand_over(
