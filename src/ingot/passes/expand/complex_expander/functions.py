@@ -108,13 +108,17 @@ def _lowered(x: Real, size: Real) -> tuple[Real, Real]:
 
 
 def exponential(z: Complex) -> Complex:
-    """e^x (cos y + i sin y); of c64 with angle and products in f64, as XLA's is that near."""
-    lower, factor = _lowered(z.re, z.re)
-    size, factor = lower.apply("exponential").convert(F64), factor.convert(F64)
-    turn, element = z.im.convert(F64), z.re.value.shape.dtype
-    re, im = (
-        (size * turn.apply(function) * factor).convert(element) for function in ("cosine", "sine")
-    )
+    """e^x (cos y + i sin y); of c64 with e^x and the products in f64, where neither overflows."""
+    element = z.re.value.shape.dtype
+    if element is F64:
+        lower, factor = _lowered(z.re, z.re)
+    else:
+        lower, factor = z.re.convert(F64), None
+    size = lower.apply("exponential")
+    re, im = (size * z.im.apply(function).convert(F64) for function in ("cosine", "sine"))
+    if factor is not None:
+        re, im = re * factor, im * factor
+    re, im = re.convert(element), im.convert(element)
     gone, zero = z.re.compare("EQ", -INFINITY) & re.is_nan, z.re.constant(0.0)
     return Complex(gone.choose(zero, re), gone.choose(zero, _zero_times(z.im, im)))
 
