@@ -163,7 +163,8 @@ def sizes_in(value: Value) -> Sizes:
     if isinstance(value, Known) and value.is_symbolic:
         return tuple(item for item in value.array.ravel() if isinstance(item, Dim))
     if isinstance(value, TensorList):
-        sizes = (value.length, value.capacity, *(value.dims or ()))
+        held = () if value.buffer is None else value.buffer.shape.dims
+        sizes: tuple[object, ...] = (value.length, value.bound, *held)
         return tuple(size for size in sizes if isinstance(size, int | Dim))
     return value.dims if isinstance(value, Variable) else dims_of(value)
 
