@@ -6,11 +6,13 @@ from ingot.client import shared
 from ingot.client.dump import Dump
 from ingot.client.executable import Executable
 from ingot.client.reproducer import reproducible
+from ingot.client.staged import StagedExecutable, compile_staged
 from ingot.cpu.compiler import compile_module
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.size_definitions import defines_sizes
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
@@ -29,7 +31,7 @@ def compile(
     target: TargetSpec | None = None,
     switches: xla_flags.XlaFlags | None = None,
     is_final: bool = False,
-) -> Executable:
+) -> Executable | StagedExecutable:
     """Compile a module for this machine's CPU. The module itself is not changed.
 
     A program that was compiled before, is alive and has no state is returned again.
@@ -68,6 +70,8 @@ def compile(
     with reproducible(module), collector_paused(), timer.phase("compile"):
         working = module.clone()
         before = module if is_final else module.clone()
+        if defines_sizes(working):
+            return compile_staged(working, before, options, chosen, timer)
         compiled = compile_module(working, options, chosen, timer)
         with timer.phase("link"):
             executable = Executable(compiled, before, options, chosen, timer)

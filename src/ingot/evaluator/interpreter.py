@@ -17,7 +17,7 @@ Example:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import FAMILIES
 from ingot.hlo.shape import Shape
+from ingot.hlo.size_definitions import is_size_definition, size_order
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import InternalError, ResourceError, VerifyError
 from ingot.support.trampoline import Recursion, run
@@ -78,7 +79,7 @@ def evaluate_computation(
     step_limit: int | None = None,
 ) -> Value:
     """Return the value of a computation; `sizes` are symbolic sizes known from outside."""
-    context = Context(_call, sizes or {}, RunState(step_limit))
+    context = Context(_call, dict(sizes or {}), RunState(step_limit))
     with np.errstate(all="ignore"), some_device():
         return plain(run(_call(computation, arguments, context)))
 
@@ -91,7 +92,7 @@ def evaluate_instruction(
     step_limit: int | None = None,
 ) -> Value:
     """Return the value of one instruction whose operands have the given values."""
-    context = Context(_call, sizes or {}, RunState(step_limit))
+    context = Context(_call, dict(sizes or {}), RunState(step_limit))
     with np.errstate(all="ignore"):
         return run(_apply(instruction, operands, context, is_dynamic(instruction)))
 
@@ -108,7 +109,7 @@ def _call(computation: Computation, arguments: Sequence[Value], outer: Context) 
         values[parameter] = _argument(parameter, argument, context)
     order = context.state.orders.get(computation)
     if order is None:
-        order = context.state.orders[computation] = _order(computation, context.state.asserting)
+        order = context.state.orders[computation] = _order(computation, context)
     for instruction, has_dynamic_sizes in order:
         operands = [values[operand] for operand in instruction.operands]
         try:
@@ -136,19 +137,18 @@ def _too_large(instruction: Instruction, error: MemoryError | ValueError) -> Exc
     )
 
 
-def _order(
-    computation: Computation, asserting: dict[Computation, bool]
-) -> list[tuple[Instruction, bool]]:
+def _order(computation: Computation, context: Context) -> list[tuple[Instruction, bool]]:
     """Return what is evaluated after the parameters, operands first; and whether it is dynamic."""
-    needed = _needed(computation, asserting) - set(computation.parameters)
-    return [(item, is_dynamic(item)) for item in computation.post_order() if item in needed]
+    needed = _needed(computation, context.state.asserting) - set(computation.parameters)
+    order = size_order(computation, context.sizes)
+    return [(item, is_dynamic(item)) for item in order if item in needed]
 
 
 def _needed(computation: Computation, asserting: dict[Computation, bool]) -> set[Instruction]:
     """Return what the root, assertions and transfers depend on: nothing else is evaluated."""
-    needed: set[Instruction] = set()
+    needed: set[Instruction] = {one for one in computation.actors if is_size_definition(one)}
     acting = [i for i in computation.actors if i.opcode in _TRANSFERS or asserts(i, asserting)]
-    stack = [computation.root, *acting]
+    stack = [computation.root, *acting, *(o for one in needed for o in one.operands)]
     while stack:
         item = stack.pop()
         if item not in needed:
@@ -174,6 +174,9 @@ def _apply(
     else:
         found = rule(instruction, operands, context)
         value = _as_value((yield found) if isinstance(found, Generator) else found)
+    if instruction.definition.may_act:
+        for name, number in _bare_sizes(instruction.shape, value):
+            context.sizes.setdefault(name, number)
     if not _fits(value, instruction.shape, context):
         raise InternalError(
             f"{instruction.opcode} evaluates to {_describe(value)}, declared {instruction.shape}",
@@ -206,12 +209,17 @@ def _bind(
     """Return the symbolic sizes: those of the caller, and the parameters' own."""
     sizes = dict(outer)
     for parameter, argument in zip(computation.parameters, arguments, strict=True):
-        for path, leaf in parameter.shape.leaves():
-            actual = np.shape(_at(argument, path)) if leaf.is_array else ()
-            for size, number in zip(leaf.dims, actual, strict=False):
-                if isinstance(size, Dim) and size.is_symbol:
-                    sizes[size.text] = number
+        sizes.update(_bare_sizes(parameter.shape, argument))
     return sizes
+
+
+def _bare_sizes(shape: Shape, value: Value) -> Iterator[tuple[str, int]]:
+    """Yield the sizes that are a whole dimension of `shape`, and what they are in `value`."""
+    for path, leaf in shape.leaves():
+        if leaf.is_array and not leaf.is_static:
+            for size, number in zip(leaf.dims, np.shape(_at(value, path)), strict=False):
+                if isinstance(size, Dim) and size.is_symbol:
+                    yield size.text, number
 
 
 def _at(value: Any, path: tuple[int, ...]) -> Any:

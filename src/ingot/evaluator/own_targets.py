@@ -19,6 +19,9 @@ from ingot.evaluator.registry import Array, Context, Rule, Value
 from ingot.evaluator.stored import stored
 from ingot.hlo import custom_calls
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.library_calls import SIZE
+from ingot.hlo.size_definitions import negative_size_text
+from ingot.support.diagnostics import ExecutionError
 from ingot.support.trampoline import Recursion
 
 
@@ -61,6 +64,14 @@ def _slice_to_dynamic(op: Instruction, operands: Sequence[Any], context: Context
     )
 
 
+def _size(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
+    """An array of as many elements, which take no memory."""
+    count = int(operands[0])
+    if count < 0:
+        raise ExecutionError(negative_size_text(op, count), code="INGOT0516")
+    return np.broadcast_to(np.False_, (count,))
+
+
 OWN_TARGETS: dict[str, Rule] = {
     "ApproxTopK": _approximate_topk,
     "Eigh": factors.eigh,
@@ -70,5 +81,6 @@ OWN_TARGETS: dict[str, Rule] = {
     "Qr": factors.qr,
     "SliceToDynamic": _slice_to_dynamic,
     "TopK": _topk,
+    SIZE: _size,
 }
 """Target -> its meaning."""

@@ -8,7 +8,7 @@ computations call each other as deep as a program likes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -59,12 +59,12 @@ class Context:
 
     Attributes:
         call: evaluates a computation on argument values, for who yields it.
-        sizes: the symbolic sizes' values.
+        sizes: the symbolic sizes' values; definitions of sizes add to them.
         state: what the evaluation changes as it goes.
     """
 
     call: Caller
-    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
     state: RunState = field(default_factory=RunState)
 
     def number(self, size: int | Dim) -> int:

@@ -219,6 +219,20 @@ class Shape:
             and all(a.compatible(b) for a, b in zip(self.elements, other.elements, strict=True))
         )
 
+    def takes(self, given: Shape) -> bool:
+        """Whether `given` is this shape when dimensions that are a bare size may be any."""
+        return self is given or (
+            self.dtype is given.dtype
+            and len(self.dims) == len(given.dims)
+            and all(
+                have == want or (isinstance(want, Dim) and want.is_symbol)
+                for have, want in zip(given.dims, self.dims, strict=True)
+            )
+            and self.is_buffer == given.is_buffer
+            and len(self.elements) == len(given.elements)
+            and all(a.takes(b) for a, b in zip(self.elements, given.elements, strict=True))
+        )
+
     def to_string(self, *, with_layout: bool = True) -> str:
         """Return XLA's text of the shape."""
         if self.is_tuple:

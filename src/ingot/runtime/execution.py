@@ -179,11 +179,17 @@ class PythonHalf:
         """Return an uninitialized array over a block of the allocator, or None."""
         size = math.prod(shape) * storage.itemsize
         address = self._allocate(size)
-        if address is None:
-            return None
-        buffer: Any = (ctypes.c_uint8 * size).from_address(address)
-        buffer.owner = _Block(address, self._free)
-        return np.ndarray(shape, storage, buffer=buffer)
+        return None if address is None else owned_array(address, shape, storage, self._free)
+
+
+def owned_array(
+    address: int, shape: tuple[int, ...], storage: np.dtype[Any], free: Callable[[int], None]
+) -> Array:
+    """Return an array over a block of the allocator, which it gives back when it is gone."""
+    size = math.prod(shape) * storage.itemsize
+    buffer: Any = (ctypes.c_uint8 * size).from_address(address)
+    buffer.owner = _Block(address, free)
+    return np.ndarray(shape, storage, buffer=buffer)
 
 
 class _Block:

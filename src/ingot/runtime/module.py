@@ -21,13 +21,14 @@ from ingot.runtime.profiler import PROFILE_FUNCTION, PROFILER, emit_profiler
 from ingot.runtime.python_call import emit_python_call
 from ingot.runtime.python_interrupts import emit_python_interrupts
 from ingot.runtime.records import ABI_VERSION, ALLOCATOR, INTERRUPTS, POOL, PYTHON, RUNTIME
+from ingot.runtime.staged_code import emit_staged
 from ingot.runtime.steps import emit_steps
 
 NATIVE_FUNCTIONS = (
     *("ingot_prepare", "ingot_execute", "ingot_execute_on", "ingot_call"),
     *("ingot_execute_watched", "ingot_poll", "ingot_interrupt", "ingot_watch"),
     *("ingot_allocate", "ingot_free", "ingot_trim"),
-    *("ingot_steps_sizes", "ingot_steps_run", "ingot_steps_copy"),
+    *("ingot_steps_sizes", "ingot_steps_run", "ingot_steps_copy", "ingot_stages_run"),
     *("ingot_parallel", "ingot_runtime", "ingot_allocator", "ingot_initialize"),
     *(PROFILE_FUNCTION, "ingot_profiler"),
 )
@@ -61,6 +62,7 @@ def runtime_module(with_python: bool) -> ModuleBuilder:
     watch = emit_watch(module, watch_state)
     execute = emit_execute(module, allocator, watch)
     emit_steps(module)
+    emit_staged(module, allocator, watch, execute)
     states = _States(runtime, pool, allocator_state, watch_state)
     _emit_initialize(module, states, parallel, allocator, watch)
     _emit_getter(module, "ingot_watch", watch_state)

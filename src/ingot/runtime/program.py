@@ -196,7 +196,7 @@ def _constant_block(constants: bytes | np.ndarray[Any, Any] | None) -> tuple[int
     return start + gap, block
 
 
-def _storage(name: str) -> np.dtype[Any]:
+def storage_of(name: str) -> np.dtype[Any]:
     """Return the NumPy type of an element type; a token is passed as an array of no elements."""
     return dtype(name).storage or np.dtype(np.bool_)
 
@@ -215,7 +215,7 @@ def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     address = dims.buffer_info()[0]
     params = _rows(PARAM.structure, len(info.params))()
     for row, param in zip(params, info.params, strict=True):
-        storage, rank = _storage(param.dtype), len(param.dims)
+        storage, rank = storage_of(param.dtype), len(param.dims)
         kept.append(storage)
         row.dims, row.rank = address, rank
         row.element_bytes, row.descr = storage.itemsize, id(storage)
@@ -225,7 +225,7 @@ def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     layout = info.sizes_layout
     bytes_slot, dims_slot = layout.output_bytes(0), layout.output_dims(0)
     for index, (row, output) in enumerate(zip(outputs, info.outputs, strict=True)):
-        storage, rank = _storage(output.dtype), len(output.dims)
+        storage, rank = storage_of(output.dtype), len(output.dims)
         kept.append(storage)
         row.rank, row.element_bytes = rank, storage.itemsize
         row.bytes_slot, row.dims_slot = bytes_slot + index, dims_slot

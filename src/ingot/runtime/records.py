@@ -108,6 +108,15 @@ PROGRAM = Record(
     Field("release_gil_bytes", "i64", note="calls that touch at least so many bytes free the GIL"),
 )
 
+STAGED = Record(
+    "IngotStaged",
+    Field("code", "ptr", note="the first instruction"),
+    Field("runtime", "ptr", note="the IngotRuntime to run with"),
+    Field("frame_words", "i64", note="words of a frame, which the caller sets to zero"),
+    Field("num_slots", "i64"),
+    Field("slots", "ptr", note="int64_t[num_slots], the offset of each slot in the frame"),
+)
+
 PYTHON = Record(
     "IngotPython",
     Field("array_type", "ptr", note="numpy.ndarray"),
@@ -149,7 +158,7 @@ INTERRUPTS = Record(
 
 ABI_VERSION = 3
 
-PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, CALL_FRAME)
+PUBLIC_RECORDS = (RUNTIME, POOL, PARAM, OUTPUT, PROGRAM, STAGED, CALL_FRAME)
 
 
 def c_header() -> str:
@@ -179,6 +188,8 @@ int32_t ingot_steps_sizes(const int64_t* const* in_dims, int64_t* sizes, const v
 int32_t ingot_steps_run(IngotRuntime* runtime, void* const* inputs, void* const* outputs,
                         void* temp, const int64_t* sizes, const void* constants);
 void ingot_steps_copy(void* env, int64_t chunk);
+/* 0, or the number of the instruction that failed << 32 | its status. */
+int64_t ingot_stages_run(IngotStaged* staged, int64_t* frame);
 void* ingot_allocate(int64_t bytes);
 void ingot_free(void* data);
 void ingot_trim(void);

@@ -1,5 +1,8 @@
 """Control ops: call, while, conditional.
 
+The state of a `while` may have dimensions that differ in each iteration, and the results of the
+branches of a `conditional` may differ in size: sizes of their own (`hlo.size_definitions`).
+
 Source: StableHLO specification `while`, `if`, `case`; XLA's text attributes.
 """
 
@@ -36,13 +39,16 @@ class ConditionalAttributes:
     branch_computations: tuple[Computation, ...] = attribute(Codec.COMPUTATIONS)
 
 
-def _require_call(label: str, called: Computation, operands: tuple[Shape, ...]) -> None:
+def _require_call(
+    label: str, called: Computation, operands: tuple[Shape, ...], *, any_size: bool = False
+) -> None:
+    """Refuse operands that the computation does not take; `any_size`: its bare sizes may differ."""
     given = tuple(parameter.shape for parameter in called.parameters)
     if len(given) != len(operands):
         message = f"computation {called.name} takes {len(given)} operands, got {len(operands)}"
         require(False, label, message)
     for have, want in zip(operands, given, strict=True):
-        if not have.compatible(want):
+        if not (have.compatible(want) or (any_size and want.takes(have))):
             require(False, label, f"computation {called.name} takes {want}, got {have}")
 
 
@@ -55,15 +61,16 @@ def _infer_call(view: OpView) -> Shape:
 def _infer_while(view: OpView) -> Shape:
     condition: Computation = view.attributes.condition
     body: Computation = view.attributes.body
-    _require_call("while_c1", condition, view.operands)
-    _require_call("while_c2", body, view.operands)
+    state = body.parameters[0].shape if body.parameters else view.operands[0]
+    _require_call("while_c1", condition, (state,))
+    _require_call("while_c2", body, view.operands, any_size=True)
     result = condition.root.shape
     if not result.is_scalar or result.dtype is not PRED:
         require(False, "while_c1", f"while condition gives {result}")
-    if not body.root.shape.compatible(view.operands[0]):
-        message = f"while body gives {body.root.shape}, takes {view.operands[0]}"
+    if not (body.root.shape.compatible(state) or state.takes(body.root.shape)):
+        message = f"while body gives {body.root.shape}, takes {state}"
         require(False, "while_c2", message)
-    return view.operands[0]
+    return view.operands[0] if view.operands[0].compatible(state) else state
 
 
 def _infer_conditional(view: OpView) -> Shape:
@@ -81,9 +88,12 @@ def _infer_conditional(view: OpView) -> Shape:
     if index.dtype is PRED:
         require(len(branches) == 2, "if_c1", "conditional on a pred takes two branches")
     first = branches[0].root.shape
+    declared = view.declared
+    if declared is not None and all(declared.takes(branch.root.shape) for branch in branches):
+        first = declared
     for branch, operand in zip(branches, operands, strict=True):
         _require_call("case_c2", branch, (operand,))
-        if not branch.root.shape.compatible(first):
+        if not (branch.root.shape.compatible(first) or first.takes(branch.root.shape)):
             label = "if_c2" if index.dtype is PRED else "case_c3"
             require(False, label, f"branch {branch.name} gives {branch.root.shape}, not {first}")
     return first

@@ -18,6 +18,9 @@ from ingot.hlo.dtype import C64, C128, F32, F64, PRED, S32
 from ingot.hlo.opdef import OpView, require
 from ingot.hlo.shape import Shape
 
+SIZE = "ingot.size"
+"""The target that defines a size (`hlo.size_definitions`)."""
+
 _REAL_OF = {C64: F32, C128: F64}
 
 
@@ -162,6 +165,15 @@ def _require_bound(
     require(counted, f"{name}_c2", f"{target} of {array} has an s32 size of each dimension")
 
 
+def _size(view: OpView, given: Shape) -> None:
+    (count,) = _operands(view, "size", 1)
+    if not count.is_scalar or not count.dtype.is_integer:
+        require(False, "size_i1", f"the number of elements is an integer, not {count}")
+    is_bare = len(given.dims) == 1 and isinstance(given.dims[0], Dim) and given.dims[0].is_symbol
+    if given.dtype is not PRED or not is_bare:
+        require(False, "size_c1", f"a definition of a size gives pred[?name], not {given}")
+
+
 _CHECKS: dict[str, Callable[[OpView, Shape], None]] = {
     "ApproxTopK": _approximate_topk,
     "Eigh": _eigh,
@@ -171,4 +183,5 @@ _CHECKS: dict[str, Callable[[OpView, Shape], None]] = {
     "Qr": _qr,
     "SliceToDynamic": _slice_to_dynamic,
     "TopK": _topk,
+    SIZE: _size,
 }

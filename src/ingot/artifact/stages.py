@@ -1,0 +1,158 @@
+"""Staged programs as data: programs run one after the other, whose sizes are known at each start.
+
+A program that computes sizes (`hlo.size_definitions`) is cut where they are defined. What is left
+are *stages*, ordinary programs, and a few instructions between them, which the runtime takes one by
+one (`runtime.staged`). Values that stages hand on lie in the slots of a frame: the address of the
+data, the address of the block to free (0: the data is somebody else's), and the dimensions.
+
+Invariant: each block is in one slot, and free when the program ends, whatever happened, except for
+those of the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from ingot.support.records import record
+
+SLOT_HEADER_WORDS = 2
+"""Words of a slot before the dimensions: data, owner."""
+
+
+@record
+class Run:
+    """Run a stage.
+
+    Attributes:
+        stage: its number.
+        inputs: slots of its parameters.
+        outputs: slots that get its results.
+    """
+
+    stage: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{_slots(self.outputs)} = stage {self.stage} of {_slots(self.inputs)}"
+
+
+@record
+class Define:
+    """Make slot `target` an array without data that has as many elements as slot `source` says.
+
+    Attributes:
+        error: number of the message for a negative number.
+    """
+
+    source: int
+    target: int
+    error: int
+
+    def __str__(self) -> str:
+        return f"%{self.target} = size %{self.source}"
+
+
+@record
+class Copy:
+    """Make slot `target` a copy of slot `source`."""
+
+    source: int
+    target: int
+
+    def __str__(self) -> str:
+        return f"%{self.target} = copy %{self.source}"
+
+
+@record
+class Move:
+    """Make slot `target` what slot `source` is, which is empty then."""
+
+    source: int
+    target: int
+
+    def __str__(self) -> str:
+        return f"%{self.target} = move %{self.source}"
+
+
+@record
+class Free:
+    """Empty a slot."""
+
+    slot: int
+
+    def __str__(self) -> str:
+        return f"free %{self.slot}"
+
+
+@record
+class Jump:
+    """Go on at an instruction."""
+
+    target: int
+
+    def __str__(self) -> str:
+        return f"jump {self.target}"
+
+
+@record
+class Unless:
+    """Go on at an instruction if slot `flag`, a pred[], is false."""
+
+    flag: int
+    target: int
+
+    def __str__(self) -> str:
+        return f"unless %{self.flag} jump {self.target}"
+
+
+@record
+class Differs:
+    """Go on at an instruction if slot `index`, an s32[], is not `value`."""
+
+    index: int
+    value: int
+    target: int
+
+    def __str__(self) -> str:
+        return f"if %{self.index} != {self.value} jump {self.target}"
+
+
+Code: TypeAlias = Run | Define | Copy | Move | Free | Jump | Unless | Differs
+
+
+@record
+class SlotInfo:
+    """A slot: the element type (XLA's name) and the rank of what it holds."""
+
+    dtype: str
+    rank: int
+
+
+@record
+class StagedCode:
+    """What runs between the stages.
+
+    Attributes:
+        slots: what each slot holds.
+        parameters: slots of the program's parameters, which the caller fills.
+        results: slots of its results; each holds a block of its own.
+        code: the instructions.
+        errors: what to say when one fails.
+    """
+
+    slots: tuple[SlotInfo, ...]
+    parameters: tuple[int, ...]
+    results: tuple[int, ...]
+    code: tuple[Code, ...]
+    errors: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rows = [f"{number:4}  {item}" for number, item in enumerate(self.code)]
+        rows.insert(0, f"parameters {_slots(self.parameters)}")
+        return "\n".join([*rows, f"results {_slots(self.results)}"])
+
+
+def _slots(numbers: Iterable[int]) -> str:
+    return f"({', '.join(f'%{number}' for number in numbers)})"

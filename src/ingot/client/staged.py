@@ -1,0 +1,109 @@
+"""Staged executables: programs that compute sizes, compiled stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ingot.artifact.artifact import KernelInfo
+from ingot.client.executable import Executable
+from ingot.cpu.compiler import compile_module
+from ingot.formats.hlo_text import print_module
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.llvm.target import TargetSpec
+from ingot.passes.simplify.inline import inline_all
+from ingot.passes.stages.split import split_stages
+from ingot.runtime.convert import donated_indices
+from ingot.runtime.staged import StagedProgram
+from ingot.support.arguments import require_type
+from ingot.support.timing import PhaseTimer
+
+
+class StagedExecutable:
+    """A compiled module that defines sizes. Calling it takes and gives NumPy arrays.
+
+    Attributes:
+        program: the runtime's program, for native callers.
+        executables: the stages.
+        source: the module before the passes; nobody changes it.
+        timer: where compile time went.
+    """
+
+    __slots__ = ("__weakref__", "executables", "program", "source", "timer")
+
+    def __init__(
+        self,
+        program: StagedProgram,
+        executables: tuple[Executable, ...],
+        source: Module,
+        timer: PhaseTimer,
+    ) -> None:
+        """Hold what `compile_staged` made."""
+        self.program = program
+        self.executables = executables
+        self.source = source
+        self.timer = timer
+
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
+        """Run the program on flattened arguments; donated ones stay as they are.
+
+        Raises:
+            ExecutionError: an argument does not fit; INGOT0516, a computed size is negative.
+            ResourceError: out of memory.
+        """
+        donated_indices(len(args), donate)
+        return self.program(*args)
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The program without `donate`."""
+        return self.program
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Every kernel call of every stage."""
+        return tuple(kernel for stage in self.executables for kernel in stage.kernels)
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether the program may repeat something an unknown number of times."""
+        return True
+
+    def as_text(self, stage: str = "hlo") -> str:
+        """Return the program at a stage of compilation: `Executable.as_text`, one by one.
+
+        "hlo_before" is the whole module, "stages" what runs between the programs.
+        """
+        require_type(stage, str, "the stage")
+        if stage == "hlo_before":
+            return print_module(self.source)
+        if stage == "stages":
+            return str(self.program.code)
+        return "\n\n".join(executable.as_text(stage) for executable in self.executables)
+
+    def stages(self) -> tuple[str, ...]:
+        """Return the names that `as_text` takes."""
+        return ("stages", *self.executables[0].stages()) if self.executables else ("stages",)
+
+    def __repr__(self) -> str:
+        return f"StagedExecutable({self.source.name!r}, {len(self.executables)} stages)"
+
+
+def compile_staged(
+    module: Module, before: Module, context: PassContext, target: TargetSpec, timer: PhaseTimer
+) -> StagedExecutable:
+    """Compile a module that defines sizes; `module` is consumed, `before` is a copy of it.
+
+    Raises:
+        VerifyError: INGOT0219, a size is defined twice.
+    """
+    inline_all(module, "call")
+    split = split_stages(module)
+    executables: list[Executable] = []
+    for stage in split.stages:
+        source = stage.clone()
+        compiled = compile_module(stage, context, target, timer)
+        executables.append(Executable(compiled, source, context, target, timer))
+    program = StagedProgram(module.name, split.code, [one.program for one in executables])
+    return StagedExecutable(program, tuple(executables), before, timer)

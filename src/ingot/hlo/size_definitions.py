@@ -1,0 +1,198 @@
+"""Sizes that instructions define: known only when a program has run so far.
+
+A symbolic size (`f32[?n]`) is usually that of a parameter. It may also be computed:
+
+    k = s64[] ...
+    n = pred[?n] custom-call(k), custom_call_target="ingot.size"
+
+defines `n`: the array has `k` elements, of which nobody reads one. A `while` defines the sizes that
+stand alone in its state's shape and that nothing outside knows: they may differ in each iteration,
+and behind the loop they are the last ones. A `conditional` does so for those of its result.
+
+Whatever has a size in its shape or attributes comes after the definition, without being its user:
+`size_order` says in which order a computation runs.
+
+Invariant: a size is defined once, and never one that a parameter of the program has.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> b = Builder("main")
+    >>> defined = define_size(b, b.parameter(0, "s64[]"), "n")
+    >>> str(defined.shape), [i.opcode for i in size_order(b.build(defined), frozenset())]
+    ('pred[?n]{0}', ['parameter', 'custom-call'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation, reached
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.opset.library_calls import SIZE
+from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import Diagnostic, VerifyError
+
+_DEFINING = frozenset({"while", "conditional"})
+
+
+def define_size(builder: Builder, count: Instruction, name: str) -> Instruction:
+    """Add the definition of the size `name` as `count`, an integer of rank 0; return `pred[?name]`.
+
+    A program in which `count` is negative ends with an error.
+    """
+    shape = Shape.array(PRED, (Dim.symbol(name),))
+    return builder.emit("custom-call", count, shape=shape, custom_call_target=SIZE)
+
+
+def is_size_definition(instruction: Instruction) -> bool:
+    """Whether an instruction is a custom call that defines a size."""
+    if instruction.opcode != "custom-call":
+        return False
+    return instruction.attributes.custom_call_target == SIZE
+
+
+def negative_size_text(definition: Instruction, count: int | str) -> str:
+    """Return what to say when a definition's number is negative."""
+    origin = definition.metadata
+    (size,) = bare_symbols(definition.shape)
+    found = Diagnostic(
+        f"the size {size} is {count}, and a size is never negative",
+        op_type=origin.op_type,
+        op_name=origin.op_name,
+        location=origin.location,
+    )
+    return found.render_facts()
+
+
+def bare_symbols(shape: Shape) -> Iterator[str]:
+    """Yield the sizes that are a whole dimension of an array in `shape`."""
+    for _, leaf in shape.leaves():
+        for size in leaf.dims:
+            if isinstance(size, Dim) and size.is_symbol:
+                yield size.text
+
+
+def parameter_symbols(computation: Computation) -> frozenset[str]:
+    """Return the sizes that a computation's parameters bind."""
+    return frozenset(
+        name for parameter in computation.parameters for name in bare_symbols(parameter.shape)
+    )
+
+
+def used_symbols(instruction: Instruction) -> frozenset[str]:
+    """Return the sizes that must be known before an instruction runs; its operands' may be left out.
+
+    What a loop or branch binds itself is among them: nobody outside defines it.
+    """
+    found = _of_instruction(instruction)
+    for called in instruction.called_computations:
+        for computation in reached(called):
+            for inner in computation.instructions:
+                found |= _of_instruction(inner)
+    return found
+
+
+def _of_instruction(instruction: Instruction) -> frozenset[str]:
+    shapes = symbols_of(size for _, leaf in instruction.shape.leaves() for size in leaf.dims)
+    return shapes | symbols_of(_sizes_in(instruction.attributes))
+
+
+def _sizes_in(value: Any) -> Iterator[Dim]:
+    if isinstance(value, Dim):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _sizes_in(item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from _sizes_in(getattr(value, field.name))
+
+
+def definitions(computation: Computation, known: Iterable[str]) -> dict[str, Instruction]:
+    """Return the sizes that a computation defines, and where; `known`: those from outside.
+
+    Raises:
+        VerifyError: INGOT0219, a size is defined twice.
+    """
+    outside = parameter_symbols(computation).union(known)
+    found: dict[str, Instruction] = {}
+    for instruction in computation.actors:
+        if is_size_definition(instruction):
+            (size,) = bare_symbols(instruction.shape)
+            if size in found or size in outside:
+                raise _defined_twice(instruction, size)
+            found[size] = instruction
+    loops = any(one.opcode in _DEFINING for one in computation.actors)
+    for instruction in computation.post_order() if loops else ():
+        if instruction.opcode in _DEFINING:
+            for size in bare_symbols(instruction.shape):
+                if size not in outside:
+                    found.setdefault(size, instruction)
+    return found
+
+
+def _defined_twice(instruction: Instruction, size: str) -> VerifyError:
+    return VerifyError(
+        f"the size {size} is defined twice",
+        code="INGOT0219",
+        instruction=repr(instruction),
+        location=instruction.metadata.location,
+        hint="give each size that the program computes a name of its own",
+    )
+
+
+def size_order(computation: Computation, known: Iterable[str]) -> list[Instruction]:
+    """Return the instructions, operands and definitions of sizes before those that need them.
+
+    `known`: the sizes that are known before the computation runs.
+    """
+    found = definitions(computation, known)
+    order = computation.post_order()
+    return _ordered(order, found) if found else order
+
+
+def _ordered(order: list[Instruction], found: Mapping[str, Instruction]) -> list[Instruction]:
+    """Return `order` with each definition before what needs its size; else as it was."""
+    made: dict[Instruction, None] = {}
+    entered: set[Instruction] = set()
+    for start in order:
+        pending = [start]
+        while pending:
+            item = pending[-1]
+            if item in made:
+                pending.pop()
+            elif item in entered:
+                made[pending.pop()] = None
+            else:
+                entered.add(item)
+                pending += [i for i in _before(item, found) if i not in entered]
+    return list(made)
+
+
+def _before(instruction: Instruction, found: Mapping[str, Instruction]) -> list[Instruction]:
+    """Return what must come before an instruction."""
+    needed = [found[name] for name in used_symbols(instruction) if name in found]
+    before = [*instruction.operands, *instruction.control_predecessors, *needed]
+    return [one for one in reversed(before) if one is not instruction]
+
+
+def defines_sizes(module: Module) -> bool:
+    """Whether some instruction of a module defines a size."""
+    return module.kept(_defines_sizes)
+
+
+def _defines_sizes(module: Module) -> bool:
+    held = module.computations.values()
+    if any(is_size_definition(i) for c in held for i in c.actors):
+        return True
+    loops = [i for c in held for i in c.actors if i.opcode in _DEFINING]
+    if all(loop.shape.is_static for loop in loops):
+        return False
+    known = parameter_symbols(module.entry)
+    return any(name not in known for loop in loops for name in bare_symbols(loop.shape))

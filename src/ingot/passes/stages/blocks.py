@@ -1,0 +1,106 @@
+"""Blocks: the code of a staged computation while it is written.
+
+A block is a list of items, each of which uses some slots. When it is closed, what it made and does
+not hand on is freed behind its last use. Jumps have labels until `Assembler` gives them numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ingot.artifact.stages import (
+    Code,
+    Copy,
+    Define,
+    Differs,
+    Free,
+    Jump,
+    Move,
+    Run,
+    SlotInfo,
+    Unless,
+)
+from ingot.hlo.shape import Shape
+
+
+@dataclass(eq=False, slots=True)
+class Label:
+    """Where a jump goes."""
+
+
+Line = Code | Label | tuple[Code, Label]
+"""An instruction, a label that stands here, or a jump to a label."""
+
+
+@dataclass(slots=True)
+class _Item:
+    lines: list[Line]
+    uses: frozenset[int]
+
+
+@dataclass(slots=True)
+class Block:
+    """The items of one computation."""
+
+    items: list[_Item] = field(default_factory=list[_Item])
+    made: dict[int, None] = field(default_factory=dict[int, None])
+
+    def add(self, lines: list[Line], uses: Iterable[int], makes: Iterable[int] = ()) -> None:
+        """Add an item that uses slots, and fills others that the block owns then."""
+        self.made.update(dict.fromkeys(makes))
+        self.items.append(_Item(lines, frozenset((*uses, *makes))))
+
+    def uses(self) -> frozenset[int]:
+        """Return the slots that some item uses."""
+        return frozenset().union(*(item.uses for item in self.items))
+
+    def closed(self, kept: Iterable[int] = ()) -> list[Line]:
+        """Return the lines, with a `Free` of each slot that was made but for those to be kept."""
+        held = set(kept)
+        last: dict[int, int] = {}
+        for number, item in enumerate(self.items):
+            for slot in item.uses:
+                last[slot] = number
+        lines: list[Line] = []
+        for number, item in enumerate(self.items):
+            lines += item.lines
+            lines += [Free(slot) for slot in self.made if last[slot] == number and slot not in held]
+        return lines
+
+
+class Slots:
+    """The slots of a frame."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.rows: list[SlotInfo] = []
+
+    def new(self, shape: Shape) -> int:
+        """Return a new slot for arrays of a shape; a token has no dimensions."""
+        dtype = shape.dtype.name if shape.is_array else "token"
+        self.rows.append(SlotInfo(dtype, shape.rank if shape.is_array else 0))
+        return len(self.rows) - 1
+
+
+def assembled(lines: list[Line]) -> tuple[Code, ...]:
+    """Return the instructions, with jumps to their numbers."""
+    places: dict[Label, int] = {}
+    count = 0
+    for line in lines:
+        if isinstance(line, Label):
+            places[line] = count
+        else:
+            count += 1
+    found: list[Code] = []
+    for line in lines:
+        if isinstance(line, tuple):
+            jump, label = line
+            assert isinstance(jump, Jump | Unless | Differs)
+            found.append(replace(jump, target=places[label]))
+        elif not isinstance(line, Label):
+            found.append(line)
+    return tuple(found)
+
+
+__all__ = ["Block", "Copy", "Define", "Label", "Line", "Move", "Run", "Slots", "assembled"]

@@ -1,0 +1,109 @@
+"""In which stage each instruction of a computation runs.
+
+*Nodes* stand between stages: definitions of sizes, and loops and branches that define some inside.
+A node of level `k` comes after stage `k`; what needs it is in stage `k + 1` at the earliest. An
+instruction without effects goes to the last stage that all of its users allow, where it is fused
+with them; one with effects to the first that is possible.
+
+Invariant: whatever an instruction needs is in its own stage, an earlier one, or a node before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ingot.hlo.computation import Computation, has_side_effect
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.size_definitions import (
+    definitions,
+    is_size_definition,
+    parameter_symbols,
+    size_order,
+    used_symbols,
+)
+from ingot.support.records import record
+
+VIEWS = frozenset({"parameter", "tuple", "get-tuple-element"})
+"""Values that are handed on between stages as they are, and in no stage by themselves."""
+
+_CONTROL = frozenset({"while", "conditional"})
+
+
+@record
+class Levels:
+    """Which stage each instruction of a computation is in.
+
+    Attributes:
+        nodes: the nodes of each level, in order.
+        stages: the instructions of each stage, in order.
+    """
+
+    nodes: tuple[tuple[Instruction, ...], ...]
+    stages: tuple[tuple[Instruction, ...], ...]
+
+
+def is_cheap(instruction: Instruction) -> bool:
+    """Whether an instruction is made anew wherever it is needed: a constant, spread or counted."""
+    if instruction.opcode in ("constant", "iota"):
+        return True
+    return instruction.opcode == "broadcast" and is_cheap(instruction.operands[0])
+
+
+def is_node(instruction: Instruction, known: Iterable[str]) -> bool:
+    """Whether an instruction stands between stages; `known`: the sizes from outside."""
+    if is_size_definition(instruction):
+        return True
+    if instruction.opcode not in _CONTROL:
+        return False
+    return any(_defines(called, frozenset(known)) for called in instruction.called_computations)
+
+
+def _defines(computation: Computation, known: frozenset[str]) -> bool:
+    """Whether a computation, or a loop or branch in it, defines sizes."""
+    found = definitions(computation, known)
+    if found:
+        return True
+    inner = known | parameter_symbols(computation)
+    return any(is_node(one, inner) for one in computation.actors)
+
+
+def levels_of(computation: Computation, known: frozenset[str]) -> Levels:
+    """Return which stage each instruction is in; `known`: the sizes from outside."""
+    found = definitions(computation, known)
+    inside = known | parameter_symbols(computation)
+    order = size_order(computation, known)
+    nodes = {one for one in computation.actors if is_node(one, inside)} | set(found.values())
+    first: dict[Instruction, int] = {}
+    needs: dict[Instruction, list[Instruction]] = {}
+    for one in order:
+        symbols = used_symbols(one) if found else frozenset[str]()
+        definers = [found[name] for name in symbols if name in found and found[name] is not one]
+        needs[one] = [*one.operands, *one.control_predecessors, *definers]
+        first[one] = max((first[o] + (o in nodes) for o in needs[one]), default=0)
+    last = max(first.values(), default=0)
+    chosen = _as_late_as_possible(order, nodes, first, needs, last)
+    count = 1 + max([last, *(first[node] for node in nodes)])
+    return Levels(
+        tuple(tuple(o for o in order if o in nodes and first[o] == k) for k in range(count)),
+        tuple(
+            tuple(o for o in order if o not in nodes and o.opcode not in VIEWS and chosen[o] == k)
+            for k in range(count)
+        ),
+    )
+
+
+def _as_late_as_possible(
+    order: list[Instruction],
+    nodes: set[Instruction],
+    first: dict[Instruction, int],
+    needs: dict[Instruction, list[Instruction]],
+    last: int,
+) -> dict[Instruction, int]:
+    latest = dict.fromkeys(order, last)
+    for one in reversed(order):
+        fixed = one in nodes or bool(one.control_predecessors)
+        if fixed or has_side_effect(one):
+            latest[one] = first[one]
+        for operand in needs[one]:
+            latest[operand] = min(latest[operand], latest[one])
+    return latest

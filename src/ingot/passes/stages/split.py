@@ -1,0 +1,259 @@
+"""Splits a module that defines sizes into stages, and the code that runs between them.
+
+Each computation with definitions becomes a block: its stages in order, and behind each stage the
+definitions, loops and branches that need nothing later (`levels`). Loops and branches without
+definitions stay what they are, inside of a stage.
+
+Invariant: what a block makes and does not hand on is freed in it. A loop's state lies in slots of
+its own, but for what the body leaves as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ingot.analysis.aliasing import Path
+from ingot.artifact.stages import Copy, Define, Differs, Free, Jump, Move, Run, StagedCode, Unless
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.shape import Shape
+from ingot.hlo.size_definitions import bare_symbols, is_size_definition, negative_size_text
+from ingot.passes.stages.blocks import Block, Label, Line, Slots, assembled
+from ingot.passes.stages.levels import levels_of
+from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
+from ingot.support.records import record
+
+
+@record
+class Split:
+    """A module as stages.
+
+    Attributes:
+        stages: the stages' modules, by number.
+        code: what runs them.
+    """
+
+    stages: tuple[Module, ...]
+    code: StagedCode
+
+
+def split_stages(module: Module) -> Split:
+    """Return the stages of a module that defines sizes; the module itself is not changed.
+
+    Raises:
+        VerifyError: INGOT0219, a size is defined twice.
+    """
+    return _Splitter(module.name).run(module)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What is known in a block: the slots of arrays, and a slot that has each size."""
+
+    slots: dict[Leaf, int]
+    binders: dict[str, tuple[int, Shape]]
+
+    def hold(self, leaf: Leaf, slot: int) -> None:
+        """Note where an array lies, and the sizes that it has."""
+        self.slots[leaf] = slot
+        shape = leaf[0].shape.at(leaf[1])
+        for name in bare_symbols(shape):
+            self.binders.setdefault(name, (slot, shape))
+
+    def inner(self) -> _Scope:
+        """Return the scope of a computation that is called: sizes are known in it, arrays not."""
+        return _Scope({}, dict(self.binders))
+
+
+@dataclass(slots=True)
+class _Splitter:
+    name: str
+    stages: list[Module] = field(default_factory=list[Module])
+    slots: Slots = field(default_factory=Slots)
+    errors: list[str] = field(default_factory=list[str])
+
+    def run(self, module: Module) -> Split:
+        scope = _Scope({}, {})
+        parameters: list[int] = []
+        for parameter in module.entry.parameters:
+            for path, shape in parameter.shape.leaves():
+                parameters.append(self.slots.new(shape))
+                scope.hold((parameter, path), parameters[-1])
+        block = Block()
+        found = self._fill(block, module.entry, scope)
+        results = [self._owned(block, slot, found[:n]) for n, slot in enumerate(found)]
+        code = assembled(block.closed(results))
+        return Split(
+            tuple(self.stages),
+            StagedCode(
+                tuple(self.slots.rows), tuple(parameters), tuple(results), code, tuple(self.errors)
+            ),
+        )
+
+    def _owned(self, block: Block, slot: int, before: Sequence[int]) -> int:
+        """Return a slot whose block nobody else has."""
+        if slot in block.made and slot not in before:
+            return slot
+        copy = self._like(slot)
+        block.add([Copy(slot, copy)], [slot], [copy])
+        return copy
+
+    def _like(self, slot: int) -> int:
+        self.slots.rows.append(self.slots.rows[slot])
+        return len(self.slots.rows) - 1
+
+    # ---- computations
+
+    def _fill(self, block: Block, computation: Computation, scope: _Scope) -> list[int]:
+        """Add a computation's stages to `block`; return the slots of its result."""
+        levels = levels_of(computation, frozenset(scope.binders))
+        wanted = _wanted(computation, levels.nodes, levels.stages)
+        for nodes, instructions in zip(levels.nodes, levels.stages, strict=True):
+            own = set(instructions)
+            self._stage(block, instructions, [leaf for leaf in wanted if leaf[0] in own], scope)
+            for node in nodes:
+                self._node(block, node, scope)
+        missing = [leaf for leaf in leaves_of(computation.root) if leaf not in scope.slots]
+        self._stage(block, (), list(dict.fromkeys(missing)), scope)
+        return [scope.slots[leaf] for leaf in leaves_of(computation.root)]
+
+    def _stage(
+        self,
+        block: Block,
+        instructions: Sequence[Instruction],
+        outputs: Sequence[Leaf],
+        scope: _Scope,
+    ) -> None:
+        """Add a stage, if there is something for it to do."""
+        if not outputs and not any(i.definition.may_act for i in instructions):
+            return
+        number = len(self.stages)
+        stage = make_stage(
+            f"{self.name}.stage{number}", instructions, outputs, lambda name: scope.binders[name][1]
+        )
+        self.stages.append(stage.module)
+        inputs = [scope.slots[leaf] for leaf in stage.inputs]
+        inputs += [scope.binders[name][0] for name in stage.sizes]
+        made = [self.slots.new(leaf[0].shape.at(leaf[1])) for leaf in outputs]
+        block.add([Run(number, tuple(inputs), tuple(made))], inputs, made)
+        for leaf, slot in zip(outputs, made, strict=True):
+            scope.hold(leaf, slot)
+
+    def _slot(self, block: Block, leaf: Leaf, scope: _Scope) -> int:
+        """Return the slot of an array, which is made now if nobody did."""
+        if leaf not in scope.slots:
+            self._stage(block, (), [leaf], scope)
+        return scope.slots[leaf]
+
+    def _node(self, block: Block, node: Instruction, scope: _Scope) -> None:
+        if is_size_definition(node):
+            source = self._slot(block, leaf_of(node.operands[0], ()), scope)
+            target = self.slots.new(node.shape)
+            self.errors.append(negative_size_text(node, "negative"))
+            block.add([Define(source, target, len(self.errors) - 1)], [source], [target])
+            scope.hold((node, ()), target)
+        elif node.opcode == "while":
+            self._loop(block, node, scope)
+        else:
+            self._branches(block, node, scope)
+
+    # ---- loops and branches
+
+    def _loop(self, block: Block, loop: Instruction, scope: _Scope) -> None:
+        """Add a loop: its state is copied into slots, then the body moves the next one there."""
+        condition: Computation = loop.attributes.condition
+        body: Computation = loop.attributes.body
+        start = [self._slot(block, leaf, scope) for leaf in leaves_of(loop.operands[0])]
+        paths = [path for path, _ in loop.shape.leaves()]
+        unchanged = [leaf_of(body.root, path) == (body.parameters[0], path) for path in paths]
+        state = [
+            slot if same else self.slots.new(loop.shape.at(path))
+            for path, slot, same in zip(paths, start, unchanged, strict=True)
+        ]
+        varying = [n for n, same in enumerate(unchanged) if not same]
+        lines: list[Line] = [Copy(start[n], state[n]) for n in varying]
+        top, end = Label(), Label()
+        test = Block()
+        (flag,) = self._fill(test, condition, self._inner(condition, paths, state, scope))
+        tested = test.closed([flag])
+        round_ = Block()
+        found = self._fill(round_, body, self._inner(body, paths, state, scope))
+        after = self._next_state(round_, [found[n] for n in varying], [state[n] for n in varying])
+        drop: list[Line] = [Free(flag)] if flag in test.made else []
+        lines += [top, *tested, (Unless(flag, 0), end), *drop, *after, (Jump(0), top), end, *drop]
+        uses = [*start, *test.uses(), *round_.uses()]
+        block.add(lines, uses, [state[n] for n in varying])
+        for path, slot in zip(paths, state, strict=True):
+            scope.hold((loop, path), slot)
+
+    def _inner(
+        self, computation: Computation, paths: list[Path], slots: list[int], scope: _Scope
+    ) -> _Scope:
+        """Return the scope of a computation whose parameter lies in some slots."""
+        inner = scope.inner()
+        (parameter,) = computation.parameters
+        for name in bare_symbols(parameter.shape):
+            inner.binders.pop(name, None)
+        for path, slot in zip(paths, slots, strict=True):
+            inner.hold((parameter, path), slot)
+        return inner
+
+    def _next_state(self, block: Block, found: list[int], state: list[int]) -> list[Line]:
+        """Close the block of a body: what it found becomes the state."""
+        new = [self._owned(block, slot, found[:n]) for n, slot in enumerate(found)]
+        lines = block.closed(new)
+        for source, target in zip(new, state, strict=True):
+            lines += [Free(target), Move(source, target)]
+        return lines
+
+    def _branches(self, block: Block, node: Instruction, scope: _Scope) -> None:
+        """Add branches, each of which fills the same slots."""
+        index, *operands = node.operands
+        chosen = self._slot(block, leaf_of(index, ()), scope)
+        arguments = [
+            [self._slot(block, leaf, scope) for leaf in leaves_of(operand)] for operand in operands
+        ]
+        results = [self.slots.new(shape) for _, shape in node.shape.leaves()]
+        branches: tuple[Computation, ...] = node.attributes.branch_computations
+        lines: list[Line] = []
+        uses: list[int] = [chosen, *(slot for row in arguments for slot in row)]
+        end = Label()
+        for number, (branch, slots) in enumerate(zip(branches, arguments, strict=True)):
+            other = Label()
+            is_last = number == len(branches) - 1
+            if not is_last and index.shape.dtype is PRED:
+                lines.append((Unless(chosen, 0), other))
+            elif not is_last:
+                lines.append((Differs(chosen, number, 0), other))
+            inner = Block()
+            paths = [path for path, _ in branch.parameters[0].shape.leaves()]
+            found = self._fill(inner, branch, self._inner(branch, paths, slots, scope))
+            lines += self._next_state(inner, found, results)
+            lines += [(Jump(0), end), other]
+            uses += inner.uses()
+        lines.append(end)
+        block.add(lines, uses, results)
+        for (path, _), slot in zip(node.shape.leaves(), results, strict=True):
+            scope.hold((node, path), slot)
+
+
+def _wanted(
+    computation: Computation,
+    nodes: Sequence[Sequence[Instruction]],
+    stages: Sequence[Sequence[Instruction]],
+) -> dict[Leaf, None]:
+    """Return the arrays that are needed outside of the stage that makes them."""
+    stage_of = {one: number for number, stage in enumerate(stages) for one in stage}
+    wanted: dict[Leaf, None] = dict.fromkeys(leaves_of(computation.root))
+    for level in nodes:
+        for node in level:
+            wanted.update(dict.fromkeys(leaf for o in node.operands for leaf in leaves_of(o)))
+    for one, number in stage_of.items():
+        for operand in one.operands:
+            for leaf in leaves_of(operand):
+                if stage_of.get(leaf[0], number) != number:
+                    wanted[leaf] = None
+    return wanted

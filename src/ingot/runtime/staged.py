@@ -1,0 +1,213 @@
+"""`StagedProgram`: a program that runs in stages, which can be called.
+
+Made from an `artifact.stages.StagedCode` and the stages' programs. Invariant: the record keeps
+alive the words that it points to and the programs that they name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from ingot.artifact import stages
+from ingot.artifact.abi import CANCELLED, OutputInfo, ParamInfo, ProgramInfo
+from ingot.artifact.stages import SLOT_HEADER_WORDS, StagedCode
+from ingot.hlo.dtype import dtype
+from ingot.runtime.convert import Array, conform_all
+from ingot.runtime.execution import Result, owned_array, status_error
+from ingot.runtime.native import native_runtime
+from ingot.runtime.program import Program, storage_of
+from ingot.runtime.python_interrupts import raise_interrupt
+from ingot.runtime.records import STAGED
+from ingot.runtime.staged_code import (
+    CODE_WORDS,
+    COPY,
+    DEFINE,
+    DIFFERS,
+    END,
+    FREE,
+    JUMP,
+    MOVE,
+    RUN,
+    UNLESS,
+    WORD,
+)
+from ingot.support.diagnostics import ExecutionError, IngotError
+
+_FRAME_HEADER_WORDS = 1
+
+
+class StagedProgram:
+    """A program of stages.
+
+    Attributes:
+        code: what runs between the stages.
+        programs: the stages.
+        info: the program's parameters and results; sizes that are computed are None.
+    """
+
+    __slots__ = ("_kept", "_offsets", "_record", "code", "info", "programs")
+
+    def __init__(self, name: str, code: StagedCode, programs: Sequence[Program]) -> None:
+        """Put the code into words."""
+        self.code = code
+        self.programs = tuple(programs)
+        self.info = ProgramInfo(name, *_interface(code, programs))
+        self._offsets = _offsets(code)
+        rows = [_row(item, self._offsets, programs) for item in code.code]
+        words = array("q", [0] * CODE_WORDS * (len(rows) + 1))
+        for number, (item, row) in enumerate(zip(code.code, rows, strict=True)):
+            values = _words(item, code, self._offsets, row)
+            words[number * CODE_WORDS : number * CODE_WORDS + len(values)] = array("q", values)
+        words[len(rows) * CODE_WORDS] = END
+        slots = array("q", self._offsets)
+        record: Any = STAGED.structure()
+        record.code = words.buffer_info()[0]
+        record.runtime = native_runtime().record
+        record.frame_words = _frame_words(code)
+        record.num_slots, record.slots = len(slots), slots.buffer_info()[0]
+        self._record = record
+        self._kept = (words, slots, rows)
+
+    @property
+    def record_address(self) -> int:
+        """Address of the `IngotStaged` record; valid while the program lives."""
+        return ctypes.addressof(self._record)
+
+    def offset(self, slot: int) -> int:
+        """Return the offset of a slot in a frame, in bytes."""
+        return self._offsets[slot]
+
+    def __call__(self, *args: Any) -> Result:
+        """Run the program; one result is returned as it is, several as a tuple.
+
+        Raises:
+            ExecutionError: an argument does not fit, or a check of the program failed.
+            ResourceError: out of memory.
+        """
+        arrays = conform_all(self.info, args)
+        frame = array("q", bytes(_frame_words(self.code) * WORD))
+        for slot, value in zip(self.code.parameters, arrays, strict=True):
+            at = self._offsets[slot] // WORD
+            frame[at] = value.ctypes.data
+            for axis, size in enumerate(value.shape):
+                frame[at + SLOT_HEADER_WORDS + axis] = size
+        failed = _run()(self.record_address, frame.buffer_info()[0])
+        if failed:
+            self._fail(failed, arrays)
+        results = [self._result(frame, slot) for slot in self.code.results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def error(self, failed: int, arrays: Sequence[Array] = ()) -> IngotError:
+        """Return the exception for what `ingot_stages_run` gave."""
+        item, status = self.code.code[failed >> 32], ctypes.c_int32(failed & 0xFFFFFFFF).value
+        if isinstance(item, stages.Run):
+            return status_error(self.programs[item.stage].info, status, ())
+        if isinstance(item, stages.Define) and status > 0:
+            return ExecutionError(self.code.errors[item.error], code="INGOT0516")
+        return status_error(self.info, status, arrays)
+
+    def _fail(self, failed: int, arrays: Sequence[Array]) -> None:
+        if ctypes.c_int32(failed & 0xFFFFFFFF).value == CANCELLED:
+            raise_interrupt(int(native_runtime().function("ingot_python_record", ctypes.c_void_p)()))
+        raise self.error(failed, arrays)
+
+    def _result(self, frame: Any, slot: int) -> Array:
+        info, at = self.code.slots[slot], self._offsets[slot] // WORD
+        dims = at + SLOT_HEADER_WORDS
+        shape = tuple(frame[dims : dims + info.rank])
+        return owned_array(frame[at], shape, dtype(info.dtype).numpy, _free())
+
+
+@cache
+def _run() -> Callable[[int, int], int]:
+    pointer = ctypes.c_void_p
+    found: Any = native_runtime().function("ingot_stages_run", ctypes.c_int64, pointer, pointer)
+    return found
+
+
+@cache
+def _free() -> Callable[[int], None]:
+    found: Any = native_runtime().function("ingot_free", None, ctypes.c_void_p)
+    return found
+
+
+def _interface(
+    code: StagedCode, programs: Sequence[Program]
+) -> tuple[tuple[ParamInfo, ...], tuple[OutputInfo, ...]]:
+    """Return parameters and results, with the dimensions that the stages know."""
+    params: dict[int, ParamInfo] = {}
+    outputs: dict[int, OutputInfo] = {}
+    for item in code.code:
+        if isinstance(item, stages.Run):
+            info = programs[item.stage].info
+            params = dict(zip(item.inputs, info.params, strict=True)) | params
+            outputs |= dict(zip(item.outputs, info.outputs, strict=True))
+    rows = code.slots
+    return (
+        tuple(
+            params.get(slot, ParamInfo(rows[slot].dtype, (None,) * rows[slot].rank))
+            for slot in code.parameters
+        ),
+        tuple(
+            outputs.get(slot, OutputInfo(rows[slot].dtype, (None,) * rows[slot].rank))
+            for slot in code.results
+        ),
+    )
+
+
+def _slot_words(code: StagedCode, slot: int) -> int:
+    return SLOT_HEADER_WORDS + code.slots[slot].rank
+
+
+def _offsets(code: StagedCode) -> list[int]:
+    found, end = list[int](), _FRAME_HEADER_WORDS * WORD
+    for slot in range(len(code.slots)):
+        found.append(end)
+        end += _slot_words(code, slot) * WORD
+    return found
+
+
+def _frame_words(code: StagedCode) -> int:
+    return _FRAME_HEADER_WORDS + sum(_slot_words(code, slot) for slot in range(len(code.slots)))
+
+
+def _row(item: stages.Code, offsets: Sequence[int], programs: Sequence[Program]) -> Any:
+    """Return the words that a stage's instruction points to."""
+    if not isinstance(item, stages.Run):
+        return None
+    slots = [offsets[slot] for slot in (*item.inputs, *item.outputs)]
+    address = programs[item.stage].record_address
+    return array("q", [address, len(item.inputs), len(item.outputs), *slots])
+
+
+def _words(item: stages.Code, code: StagedCode, offsets: Sequence[int], row: Any) -> list[int]:
+    """Return an instruction as words."""
+    match item:
+        case stages.Run():
+            return [RUN, row.buffer_info()[0]]
+        case stages.Define(source, target, _):
+            element = dtype(code.slots[source].dtype)
+            signed = int(element.is_signed)
+            return [DEFINE, offsets[source], offsets[target], _bytes_of(element), signed]
+        case stages.Copy(source, target):
+            size = _bytes_of(dtype(code.slots[target].dtype))
+            return [COPY, offsets[source], offsets[target], _slot_words(code, target), size]
+        case stages.Move(source, target):
+            return [MOVE, offsets[source], offsets[target], _slot_words(code, target)]
+        case stages.Free(slot):
+            return [FREE, offsets[slot]]
+        case stages.Jump(target):
+            return [JUMP, target]
+        case stages.Unless(flag, target):
+            return [UNLESS, offsets[flag], target]
+        case stages.Differs(index, value, target):
+            return [DIFFERS, offsets[index], value, target]
+
+
+def _bytes_of(element: Any) -> int:
+    return storage_of(element.name).itemsize
+
