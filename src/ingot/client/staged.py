@@ -14,6 +14,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.target import TargetSpec
 from ingot.passes.simplify.inline import inline_all
 from ingot.passes.stages.split import split_stages
+from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
 from ingot.runtime.staged import StagedProgram
 from ingot.support.arguments import require_type
@@ -54,6 +55,16 @@ class StagedExecutable:
         """
         donated_indices(len(args), donate)
         return self.program(*args)
+
+    def run(self, *args: Any, donate: Collection[int] = (), cancellation: Cancellation) -> Any:
+        """Run the program until it is done or `cancellation` ends it.
+
+        Raises:
+            ExecutionError: an argument does not fit; INGOT0511, the execution was ended.
+            ResourceError: out of memory.
+        """
+        donated_indices(len(args), donate)
+        return self.program.run_on(cancellation.runtime, *args)
 
     @property
     def call(self) -> Callable[..., Any]:

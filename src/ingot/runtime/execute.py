@@ -28,10 +28,11 @@ FIRST_CONSTRAINT = -2
 
 @dataclass(frozen=True, slots=True)
 class ExecuteFunctions:
-    """What the Python call uses."""
+    """What the Python call and staged programs use."""
 
     prepare: FunctionRef
     execute: FunctionRef
+    execute_on: FunctionRef
     execute_watched: FunctionRef
 
 
@@ -49,7 +50,7 @@ def emit_execute(
     watched = _emit_execute_watched(module, execute_on, watch)
     execute = _emit_execute(module, execute_on, watched)
     _emit_call(module, prepare, execute)
-    return ExecuteFunctions(prepare, execute, watched)
+    return ExecuteFunctions(prepare, execute, execute_on, watched)
 
 
 def _emit_execute_watched(

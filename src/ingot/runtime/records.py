@@ -111,7 +111,6 @@ PROGRAM = Record(
 STAGED = Record(
     "IngotStaged",
     Field("code", "ptr", note="the first instruction"),
-    Field("runtime", "ptr", note="the IngotRuntime to run with"),
     Field("frame_words", "i64", note="words of a frame, which the caller sets to zero"),
     Field("num_slots", "i64"),
     Field("slots", "ptr", note="int64_t[num_slots], the offset of each slot in the frame"),
@@ -189,7 +188,7 @@ int32_t ingot_steps_run(IngotRuntime* runtime, void* const* inputs, void* const*
                         void* temp, const int64_t* sizes, const void* constants);
 void ingot_steps_copy(void* env, int64_t chunk);
 /* 0, or the number of the instruction that failed << 32 | its status. */
-int64_t ingot_stages_run(IngotStaged* staged, int64_t* frame);
+int64_t ingot_stages_run(IngotStaged* staged, int64_t* frame, IngotRuntime* runtime);
 void* ingot_allocate(int64_t bytes);
 void ingot_free(void* data);
 void ingot_trim(void);

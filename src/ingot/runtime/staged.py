@@ -66,7 +66,6 @@ class StagedProgram:
         slots = array("q", self._offsets)
         record: Any = STAGED.structure()
         record.code = words.buffer_info()[0]
-        record.runtime = native_runtime().record
         record.frame_words = _frame_words(code)
         record.num_slots, record.slots = len(slots), slots.buffer_info()[0]
         self._record = record
@@ -88,6 +87,10 @@ class StagedProgram:
             ExecutionError: an argument does not fit, or a check of the program failed.
             ResourceError: out of memory.
         """
+        return self.run_on(native_runtime().record, *args)
+
+    def run_on(self, runtime: int, *args: Any) -> Result:
+        """Run the program with the runtime record at `runtime`."""
         arrays = conform_all(self.info, args)
         frame = array("q", bytes(_frame_words(self.code) * WORD))
         for slot, value in zip(self.code.parameters, arrays, strict=True):
@@ -95,7 +98,7 @@ class StagedProgram:
             frame[at] = value.ctypes.data
             for axis, size in enumerate(value.shape):
                 frame[at + SLOT_HEADER_WORDS + axis] = size
-        failed = _run()(self.record_address, frame.buffer_info()[0])
+        failed = _run()(self.record_address, frame.buffer_info()[0], runtime)
         if failed:
             self._fail(failed, arrays)
         results = [self._result(frame, slot) for slot in self.code.results]
@@ -123,9 +126,9 @@ class StagedProgram:
 
 
 @cache
-def _run() -> Callable[[int, int], int]:
-    pointer = ctypes.c_void_p
-    found: Any = native_runtime().function("ingot_stages_run", ctypes.c_int64, pointer, pointer)
+def _run() -> Callable[[int, int, int], int]:
+    pointers = [ctypes.c_void_p] * 3
+    found: Any = native_runtime().function("ingot_stages_run", ctypes.c_int64, *pointers)
     return found
 
 

@@ -63,9 +63,10 @@ def _slot(f: FunctionBuilder, frame: Value, at: Value, number: int) -> Value:
 
 
 def _operation(module: ModuleBuilder, name: str) -> tuple[FunctionBuilder, Value, Value]:
-    """Begin `i32 (ptr instruction, ptr frame)`."""
-    f = module.function(name, I32, [("instruction", PTR), ("frame", PTR)])
-    at, frame = f.params
+    """Begin `i32 (ptr instruction, ptr frame, ptr runtime)`."""
+    names = ("instruction", "frame", "runtime")
+    f = module.function(name, I32, [(name, PTR) for name in names])
+    at, frame, _ = f.params
     return f, at, frame
 
 
@@ -178,15 +179,16 @@ def _emit_run(
         f.store(data, f.gep(outputs, index, PTR))
 
     f.loop(0, outputs_count, 1, [], make)
-    f.ret(f.call(execute.execute, [program, inputs, outputs, sizes]))
+    f.ret(f.call(execute.execute_on, [program, f.params[2], inputs, outputs, sizes]))
     return f.reference
 
 
 def _emit_code(module: ModuleBuilder, functions: dict[int, FunctionRef]) -> FunctionRef:
-    """`i32 (ptr staged, ptr frame)`: run the code, and leave what was made in the frame."""
-    f = module.function("ingot_stages_code", I32, [("staged", PTR), ("frame", PTR)])
-    staged, frame = f.params
-    start, runtime = STAGED.load(f, staged, "code"), STAGED.load(f, staged, "runtime")
+    """`i32 (ptr staged, ptr frame, ptr runtime)`: leave what was made in the frame."""
+    names = ("staged", "frame", "runtime")
+    f = module.function("ingot_stages_code", I32, [(name, PTR) for name in names])
+    staged, frame, runtime = f.params
+    start = STAGED.load(f, staged, "code")
     poller = Poller(f, runtime)
     poller.first(lambda: f.ret(f.const(I32, CANCELLED)))
     none = f.const(I32, 0)
@@ -213,7 +215,7 @@ def _emit_code(module: ModuleBuilder, functions: dict[int, FunctionRef]) -> Func
             return [f.select(f.icmp("ne", index, _word(f, at, 2)), jump_to(3), following), none]
 
         def called(function: FunctionRef) -> Callable[[], list[Value]]:
-            return lambda: [following, f.call(function, [at, frame])]
+            return lambda: [following, f.call(function, [at, frame, runtime])]
 
         cases = {number: called(function) for number, function in functions.items()}
         cases |= {JUMP: jump, UNLESS: unless, DIFFERS: differs}
@@ -243,11 +245,12 @@ def _switch(
 def _emit_whole(
     module: ModuleBuilder, code: FunctionRef, free: FunctionRef, watch: WatchFunctions
 ) -> None:
-    """`i64 (ptr staged, ptr frame)`: 0, or the number of what failed << 32 | its status."""
-    f = module.function("ingot_stages_run", I64, [("staged", PTR), ("frame", PTR)])
-    staged, frame = f.params
+    """`i64 (ptr staged, ptr frame, ptr runtime)`: 0, or what failed << 32 | its status."""
+    names = ("staged", "frame", "runtime")
+    f = module.function("ingot_stages_run", I64, [(name, PTR) for name in names])
+    staged, frame, runtime = f.params
     f.call(watch.begin, [])
-    status = f.call(code, [staged, frame])
+    status = f.call(code, [staged, frame, runtime])
     f.call(watch.end, [])
     f.if_(f.icmp("eq", status, f.const(I32, 0)), lambda: f.ret(f.const(I64, 0)))
     offsets = STAGED.load(f, staged, "slots")
@@ -255,7 +258,7 @@ def _emit_whole(
 
     def drop(index: Value, _: list[Value]) -> None:
         f.store(f.load(I64, f.gep(offsets, index, I64)), f.gep(instruction, WORD))
-        f.call(free, [instruction, frame])
+        f.call(free, [instruction, frame, runtime])
 
     f.loop(0, STAGED.load(f, staged, "num_slots"), 1, [], drop)
     start = f.ptrtoint(STAGED.load(f, staged, "code"))

@@ -1,0 +1,181 @@
+"""How the launch op runs a program of stages: its results are tensors that the stages made.
+
+A program that computes sizes knows those of its results when it is done. So nothing is allocated
+ahead: the block of a result becomes a tensor of TensorFlow's, which gives it back to Ingot's
+allocator. A variable's new value is copied to where the op wants it.
+
+Invariant: a frame's blocks belong to a tensor, or are given back, on every way out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingot.artifact.abi import CANCELLED
+from ingot.artifact.stages import SLOT_HEADER_WORDS
+from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.launch_records import (
+    ENDED_TEXT,
+    FAILED,
+    LAUNCH,
+    OUT_OF_MEMORY_TEXT,
+    VARIANT,
+)
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.llvm.values import FunctionRef, Value, zero
+from ingot.runtime.execute import OUT_OF_MEMORY, emit_stack_array
+from ingot.runtime.records import PROGRAM, STAGED
+
+if TYPE_CHECKING:
+    from ingot.frontends.tensorflow.launch_code import LaunchEmitter
+
+STAGED_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
+    "TF_NewTensor": (PTR, (I32, PTR, I32, PTR, I64, PTR, PTR)),
+    "TF_SetOutput": (VOID, (PTR, I32, PTR, PTR)),
+}
+"""The C API that only these launches call."""
+
+_WORD = 8
+
+
+def emit_run_staged(emitter: LaunchEmitter, run: FunctionRef) -> FunctionRef:
+    """Emit what runs programs of stages, and leaves other ones to `run`.
+
+    `void (record, context, variant, data, dims, more, status)`, as `run` is.
+    """
+    staged = _Staged(emitter).emit()
+    names = ("record", "context", "variant", "data", "dims", "more", "status")
+    f = emitter.module.function(
+        "ingot_launch_run_any", VOID, [(name, PTR) for name in names], linkage="internal"
+    )
+    variant = f.params[2]
+    is_staged = f.icmp("ne", VARIANT.load(f, variant, "staged"), zero(PTR))
+
+    def stages() -> None:
+        f.call(staged, list(f.params))
+        f.ret()
+
+    f.if_(is_staged, stages, likely=False)
+    f.call(run, list(f.params))
+    f.ret()
+    return f.reference
+
+
+class _Staged:
+    """Emits the run of a program of stages."""
+
+    def __init__(self, emitter: LaunchEmitter) -> None:
+        self.emitter = emitter
+        self._drop = self._emit_drop()
+
+    def _emit_drop(self) -> FunctionRef:
+        """`void (data, bytes, argument)`: a tensor's memory is not needed any more."""
+        parameters = [("data", PTR), ("bytes", I64), ("argument", PTR)]
+        f = self.emitter.module.function("ingot_launch_drop", VOID, parameters)
+        self.emitter.call(f, "ingot_free", f.params[0])
+        f.ret()
+        return f.reference
+
+    def emit(self) -> FunctionRef:
+        """Emit the function."""
+        names = ("record", "context", "variant", "data", "dims", "more", "status")
+        f = self.emitter.module.function(
+            "ingot_launch_run_staged", VOID, [(name, PTR) for name in names], linkage="internal"
+        )
+        record, context, variant, data, dims, more, status = f.params
+        staged = VARIANT.load(f, variant, "staged")
+        words = STAGED.load(f, staged, "frame_words")
+        frame = emit_stack_array(f, I64, words)
+
+        def clear(index: Value, _: list[Value]) -> None:
+            f.store(f.const(I64, 0), f.gep(frame, index, I64))
+
+        f.loop(0, words, 1, [], clear)
+        self._fill(f, frame, variant, data, dims)
+        runtime = PROGRAM.load(f, VARIANT.load(f, variant, "program"), "runtime")
+        failed = self.emitter.call(f, "ingot_stages_run", staged, frame, runtime)
+
+        def fail() -> None:
+            self._report(f, failed)
+            f.ret()
+
+        f.if_(f.icmp("ne", failed, f.const(I64, 0)), fail, likely=False)
+        count = LAUNCH.load(f, record, "num_outputs")
+        places = VARIANT.load(f, variant, "results")
+        types = LAUNCH.load(f, record, "output_types")
+
+        def slot_of(index: Value) -> tuple[Value, Value, Value]:
+            place = f.gep(places, f.mul(index, f.const(I64, 3 * _WORD)))
+            slot = f.gep(frame, f.load(I64, place))
+            rank = f.load(I64, f.gep(place, _WORD))
+            return slot, rank, self._bytes(f, slot, rank, f.load(I64, f.gep(place, 2 * _WORD)))
+
+        def hand_out(index: Value, _: list[Value]) -> None:
+            slot, rank, size = slot_of(index)
+            kind, number = f.load(I32, f.gep(types, index, I32)), f.trunc(index, I32)
+            shape = f.gep(slot, SLOT_HEADER_WORDS * _WORD)
+            drop = Value(PTR, self._drop.text)
+            block = f.load(PTR, slot)
+            rest = (block, size, drop, zero(PTR))
+            tensor = self.emitter.call(f, "TF_NewTensor", kind, shape, f.trunc(rank, I32), *rest)
+            self.emitter.call(f, "TF_SetOutput", context, number, tensor, status)
+            self.emitter.call(f, "TF_DeleteTensor", tensor)
+
+        f.loop(0, count, 1, [], hand_out)
+
+        def hand_in(index: Value, _: list[Value]) -> None:
+            slot, _, size = slot_of(index)
+            block = f.load(PTR, slot)
+            f.memcpy(f.load(PTR, f.gep(more, f.sub(index, count), PTR)), block, size)
+            self.emitter.call(f, "ingot_free", block)
+
+        f.loop(count, VARIANT.load(f, variant, "num_results"), 1, [], hand_in)
+        f.ret()
+        return f.reference
+
+    def _fill(
+        self, f: FunctionBuilder, frame: Value, variant: Value, data: Value, dims: Value
+    ) -> None:
+        """Fill the slots of the parameters."""
+        places = VARIANT.load(f, variant, "parameters")
+        ranks = VARIANT.load(f, variant, "ranks")
+
+        def one(index: Value, _: list[Value]) -> None:
+            slot = f.gep(frame, f.load(I64, f.gep(places, index, I64)))
+            f.store(f.load(PTR, f.gep(data, index, PTR)), slot)
+            given = f.load(PTR, f.gep(dims, index, PTR))
+
+            def size(axis: Value, _: list[Value]) -> None:
+                to = f.gep(f.gep(slot, SLOT_HEADER_WORDS * _WORD), axis, I64)
+                f.store(f.load(I64, f.gep(given, axis, I64)), to)
+
+            f.loop(0, f.load(I64, f.gep(ranks, index, I64)), 1, [], size)
+
+        f.loop(0, VARIANT.load(f, variant, "num_parameters"), 1, [], one)
+
+    def _bytes(self, f: FunctionBuilder, slot: Value, rank: Value, element: Value) -> Value:
+        shape = f.gep(slot, SLOT_HEADER_WORDS * _WORD)
+
+        def times(axis: Value, sizes: list[Value]) -> list[Value]:
+            return [f.mul(sizes[0], f.load(I64, f.gep(shape, axis, I64)))]
+
+        return f.loop(0, rank, 1, [element], times)[0]
+
+    def _report(self, f: FunctionBuilder, failed: Value) -> None:
+        """Set the status for what `ingot_stages_run` gave."""
+        record, _, variant, _, dims, _, status = f.params
+        code = f.trunc(failed, I32)
+
+        def known(wanted: int, kind: int, name: str, message: str) -> None:
+            def say() -> None:
+                text = self.emitter.message(name, message)
+                self.emitter.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
+                f.ret()
+
+            f.if_(f.icmp("eq", code, f.const(I32, wanted)), say)
+
+        known(OUT_OF_MEMORY, capi.RESOURCE_EXHAUSTED, "stages_memory", OUT_OF_MEMORY_TEXT)
+        known(CANCELLED, capi.CANCELLED, "stages_ended", f"Ingot: the function {ENDED_TEXT}")
+        identifier = LAUNCH.load(f, record, "identifier")
+        self.emitter.call(f, FAILED, identifier, variant, dims, failed, status)
