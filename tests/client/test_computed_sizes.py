@@ -185,7 +185,7 @@ def test_a_negative_size_is_an_error_and_leaves_nothing() -> None:
     executable = ingot.compile(module)
     before = allocator_statistics().bytes_in_use
     for run in (lambda *given: evaluate(module, given), executable):
-        with pytest.raises(ExecutionError, match="the size n is .*never negative") as caught:
+        with pytest.raises(ExecutionError, match="size is never negative") as caught:
             run(np.int32(-3), X)
         assert caught.value.diagnostic.code == "INGOT0516"
     assert allocator_statistics().bytes_in_use == before

@@ -71,7 +71,11 @@ def compile(
         working = module.clone()
         before = module if is_final else module.clone()
         if defines_sizes(working):
-            return compile_staged(working, before, options, chosen, timer)
+
+            def report(stage: Executable) -> None:
+                _report(stage, stage.source, Dump(stage.source.name, switches))
+
+            return compile_staged(working, before, options, chosen, timer, report)
         compiled = compile_module(working, options, chosen, timer)
         with timer.phase("link"):
             executable = Executable(compiled, before, options, chosen, timer)

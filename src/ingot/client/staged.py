@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ingot.artifact.artifact import KernelInfo
@@ -18,6 +18,7 @@ from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
 from ingot.runtime.staged import StagedProgram
 from ingot.support.arguments import require_type
+from ingot.support.diagnostics import UnsupportedError
 from ingot.support.timing import PhaseTimer
 
 
@@ -71,6 +72,24 @@ class StagedExecutable:
         """The program without `donate`."""
         return self.program
 
+    def execute_replicated(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """Refuse: devices run one program, not stages.
+
+        Raises:
+            UnsupportedError: INGOT0361
+        """
+        raise stages_refused(self.source, "on several devices", "use one device")
+
+    @property
+    def fusion_log(self) -> tuple[str, ...]:
+        """For each edge between instructions of a stage: fused or not, and why."""
+        return self.executables[0].fusion_log if self.executables else ()
+
+    @property
+    def rewrites(self) -> tuple[str, ...]:
+        """Every simplification that fired in some stage."""
+        return self.executables[0].rewrites if self.executables else ()
+
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:
         """Every kernel call of every stage."""
@@ -101,10 +120,26 @@ class StagedExecutable:
         return f"StagedExecutable({self.source.name!r}, {len(self.executables)} stages)"
 
 
+def stages_refused(module: Module, where: str, hint: str) -> UnsupportedError:
+    """Return the error for a program that computes sizes where that is not possible."""
+    return UnsupportedError(
+        f"{module.name} computes sizes of its arrays, and cannot run {where}",
+        code="INGOT0361",
+        hint=hint,
+    )
+
+
 def compile_staged(
-    module: Module, before: Module, context: PassContext, target: TargetSpec, timer: PhaseTimer
+    module: Module,
+    before: Module,
+    context: PassContext,
+    target: TargetSpec,
+    timer: PhaseTimer,
+    report: Callable[[Executable], None],
 ) -> StagedExecutable:
     """Compile a module that defines sizes; `module` is consumed, `before` is a copy of it.
+
+    `report` is called with each stage.
 
     Raises:
         VerifyError: INGOT0219, a size is defined twice.
@@ -116,5 +151,6 @@ def compile_staged(
         source = stage.clone()
         compiled = compile_module(stage, context, target, timer)
         executables.append(Executable(compiled, source, context, target, timer))
+        report(executables[-1])
     program = StagedProgram(module.name, split.code, [one.program for one in executables])
     return StagedExecutable(program, tuple(executables), before, timer)

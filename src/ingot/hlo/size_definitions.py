@@ -86,7 +86,7 @@ def parameter_symbols(computation: Computation) -> frozenset[str]:
 
 
 def used_symbols(instruction: Instruction) -> frozenset[str]:
-    """Return the sizes that must be known before an instruction runs; its operands' may be left out.
+    """Return the sizes that must be known before an instruction runs, but for its operands'.
 
     What a loop or branch binds itself is among them: nobody outside defines it.
     """

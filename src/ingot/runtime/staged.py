@@ -115,7 +115,8 @@ class StagedProgram:
 
     def _fail(self, failed: int, arrays: Sequence[Array]) -> None:
         if ctypes.c_int32(failed & 0xFFFFFFFF).value == CANCELLED:
-            raise_interrupt(int(native_runtime().function("ingot_python_record", ctypes.c_void_p)()))
+            python = native_runtime().function("ingot_python_record", ctypes.c_void_p)
+            raise_interrupt(int(python()))
         raise self.error(failed, arrays)
 
     def _result(self, frame: Any, slot: int) -> Array:
@@ -213,4 +214,3 @@ def _words(item: stages.Code, code: StagedCode, offsets: Sequence[int], row: Any
 
 def _bytes_of(element: Any) -> int:
     return storage_of(element.name).itemsize
-

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ingot.client.compile import compile, default_context
 from ingot.client.executable import Executable
+from ingot.client.staged import StagedExecutable
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.load import dump
 from ingot.hlo.module import Module
@@ -127,7 +128,7 @@ def run_some(module: Module, passes: str) -> None:
     run_passes(Pipeline("opt", chosen), module, default_context())
 
 
-def at_stage(executable: Executable, stage: str) -> str:
+def at_stage(executable: Executable | StagedExecutable, stage: str) -> str:
     """Return the text of a stage."""
     if stage in LOGS:
         return "".join(f"{line}\n" for line in getattr(executable, LOGS[stage]))

@@ -26,6 +26,7 @@ import numpy as np
 from ingot import __version__
 from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
+from ingot.client.staged import StagedExecutable
 from ingot.formats.load import READERS, load, sniff
 from ingot.hlo.device_groups import Grid, grid_of
 from ingot.hlo.dtype import DTYPES
@@ -70,7 +71,7 @@ class Session:
     def __init__(self, first: int = 1) -> None:
         """Start with nothing; numbers under `first` are of a process that ended."""
         self._first = self.next_number = first
-        self._executables: dict[int, Executable] = {}
+        self._executables: dict[int, Executable | StagedExecutable] = {}
         self._values: dict[int, Array] = {}
         self._requests: dict[str, Callable[[Message], Message]] = {
             "compile": self.compile,
@@ -117,13 +118,13 @@ class Session:
             executable = compile(module)
         number = self._new_number()
         self._executables[number] = executable
-        info = executable.artifact.info
+        info = executable.program.info
         parameters = _rows(info.params, division.parameters if division else ())
         results = _rows(info.outputs, division.results if division else ())
         return Message(
             {
                 "executable": number,
-                "name": executable.module.name,
+                "name": executable.source.name,
                 "devices": grid.devices,
                 "parameters": [
                     {"name": row.name, **fields}
@@ -266,7 +267,9 @@ def failure(problem: BaseException) -> Header:
     return {"ok": False, "error": error}
 
 
-def _run(executable: Executable, arguments: list[Array], donated: list[int]) -> list[Array]:
+def _run(
+    executable: Executable | StagedExecutable, arguments: list[Array], donated: list[int]
+) -> list[Array]:
     """Return the results; of several devices one device's after the other's."""
     grid: Grid = grid_of(executable.module)
     if grid.devices == 1:

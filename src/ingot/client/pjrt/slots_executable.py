@@ -23,6 +23,7 @@ from ingot.client.pjrt.objects import Client, Topology
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
 from ingot.client.pjrt.slots import Slots, slot
+from ingot.client.staged import StagedExecutable, stages_refused
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.hlo.donors import alias_donors
 from ingot.passes.expand.dynamic_boundary import pack_results
@@ -88,6 +89,8 @@ class ExecutableSlots(Slots):
                 tell_sharding(config, sharding)
             switches = xla_flags.override(xla_flags.current(), dict(source.options.overrides))
             executable = compile(module, switches=switches, is_final=True)
+            if isinstance(executable, StagedExecutable):
+                raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
             return LoadedExecutable(client, source, module, division, executable)
 
         return load() if len(source.code) <= _SHORT_CODE else on_big_stack(load)

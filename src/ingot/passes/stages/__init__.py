@@ -1,1 +1,1 @@
-"""Stages: a program with sizes that it computes, as programs whose sizes are known at each start."""
+"""Stages: a program that computes sizes, as programs whose sizes are known at each start."""

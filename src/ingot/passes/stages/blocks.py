@@ -53,7 +53,7 @@ class Block:
 
     def uses(self) -> frozenset[int]:
         """Return the slots that some item uses."""
-        return frozenset().union(*(item.uses for item in self.items))
+        return frozenset(slot for item in self.items for slot in item.uses)
 
     def closed(self, kept: Iterable[int] = ()) -> list[Line]:
         """Return the lines, with a `Free` of each slot that was made but for those to be kept."""

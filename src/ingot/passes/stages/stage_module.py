@@ -7,7 +7,7 @@ that has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ingot.analysis.aliasing import Path
@@ -148,7 +148,7 @@ class _Maker:
         needed: set[str] = set()
         for instruction in computation.instructions:
             needed |= used_symbols(instruction)
-        bound = {name for parameter in self.inputs.values() for name in bare_symbols(parameter.shape)}
+        bound = {name for one in self.inputs.values() for name in bare_symbols(one.shape)}
         added: list[str] = []
         while missing := sorted(needed - bound):
             shape = binder(missing[0])
@@ -167,8 +167,3 @@ def _own_callees(entry: Computation) -> None:
     for made in (entry, *copies.values()):
         for instruction in made.actors:
             retarget(instruction, copies)
-
-
-def last_uses(leaves: Iterable[Leaf], slots: Mapping[Leaf, int]) -> list[int]:
-    """Return the slots of some arrays, each once."""
-    return list(dict.fromkeys(slots[leaf] for leaf in leaves))
