@@ -271,10 +271,10 @@ def _run(
     executable: Executable | StagedExecutable, arguments: list[Array], donated: list[int]
 ) -> list[Array]:
     """Return the results; of several devices one device's after the other's."""
-    grid: Grid = grid_of(executable.module)
+    grid: Grid = grid_of(executable.source)
     if grid.devices == 1:
         return _several(executable(*arguments, donate=donated))
-    each = len(executable.artifact.info.params)
+    each = len(executable.program.info.params)
     if len(arguments) != each * grid.devices:
         raise bad_request(
             f"{grid.devices} devices with {each} parameters take {each * grid.devices} arguments, "

@@ -160,8 +160,8 @@ class _Staged:
         def times(axis: Value, sizes: list[Value]) -> list[Value]:
             return [f.mul(sizes[0], f.load(I64, f.gep(shape, axis, I64)))]
 
-        (size,) = f.loop(0, rank, 1, [element], times)
-        return size
+        sizes = f.loop(0, rank, 1, [element], times)
+        return sizes[0]
 
     def _report(self, f: FunctionBuilder, failed: Value) -> None:
         """Set the status for what `ingot_stages_run` gave."""
