@@ -12,7 +12,7 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.target import TargetSpec
-from ingot.passes.simplify.inline import inline_all
+from ingot.passes.simplify.inline import called_by, inline_all
 from ingot.passes.stages.split import split_stages
 from ingot.runtime.cancellation import Cancellation
 from ingot.runtime.convert import donated_indices
@@ -144,7 +144,7 @@ def compile_staged(
     Raises:
         VerifyError: INGOT0219, a size is defined twice.
     """
-    inline_all(module, "call")
+    inline_all(module, called_by("call"))
     split = split_stages(module)
     executables: list[Executable] = []
     for stage in split.stages:

@@ -65,7 +65,7 @@ def _slot(f: FunctionBuilder, frame: Value, at: Value, number: int) -> Value:
 def _operation(module: ModuleBuilder, name: str) -> tuple[FunctionBuilder, Value, Value]:
     """Begin `i32 (ptr instruction, ptr frame, ptr runtime)`."""
     names = ("instruction", "frame", "runtime")
-    f = module.function(name, I32, [(name, PTR) for name in names])
+    f = module.function(name, I32, [(one, PTR) for one in names], linkage="internal")
     at, frame, _ = f.params
     return f, at, frame
 
@@ -186,7 +186,9 @@ def _emit_run(
 def _emit_code(module: ModuleBuilder, functions: dict[int, FunctionRef]) -> FunctionRef:
     """`i32 (ptr staged, ptr frame, ptr runtime)`: leave what was made in the frame."""
     names = ("staged", "frame", "runtime")
-    f = module.function("ingot_stages_code", I32, [(name, PTR) for name in names])
+    f = module.function(
+        "ingot_stages_code", I32, [(name, PTR) for name in names], linkage="internal"
+    )
     staged, frame, runtime = f.params
     start = STAGED.load(f, staged, "code")
     poller = Poller(f, runtime)

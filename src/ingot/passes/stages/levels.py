@@ -42,11 +42,14 @@ class Levels:
     stages: tuple[tuple[Instruction, ...], ...]
 
 
+_LITERAL = frozenset({"constant", "iota"})
+
+
 def is_cheap(instruction: Instruction) -> bool:
-    """Whether an instruction is made anew wherever it is needed: a constant, spread or counted."""
-    if instruction.opcode in ("constant", "iota"):
-        return True
-    return instruction.opcode == "broadcast" and is_cheap(instruction.operands[0])
+    """Whether an instruction is made anew wherever it is needed: a constant, spread or not."""
+    if instruction.opcode == "broadcast":
+        return instruction.operands[0].opcode in _LITERAL
+    return instruction.opcode in _LITERAL
 
 
 def is_node(instruction: Instruction, known: Iterable[str]) -> bool:
@@ -60,11 +63,18 @@ def is_node(instruction: Instruction, known: Iterable[str]) -> bool:
 
 def _defines(computation: Computation, known: frozenset[str]) -> bool:
     """Whether a computation, or a loop or branch in it, defines sizes."""
-    found = definitions(computation, known)
-    if found:
-        return True
-    inner = known | parameter_symbols(computation)
-    return any(is_node(one, inner) for one in computation.actors)
+    pending = [(computation, known)]
+    seen: set[Computation] = set()
+    while pending:
+        inside, outer = pending.pop()
+        if definitions(inside, outer):
+            return True
+        seen.add(inside)
+        bound = outer | parameter_symbols(inside)
+        controls = [one for one in inside.actors if one.opcode in _CONTROL]
+        called = [inner for one in controls for inner in one.called_computations]
+        pending += [(inner, bound) for inner in called if inner not in seen]
+    return False
 
 
 def levels_of(computation: Computation, known: frozenset[str]) -> Levels:

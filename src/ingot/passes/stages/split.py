@@ -25,6 +25,7 @@ from ingot.passes.stages.blocks import Block, Label, Line, Slots, assembled
 from ingot.passes.stages.levels import levels_of
 from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
 from ingot.support.records import record
+from ingot.support.trampoline import Recursion, run
 
 
 @record
@@ -83,7 +84,7 @@ class _Splitter:
                 parameters.append(self.slots.new(shape))
                 scope.hold((parameter, path), parameters[-1])
         block = Block()
-        found = self._fill(block, module.entry, scope)
+        found = run(self._fill(block, module.entry, scope))
         results = [self._owned(block, slot, found[:n]) for n, slot in enumerate(found)]
         code = assembled(block.closed(results))
         return Split(
@@ -107,7 +108,9 @@ class _Splitter:
 
     # ---- computations
 
-    def _fill(self, block: Block, computation: Computation, scope: _Scope) -> list[int]:
+    def _fill(
+        self, block: Block, computation: Computation, scope: _Scope
+    ) -> Recursion[list[int]]:
         """Add a computation's stages to `block`; return the slots of its result."""
         levels = levels_of(computation, frozenset(scope.binders))
         wanted = _wanted(computation, levels.nodes, levels.stages)
@@ -115,7 +118,7 @@ class _Splitter:
             own = set(instructions)
             self._stage(block, instructions, [leaf for leaf in wanted if leaf[0] in own], scope)
             for node in nodes:
-                self._node(block, node, scope)
+                yield from self._node(block, node, scope)
         missing = [leaf for leaf in leaves_of(computation.root) if leaf not in scope.slots]
         self._stage(block, (), list(dict.fromkeys(missing)), scope)
         return [scope.slots[leaf] for leaf in leaves_of(computation.root)]
@@ -148,7 +151,7 @@ class _Splitter:
             self._stage(block, (), [leaf], scope)
         return scope.slots[leaf]
 
-    def _node(self, block: Block, node: Instruction, scope: _Scope) -> None:
+    def _node(self, block: Block, node: Instruction, scope: _Scope) -> Recursion[None]:
         if is_size_definition(node):
             source = self._slot(block, leaf_of(node.operands[0], ()), scope)
             target = self.slots.new(node.shape)
@@ -156,13 +159,13 @@ class _Splitter:
             block.add([Define(source, target, len(self.errors) - 1)], [source], [target])
             scope.hold((node, ()), target)
         elif node.opcode == "while":
-            self._loop(block, node, scope)
+            yield from self._loop(block, node, scope)
         else:
-            self._branches(block, node, scope)
+            yield from self._branches(block, node, scope)
 
     # ---- loops and branches
 
-    def _loop(self, block: Block, loop: Instruction, scope: _Scope) -> None:
+    def _loop(self, block: Block, loop: Instruction, scope: _Scope) -> Recursion[None]:
         """Add a loop: its state is copied into slots, then the body moves the next one there."""
         condition: Computation = loop.attributes.condition
         body: Computation = loop.attributes.body
@@ -177,10 +180,12 @@ class _Splitter:
         lines: list[Line] = [Copy(start[n], state[n]) for n in varying]
         top, end = Label(), Label()
         test = Block()
-        (flag,) = self._fill(test, condition, self._inner(condition, paths, state, scope))
+        inside = self._inner(condition, paths, state, scope)
+        (flag,) = yield self._fill(test, condition, inside)
         tested = test.closed([flag])
         round_ = Block()
-        found = self._fill(round_, body, self._inner(body, paths, state, scope))
+        inside = self._inner(body, paths, state, scope)
+        found: list[int] = yield self._fill(round_, body, inside)
         after = self._next_state(round_, [found[n] for n in varying], [state[n] for n in varying])
         drop: list[Line] = [Free(flag)] if flag in test.made else []
         lines += [top, *tested, (Unless(flag, 0), end), *drop, *after, (Jump(0), top), end, *drop]
@@ -209,7 +214,7 @@ class _Splitter:
             lines += [Free(target), Move(source, target)]
         return lines
 
-    def _branches(self, block: Block, node: Instruction, scope: _Scope) -> None:
+    def _branches(self, block: Block, node: Instruction, scope: _Scope) -> Recursion[None]:
         """Add branches, each of which fills the same slots."""
         index, *operands = node.operands
         chosen = self._slot(block, leaf_of(index, ()), scope)
@@ -230,7 +235,8 @@ class _Splitter:
                 lines.append((Differs(chosen, number, 0), other))
             inner = Block()
             paths = [path for path, _ in branch.parameters[0].shape.leaves()]
-            found = self._fill(inner, branch, self._inner(branch, paths, slots, scope))
+            inside = self._inner(branch, paths, slots, scope)
+            found: list[int] = yield self._fill(inner, branch, inside)
             lines += self._next_state(inner, found, results)
             lines += [(Jump(0), end), other]
             uses += inner.uses()
