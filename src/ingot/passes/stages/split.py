@@ -108,9 +108,7 @@ class _Splitter:
 
     # ---- computations
 
-    def _fill(
-        self, block: Block, computation: Computation, scope: _Scope
-    ) -> Recursion[list[int]]:
+    def _fill(self, block: Block, computation: Computation, scope: _Scope) -> Recursion[list[int]]:
         """Add a computation's stages to `block`; return the slots of its result."""
         levels = levels_of(computation, frozenset(scope.binders))
         wanted = _wanted(computation, levels.nodes, levels.stages)
