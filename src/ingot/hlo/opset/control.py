@@ -61,9 +61,10 @@ def _infer_call(view: OpView) -> Shape:
 def _infer_while(view: OpView) -> Shape:
     condition: Computation = view.attributes.condition
     body: Computation = view.attributes.body
-    state = body.parameters[0].shape if body.parameters else view.operands[0]
-    _require_call("while_c1", condition, (state,))
+    _require_call("while_c1", condition, view.operands, any_size=True)
     _require_call("while_c2", body, view.operands, any_size=True)
+    state = body.parameters[0].shape
+    _require_call("while_c1", condition, (state,))
     result = condition.root.shape
     if not result.is_scalar or result.dtype is not PRED:
         require(False, "while_c1", f"while condition gives {result}")
