@@ -17,12 +17,16 @@ from ingot.support.diagnostics import IngotError
 
 DEEP = 5000
 
-# Each compiles 5,000 in a few seconds; of the others every level is a kernel or a loop of its own.
-QUICK = (
-    "elementwise", "adds", "selects", "tuple_chain", "calls", "fusions", "maps", "combiners",
-    "async_chain", "reverses",
+# Kernels or nothing come of 5,000 of each; loops and branches that stay are the next.
+FLAT = (
+    "elementwise", "adds", "selects", "tuple_chain", "calls", "returning_calls", "fusions", "maps",
+    "combiners", "comparators", "asyncs", "async_chain", "known_ifs", "reverses", "concatenates",
+    "pads_and_slices", "transposes", "reshapes", "gathers", "dots", "control_edges",
 )  # fmt: skip
-NESTS = ("calls", "fusions", "maps", "combiners", "whiles", "counted_loops", "ifs", "asyncs")
+NESTS = (
+    "calls", "fusions", "maps", "combiners", "reducers", "comparators", "whiles", "counted_loops",
+    "ifs", "asyncs",
+)  # fmt: skip
 RUN = [name for name in PROGRAMS if name != "doubling_calls"]
 
 
@@ -52,9 +56,22 @@ def test_deep_programs_go_through_protos(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_deep_programs_compile(name):
-    ingot.compile(ingot.parse_hlo(PROGRAMS[name](DEEP)))
+@pytest.mark.parametrize("name", FLAT)
+def test_deep_programs_compile_and_run(name):
+    module = ingot.parse_hlo(PROGRAMS[name](DEEP))
+    arguments = _arguments(module)
+    found = ingot.compile(module, is_final=True)(*arguments)
+    want = evaluate(module, arguments)
+    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["counted_loops", "ifs", "switch"])
+def test_loops_and_branches_inside_of_each_other_compile_and_run(name):
+    module = ingot.parse_hlo(PROGRAMS[name](DEEP))
+    state = [np.ones(4, np.float32), np.ones((), module.entry.parameters[1].shape.dtype.numpy)]
+    found = ingot.compile(module, is_final=True)(*state)
+    np.testing.assert_allclose(np.asarray(found), evaluate(module, state), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -95,24 +112,73 @@ def test_sizes_inside_of_sizes_have_a_limit():
 
 
 def _ifs_inside_of_ifs(depth: int) -> str:
-    end = "stablehlo.return %x : tensor<4xf32>"
-    inner = end
-    for number in range(depth):
-        inner = (
-            f'%a{number} = "stablehlo.if"(%p) ({{ {inner} }}, {{ {end} }}) : '
-            f"(tensor<i1>) -> tensor<4xf32> stablehlo.return %a{number} : tensor<4xf32>"
-        )
-    inner = inner.rpartition("stablehlo.return")[0] + f"return %a{depth - 1} : tensor<4xf32>"
+    other = "{ stablehlo.return %x : tensor<4xf32> }"
+    begin = "".join(f'%a{n} = "stablehlo.if"(%p) ({{ ' for n in range(depth))
+    innermost = "%s = stablehlo.negate %x : tensor<4xf32> stablehlo.return %s : tensor<4xf32>"
+    ends: list[str] = []
+    for n in reversed(range(depth)):
+        end = "stablehlo.return" if n else "return"
+        ends.append(f" }}, {other}) : (tensor<i1>) -> tensor<4xf32> {end} %a{n} : tensor<4xf32>")
     arguments = "%p: tensor<i1>, %x: tensor<4xf32>"
-    return f"func.func @main({arguments}) -> tensor<4xf32> {{ {inner} }}"
+    body = begin + innermost + "".join(ends)
+    return f"func.func @main({arguments}) -> tensor<4xf32> {{ {body} }}"
 
 
+def _functions_that_call(depth: int) -> str:
+    kind = "(%x: tensor<4xf32>) -> tensor<4xf32>"
+    call = "(tensor<4xf32>) -> tensor<4xf32>"
+    lines = [
+        f"func.func @{'main' if not n else f'f{n}'}{kind} {{ "
+        f"%y = func.call @f{n + 1}(%x) : {call} return %y : tensor<4xf32> }}"
+        for n in range(depth)
+    ]
+    last = f"func.func @f{depth}{kind} {{ return %x : tensor<4xf32> }}"
+    return "\n".join([*lines, last])
+
+
+_NEGATED = np.array([0, -1, -2, -3], np.float32)
+
+
+@pytest.mark.slow
 def test_regions_of_stablehlo_inside_of_regions():
-    module = ingot.parse_stablehlo(_ifs_inside_of_ifs(240))
-    assert len(module.computations) > 480
+    module = ingot.parse_stablehlo(_ifs_inside_of_ifs(DEEP))
+    assert len(module.computations) > 2 * DEEP
+    np.testing.assert_array_equal(evaluate(module, [np.True_, -_NEGATED]), _NEGATED)
 
 
-@pytest.mark.parametrize("depth", [600, 3000])
-def test_regions_of_stablehlo_inside_of_regions_have_a_limit(depth):
+@pytest.mark.slow
+def test_functions_of_stablehlo_that_call_functions():
+    module = ingot.parse_stablehlo(_functions_that_call(DEEP))
+    assert len(module.computations) > DEEP
+    np.testing.assert_array_equal(evaluate(module, [_NEGATED]), _NEGATED)
+
+
+@pytest.mark.parametrize("text", [_ifs_inside_of_ifs(10_500), _functions_that_call(10_500)])
+def test_regions_of_stablehlo_inside_of_regions_have_a_limit(text):
     with pytest.raises(IngotError, match="INGOT0109"):
-        ingot.parse_stablehlo(_ifs_inside_of_ifs(depth))
+        ingot.parse_stablehlo(text)
+
+
+def _sizes_of_sizes(depth: int, op: str) -> str:
+    """Return a program that broadcasts to a size which a chain of integer operations gives."""
+    one, size = "tensor<i32>", "tensor<1xi32>"
+    lines = [
+        f'%s0 = "stablehlo.get_dimension_size"(%x) {{dimension = 0 : i64}} : '
+        f"(tensor<?xf32>) -> {one}",
+        f"%zero = stablehlo.constant dense<0> : {one}",
+    ]
+    lines += [f"%s{n} = {op.replace('@', f'%s{n - 1}')} : {one}" for n in range(1, depth + 1)]
+    lines += [
+        f"%v = stablehlo.reshape %s{depth} : ({one}) -> {size}",
+        "%r = stablehlo.dynamic_broadcast_in_dim %x, %v, dims = [0] : "
+        f"(tensor<?xf32>, {size}) -> tensor<?xf32>",
+        "return %r : tensor<?xf32>",
+    ]
+    body = "\n".join(lines)
+    return f"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{\n{body}\n}}"
+
+
+@pytest.mark.parametrize("op", ["stablehlo.add @, %zero", "stablehlo.maximum @, @"])
+def test_sizes_that_come_from_long_chains(op):
+    module = ingot.parse_stablehlo(_sizes_of_sizes(DEEP, op))
+    assert module.result_shape == module.parameter_shapes[0]

@@ -1,7 +1,8 @@
-"""Room on Python's stack for a recursion of bounded depth that goes beyond Python's limit.
+"""Room on the stack for a recursion of bounded depth: on Python's, and on the machine's.
 
-The limit is the process's own, so it is raised while somebody needs it, and put back after the last
-one. Functions that are called from Python take no machine stack (CPython 3.11 and later).
+Python's limit is the process's own, so it is raised while somebody needs it, and put back after the
+last one. Functions that are called from Python take no machine stack (CPython 3.11 and later).
+Native code that recurses takes one: it runs in a thread whose stack is as large as it needs.
 
 Example:
     >>> def depth(n: int) -> int:
@@ -9,15 +10,21 @@ Example:
     >>> with deeper_stack(5_000):
     ...     depth(4_000)
     4000
+    >>> on_large_stack(1 << 28, lambda: depth(10))
+    10
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from ingot.support.forking import ForkLock
+
+_Result = TypeVar("_Result")
 
 _lock = ForkLock()
 _wanted: list[int] = []
@@ -39,3 +46,31 @@ def _change(frames: int, note: Callable[[int], None]) -> None:
         before = max(_wanted, default=0)
         note(frames)
         sys.setrecursionlimit(sys.getrecursionlimit() - before + max(_wanted, default=0))
+
+
+def on_large_stack(size: int, call: Callable[[], _Result]) -> _Result:
+    """Return the result of a call that runs on a machine stack of `size` bytes.
+
+    Raises:
+        RuntimeError: there is no memory for such a stack.
+    """
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body, name="ingot-deep", daemon=True)
+    with _lock:
+        before = threading.stack_size(size)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ingot.support.deep_stack import on_large_stack
 from ingot.support.diagnostics import ParseError, UnsupportedError
 
 MAGIC = b"ML\xefR"
@@ -103,7 +104,19 @@ def read_mlir(context: Any, data: str | bytes) -> Any:
     Raises:
         ParseError: it is not MLIR (INGOT0120), with MLIR's own message.
     """
-    _require_shallow(data)
+    if _depth(data) <= SHALLOW:
+        return _read(context, data)
+    try:
+        return on_large_stack(STACK, lambda: _read(context, data))
+    except RuntimeError as error:
+        raise ParseError(
+            f"there is no memory for a stack on which MLIR can read text nested so deep: {error}",
+            code="INGOT0109",
+            hint="give the process more memory, or write bytecode",
+        ) from error
+
+
+def _read(context: Any, data: str | bytes) -> Any:
     if b"quant" in data if isinstance(data, bytes) else "!quant" in data:
         _load_quantized_types(context)
     with context:
@@ -119,26 +132,41 @@ def read_mlir(context: Any, data: str | bytes) -> Any:
             ) from error
 
 
-MAX_BRACKETS = 1000
-"""Brackets inside of each other in MLIR text at most: its parser recurses, and dies at 6,000."""
+MAX_BRACKETS = 20_000
+"""Brackets inside of each other in MLIR text at most: its parser recurses."""
 
-_BRACKETS = re.compile(r"[(){}\[\]]|\"(?:[^\"\\]|\\.)*+\"|//[^\n]*+")
+SHALLOW = 1000
+"""So many are read on any thread's stack: MLIR's parser ends the process at 4,000 in 8 MiB."""
+
+STACK = 512 << 20
+"""Bytes of the stack for deeper ones: it is not touched but where it is used."""
+
+_BRACKETS = re.compile(r"[(){}\[\]<>]|->|\"(?:[^\"\\]|\\.)*+\"|//[^\n]*+")
 
 
-def _require_shallow(data: str | bytes) -> None:
-    """Refuse text that MLIR's parser would end the process over; bytecode has no such limit."""
+def _depth(data: str | bytes) -> int:
+    """Return how deep the brackets of text are, or a bound; bytecode is read without recursion.
+
+    Raises:
+        ParseError: INGOT0109, deeper than `MAX_BRACKETS`.
+    """
+    if isinstance(data, bytes) and is_bytecode(data):
+        return 0
     text = data if isinstance(data, str) else data.decode("latin-1")
-    if max(text.count("{"), text.count("("), text.count("[")) <= MAX_BRACKETS // 3:
-        return
-    depth = 0
+    most = sum(text.count(bracket) for bracket in "{([<")
+    if most <= SHALLOW:
+        return most
+    depth = deepest = 0
     for found in _BRACKETS.finditer(text):
-        depth += 1 if found.group() in "({[" else -1 if found.group() in ")}]" else 0
-        if depth > MAX_BRACKETS:
-            raise ParseError(
-                f"brackets are nested more than {MAX_BRACKETS} deep",
-                code="INGOT0109",
-                hint="MLIR's parser cannot read that; HLO text nests as deep as memory reaches",
-            )
+        depth += 1 if found.group() in "({[<" else -1 if found.group() in ")}]>" else 0
+        deepest = max(deepest, depth)
+    if deepest > MAX_BRACKETS:
+        raise ParseError(
+            f"brackets are nested more than {MAX_BRACKETS} deep",
+            code="INGOT0109",
+            hint="MLIR's parser cannot read that; HLO text nests as deep as memory reaches",
+        )
+    return deepest
 
 
 def legalized(op: Any, pipeline: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ingot.formats.stablehlo.attributes import flags, integers, name, names, pairs, structure
 from ingot.formats.stablehlo.scope import Converter, Results, Site
-from ingot.formats.stablehlo.sizes import Sizes, sizes_of
+from ingot.formats.stablehlo.sizes import Sizes
 from ingot.hlo.opdef import find
 from ingot.hlo.opset.contraction import (
     ConvolutionAttributes,
@@ -283,7 +283,7 @@ def _rng(site: Site) -> Results:
     shape = site.declared[0]
     if shape is None:
         element = site.conversion.types.element(site.op.result.type)
-        sizes = sizes_of(site.operands[2])
+        sizes = site.conversion.sizes_of(site.operands[2])
         shape = Shape.array(element, sizes) if sizes is not None else None
     return site.emit(find("rng"), site.operands[:2], attributes, site.known(shape))
 

@@ -15,7 +15,6 @@ from ingot.formats.stablehlo.calls import call_function, results_of
 from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.conversion import packed
 from ingot.formats.stablehlo.scope import Captures, Converter, Results, Scope, Site
-from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
@@ -50,14 +49,15 @@ def _invariant_sizes(site: Site) -> dict[int, Instruction]:
 
     The body's shapes may depend on them, so the regions compute them from the outer values.
     """
-    if not site.conversion.is_dynamic:
+    conversion = site.conversion
+    if not conversion.is_dynamic:
         return {}
     block = site.op.regions[1].blocks[0]
     returned = list(block.operations)[-1].operands
     return {
         number: operand
         for number, operand in enumerate(site.operands)
-        if returned[number] == block.arguments[number] and sizes_of(operand) is not None
+        if returned[number] == block.arguments[number] and conversion.sizes_of(operand) is not None
     }
 
 

@@ -19,7 +19,7 @@ from ingot.formats.stablehlo.mesh_shardings import Mesh
 from ingot.formats.stablehlo.promotion import PROMOTED, promoted
 from ingot.formats.stablehlo.quantized import converted
 from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
-from ingot.formats.stablehlo.sizes import Size
+from ingot.formats.stablehlo.sizes import Known, Size, Sizes, sizes_of
 from ingot.formats.stablehlo.table import converters
 from ingot.formats.stablehlo.types import Types
 from ingot.hlo import dim
@@ -37,7 +37,7 @@ _RETURNS = frozenset(("func.return", "stablehlo.return", "sdy.return"))
 # Attributes of any op that HLO keeps as text, by MLIR's name.
 _KEPT = {"mhlo.sharding": "sharding", "mhlo.frontend_attributes": "frontend_attributes"}
 
-MAX_NESTING = 500
+MAX_NESTING = 10_000
 """Regions and called functions inside of each other at most: their conversion recurses."""
 
 _DEEP = 20
@@ -79,12 +79,17 @@ class Conversion:
         self._computation_names: dict[str, int] = {}
         self._meshes: dict[str, Mesh] = {}
         self._nesting = 0
+        self._sizes: Known = {}
         for view in mlir_module.body.operations:
             op = view.operation
             if op.name == "func.func":
                 self._functions[op.attributes["sym_name"].value] = op
             elif op.name == "sdy.mesh":
                 self._meshes[op.attributes["sym_name"].value] = Mesh(op.attributes["mesh"])
+
+    def sizes_of(self, value: Instruction) -> Sizes | None:
+        """Return what an integer instruction's elements are; None when it is not known."""
+        return sizes_of(value, self._sizes)
 
     # ---- names and computations
 

@@ -20,7 +20,7 @@ from ingot.formats.stablehlo.computing import (
 from ingot.formats.stablehlo.equal_sizes import Size, equate
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shaping import broadcast
-from ingot.formats.stablehlo.sizes import Sizes, sizes_of
+from ingot.formats.stablehlo.sizes import Sizes
 from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
@@ -36,7 +36,7 @@ from ingot.hlo.shape import Shape
 
 
 def _sizes(site: Site, operand: Instruction, what: str) -> Sizes:
-    found = sizes_of(operand)
+    found = site.conversion.sizes_of(operand)
     if found is None:
         raise site.unsupported(
             f"{what} are computed from data",
@@ -92,11 +92,11 @@ def _iota(site: Site) -> Results:
     return site.emit(find("iota"), (), IotaAttributes(place), shape)
 
 
-def _numbers(operands: Sequence[Instruction]) -> list[tuple[int, ...]] | None:
+def _numbers(site: Site, operands: Sequence[Instruction]) -> list[tuple[int, ...]] | None:
     """Return what is known of integer operands; None when one of them is not all numbers."""
     found: list[tuple[int, ...]] = []
     for operand in operands:
-        sizes = sizes_of(operand)
+        sizes = site.conversion.sizes_of(operand)
         numbers = tuple(size for size in sizes or () if isinstance(size, int))
         if sizes is None or len(numbers) != len(sizes):
             return None
@@ -117,7 +117,7 @@ def _bound(site: Site, what: str) -> Shape:
 
 def _pad(site: Site) -> Results:
     operand, value, low, high, interior = site.operands
-    known = _numbers((low, high, interior))
+    known = _numbers(site, (low, high, interior))
     if known is None or _is_bounded(site):
         shape = _bound(site, "its paddings")
         return padded(site.builder, operand, value, (low, high, interior), shape)
@@ -127,7 +127,7 @@ def _pad(site: Site) -> Results:
 
 def _gather(site: Site) -> Results:
     operand, indices, sizes = site.operands
-    found = sizes_of(sizes)
+    found = site.conversion.sizes_of(sizes)
     if found is None:
         found = _windows_of(site, operand, _bound(site, "its slice sizes"))
     attributes = gather_attributes(site, found)
@@ -144,7 +144,7 @@ def _windows_of(site: Site, operand: Instruction, result: Shape) -> tuple[int, .
 
 def _real_dynamic_slice(site: Site) -> Results:
     operand, *bounds = site.operands
-    starts, limits, strides = (sizes_of(bound) for bound in bounds)
+    starts, limits, strides = (site.conversion.sizes_of(bound) for bound in bounds)
     if _is_bounded(site) or (strides is None and _bound(site, "its strides")):
         return sliced(site.builder, operand, (bounds[0], bounds[1], bounds[2]), site.shape)
     if starts is None or limits is None or strides is None:
@@ -172,7 +172,7 @@ def _slice_at(
 
 def _convolution(site: Site) -> Results:
     operand, kernel, padding = site.operands
-    known = _numbers((padding,))
+    known = _numbers(site, (padding,))
     if known is not None:
         (flat,) = known
         return convolution(site, tuple(zip(flat[::2], flat[1::2], strict=True)))
@@ -209,7 +209,7 @@ def shape_assertion(site: Site) -> Results:
     """Add an assertion of JAX's on sizes; one that two sizes are equal makes them one."""
     flag = site.operands[0]
     if flag.opcode == "compare":
-        left, right = (sizes_of(operand) for operand in flag.operands)
+        left, right = (site.conversion.sizes_of(operand) for operand in flag.operands)
         if left is not None and right is not None and flag.attributes.direction == "EQ":
             equate(left[0], right[0])
     given = site.attributes

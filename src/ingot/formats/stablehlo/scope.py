@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ingot.formats.stablehlo.equal_sizes import equate, equate_operands
-from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -89,29 +88,47 @@ class Scope:
 
     def lookup(self, value: Any) -> Instruction:
         """Return the instruction of an MLIR value, captured if it is an enclosing block's."""
-        found = self.values.get(value)
-        if found is None:
-            if self.outer is None:
+        scope, inner = self, list[Scope]()
+        while value not in scope.values:
+            inner.append(scope)
+            if scope.outer is None:
                 raise InternalError(f"the MLIR value {value} is defined in no enclosing block")
-            found = self.values[value] = self.bring_in(self.outer.lookup(value))
+            scope = scope.outer
+        found = scope.values[value]
+        while inner:
+            scope = inner.pop()
+            found = scope.values[value] = scope.bring_in(found)
         return found
 
     def bring_in(self, value: Instruction) -> Instruction:
         """Return an instruction of the outer scope as one of this scope."""
-        found = self._captured.get(value)
-        if found is None:
-            found = self._captured[value] = self._captured_value(value)
-        return found
+        known = self._captured
+        waiting = [value]
+        while waiting:
+            item = waiting[-1]
+            operands = item.operands if self._is_copied(item) else ()
+            missing = [operand for operand in operands if operand not in known]
+            if missing and item not in known:
+                waiting.extend(reversed(missing))
+                continue
+            if item not in known:
+                known[item] = self._captured_value(item)
+            waiting.pop()
+        return known[value]
+
+    def _is_copied(self, value: Instruction) -> bool:
+        """Whether a value of the outer scope is computed again, not captured."""
+        if value.opcode in _COPIED:
+            return True
+        if value.opcode == "broadcast" and value.operands[0].opcode in _COPIED:
+            return True
+        # So that the region's own shapes may depend on it.
+        return self.conversion.is_dynamic and self.conversion.sizes_of(value) is not None
 
     def _captured_value(self, value: Instruction) -> Instruction:
-        if value.opcode in _COPIED:
-            return self.computation.copy_of(value, ())
-        if value.opcode == "broadcast" and value.operands[0].opcode in _COPIED:
-            operand = self.bring_in(value.operands[0])
-            return self.computation.copy_of(value, (operand,))
-        if self.conversion.is_dynamic and sizes_of(value) is not None:
-            # Computed again, so that the region's own shapes may depend on it.
-            return self.computation.copy_of(value, [self.bring_in(o) for o in value.operands])
+        """Copy a value whose operands are captured, or capture it."""
+        if self._is_copied(value):
+            return self.computation.copy_of(value, [self._captured[o] for o in value.operands])
         if self.captures is None or self.state is None:
             raise UnsupportedError(
                 f"a region of {self.computation.name} uses %{value.name} of the block around it",

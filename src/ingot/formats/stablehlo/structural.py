@@ -9,7 +9,6 @@ from ingot.formats.stablehlo.composites import native
 from ingot.formats.stablehlo.dynamic import shape_assertion
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shardy import placed_text
-from ingot.formats.stablehlo.sizes import sizes_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import set_config
 from ingot.hlo.opdef import find
@@ -115,7 +114,7 @@ def _given_shape(site: Site) -> Shape:
     shapes: list[Shape] = []
     places = integers(site.attributes["indices_of_shape_operands"])
     for place, result, declared in zip(places, site.op.results, site.declared, strict=True):
-        sizes = sizes_of(site.operands[place])
+        sizes = site.conversion.sizes_of(site.operands[place])
         if declared is None and sizes is not None:
             declared = Shape.array(site.conversion.types.element(result.type), sizes)
         shapes.append(site.known(declared))
