@@ -31,12 +31,15 @@ _ANSWERS = (None, False)
 
 @cache
 def records(package: str) -> tuple[type, ...]:
-    """Return the public dataclasses of a package, by where they are written."""
+    """Return the public dataclasses of a package, less those that are state or only a base."""
     found: list[type] = []
     for module in _modules(package):
         for name, value in vars(module).items():
-            is_here = isinstance(value, type) and value.__module__ == module.__name__
-            if is_here and dataclasses.is_dataclass(value) and not name.startswith("_"):
+            if not isinstance(value, type) or not dataclasses.is_dataclass(value):
+                continue
+            is_here = value.__module__ == module.__name__ and not name.startswith("_")
+            is_base = bool(value.__subclasses__())
+            if is_here and value.__hash__ is not None and not is_base:
                 found.append(value)
     return tuple(found)
 

@@ -28,6 +28,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.shape import Shape
+from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import IngotError, InternalError
 
 LARGEST = 1 << 12
@@ -64,6 +65,12 @@ def checked(read: Callable[[], Module], *, runs: bool) -> str:
             hung = error.diagnostic.code == "INGOT0414"
             return f"the child that reads hung: {first_line(error)}" if hung else ""
         return _written(module) or (_run(module) if runs else "")
+
+
+def verified(module: Module) -> Module:
+    """Return a module that was read from MLIR, whose reader does not ask what ops demand."""
+    verify(module)
+    return module
 
 
 def first_line(error: IngotError) -> str:

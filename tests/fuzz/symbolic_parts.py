@@ -141,7 +141,9 @@ def _selection(program: SymbolicProgram) -> tuple[Instruction, str]:
 
 
 def _transform(program: SymbolicProgram) -> tuple[Instruction, str]:
-    lengths = program.choose.choice(((8,), (30,), (97,), (512,), (4096,), (6, 8), (4, 5, 6)))
+    lengths = program.choose.choice(
+        ((8,), (30,), (97,), (512,), (4096,), (1 << 15,), (6, 8), (4, 5, 6))
+    )
     kind = program.choose.choice(("FFT", "IFFT", "RFFT", "IRFFT"))
     half = (*lengths[:-1], lengths[-1] // 2 + 1)
     source, target = {"RFFT": ("f32", "c64"), "IRFFT": ("c64", "f32")}.get(kind, ("c64", "c64"))

@@ -14,7 +14,7 @@ from functools import cache
 import jax
 from jax import export
 from tests.formats.jax_programs import PROGRAMS
-from tests.fuzz.module_check import checked
+from tests.fuzz.module_check import checked, verified
 from tests.fuzz.mutation import drawn, mutated_bytes
 from tests.fuzz.target import Target
 
@@ -59,7 +59,7 @@ def generate(choose: random.Random) -> bytes:
 
 def check(data: bytes) -> str:
     """Return what is wrong with how the data is read and written."""
-    found = checked(lambda: load(data, "stablehlo", isolated=True), runs=False)
+    found = checked(lambda: verified(load(data, "stablehlo", isolated=True)), runs=False)
     return "" if found.startswith(_HANGS) else found
 
 

@@ -14,13 +14,11 @@ from pathlib import Path
 
 import jax
 from tests.formats.jax_programs import PROGRAMS
-from tests.fuzz.module_check import checked
+from tests.fuzz.module_check import checked, verified
 from tests.fuzz.mutation import RUN_SHARE, drawn, mutated_text
 from tests.fuzz.target import Target
 
 from ingot.formats.load import load
-from ingot.hlo.module import Module
-from ingot.hlo.verifier import verify
 
 MARK = b"\n// run\n"
 """What ends a mutant that is compiled and run too."""
@@ -81,14 +79,7 @@ def generate(choose: random.Random) -> bytes:
 
 def check(data: bytes) -> str:
     """Return what is wrong with how a text is read, written and run."""
-    return checked(lambda: _verified(data), runs=data.endswith(MARK))
-
-
-def _verified(data: bytes) -> Module:
-    """Return the module; other than of HLO text, what its ops demand is asked afterwards."""
-    module = load(data, "mlir", isolated=True)
-    verify(module)
-    return module
+    return checked(lambda: verified(load(data, "mlir", isolated=True)), runs=data.endswith(MARK))
 
 
 TARGET = Target("stablehlo_text", ".mlir", generate, check, runs_compiler=False)
