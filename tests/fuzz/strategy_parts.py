@@ -183,8 +183,8 @@ def small_products(choose: random.Random) -> Part:
     if choose.random() < 0.5:
         m, n, k = (choose.choice((1, 2, 3, 4, 5, 8, 16)) for _ in range(3))
         return product_of(choose, ("f32", "f32", "f32"), (choose.choice((2, 30, 100)), m, n, k))
-    depth = choose.choice((512, 1024, 2048))
-    m, n = choose.choice((70, 128, 256, 300)), choose.choice((256, 600, 1024))
+    depth = choose.choice((1000, 1024, 1024))
+    m, n = choose.choice((70, 300, 520)), choose.choice((256, 300, 600))
     return product_of(choose, ("f32", "f32", "f32"), (0, m, n, depth))
 
 
@@ -208,8 +208,8 @@ def depthwise(choose: random.Random) -> Part:
 
 def image_gradient(choose: random.Random) -> Part:
     """Return the gradient of a layer's input: a convolution of an image with gaps."""
-    size, stride = choose.choice((4, 7, 8)), choose.choice((2, 2, 3))
-    inputs, outputs = choose.choice((3, 8, 16, 32)), choose.choice((1, 3, 16, 17))
+    size, stride = choose.choice((4, 7, 14, 20)), choose.choice((2, 2, 3))
+    inputs, outputs = choose.choice((3, 8, 32, 64)), choose.choice((1, 3, 16, 17))
     taps = choose.choice((2, 3, 5))
     window = (WindowDimension(taps, 1, taps - 1, taps - 1, base_dilation=stride,
                               reversal=choose.random() < 0.5),) * 2  # fmt: skip
