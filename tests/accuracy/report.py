@@ -82,7 +82,9 @@ def page() -> str:
         f64=_table(records, ("f64",), 1),
         narrow=_table(records, ("bf16", "f16"), 1),
         pairs=_table(records, FLOATS, 2),
-        complex=_table(records, COMPLEX, 1) + _table(records, COMPLEX, 2).split("\n", 2)[2],
+        complex="\n".join(
+            [_table(records, COMPLEX, 1), *_table(records, COMPLEX, 2).splitlines()[2:]]
+        ),
         compositions=_composition_table(content["compositions"]),
         signs="\n".join(rows),
         exceptions="\n".join(exceptions),
