@@ -87,7 +87,7 @@ class FunctionCompiler:
             except UnsupportedError as error:
                 if arguments.exact is not None or not self._has_open_sizes(shaped):
                     raise
-                arguments = arguments.exactly(Reason(error.diagnostic.message))
+                arguments.fix_sizes(Reason(error.diagnostic.message))
                 compiled = self._compiler(shaped, self._binding, name, arguments)
         key = arguments.key()
         self._was_compiled = True

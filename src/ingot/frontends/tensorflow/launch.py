@@ -96,6 +96,14 @@ class _Variant:
     record: Any
     kept: list[Any] = field(default_factory=list[Any])
 
+    def fits(self, sizes: Sizes, read: Reader | None) -> bool:
+        """Whether the kernel would run it on inputs of these sizes and values."""
+        return self.key.fits(sizes, read) and all(
+            want is None or want == have
+            for param, given in zip(self.compiled.program.info.params, sizes, strict=True)
+            for want, have in zip(param.dims, given, strict=True)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class VariableInput:
@@ -203,7 +211,7 @@ class Launch:
     def _find(self, sizes: Sizes, read: Reader | None, exact: bool) -> _Variant | None:
         # Newest first, as the kernel looks: a variant for exact sizes is younger than the open one.
         for variant in reversed(self._variants):
-            if variant.key.fits(sizes, read) and not (exact and is_open(variant.compiled)):
+            if variant.fits(sizes, read) and not (exact and is_open(variant.compiled)):
                 return variant
         return None
 

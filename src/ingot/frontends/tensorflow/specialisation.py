@@ -171,9 +171,9 @@ class CallArguments:
         self.fixed.setdefault((parameter, axis), FixedSize(parameter, axis, name, size, reason))
         return size
 
-    def exactly(self, reason: Reason) -> CallArguments:
-        """Return the same call, to be compiled for all of its sizes."""
-        return CallArguments(self.sizes, self.read, reason)
+    def fix_sizes(self, reason: Reason) -> None:
+        """Let the function be compiled for all sizes of the call."""
+        self.exact = reason
 
     def key(self) -> Key:
         """Return which calls fit what was asked for."""

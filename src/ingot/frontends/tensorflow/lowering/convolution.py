@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.frontends.tensorflow.lowering.values import Sizes, Value
 from ingot.frontends.tensorflow.lowering.windows import Layout, paddings
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.window import WindowDimension
+
+_SIZE = "size of image and filter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class _Convolution:
     @staticmethod
     def of(op: Op, image: Sizes, kernel: Sizes, groups: int) -> _Convolution:
         layout = Layout.of(op, len(image))
-        taps = tuple(_fixed(op, size) for size in kernel[:-2])
+        taps = tuple(op.fixed(size, _SIZE) for size in kernel[:-2])
         strides = layout.pick(op.attribute("strides", ()))
         dilations = layout.pick(op.attribute("dilations", ()))
         sizes = layout.sizes(image)
@@ -42,12 +44,6 @@ class _Convolution:
     def filter_digits(self) -> str:
         """The filter's spatial labels."""
         return "".join(str(number) for number in range(len(self.kernel)))
-
-
-def _fixed(op: Op, size: Size) -> int:
-    if not isinstance(size, int):
-        raise op.error("the sizes of image and filter must be known at compile time")
-    return size
 
 
 def _groups(op: Op, image: Sizes, kernel: Sizes) -> int:
@@ -98,7 +94,7 @@ def _input_gradient(
         reach = (plan.kernel[number] - 1) * dilation + 1
         low = reach - 1 - plan.pads[number][0]
         spread = (count - 1) * stride + 1
-        high = _fixed(op, size + reach - 1 - low - spread)
+        high = op.fixed(size + reach - 1 - low - spread, _SIZE)
         window.append(
             WindowDimension(plan.kernel[number], 1, low, high, stride, dilation, reversal=True)
         )
@@ -124,10 +120,10 @@ def _filter_gradient(
     for number, (size, count) in enumerate(sizes):
         stride, dilation = plan.strides[number], plan.dilations[number]
         low = plan.pads[number][0]
-        reach = (_fixed(op, count) - 1) * stride + 1
+        reach = (op.fixed(count, _SIZE) - 1) * stride + 1
         needed = reach + (plan.kernel[number] - 1) * dilation
-        high = needed - _fixed(op, size) - low
-        window.append(WindowDimension(_fixed(op, count), dilation, low, high, 1, stride))
+        high = needed - op.fixed(size, _SIZE) - low
+        window.append(WindowDimension(op.fixed(count, _SIZE), dilation, low, high, 1, stride))
     image_labels = plan.layout.labels("f", "b")
     gradient_labels = plan.layout.labels("i", "o")
     return op.b.emit(
@@ -164,7 +160,7 @@ def _grouped(kernel: Sizes) -> Sizes:
 
 
 def _depth(op: Op, kernel: Sizes) -> int:
-    return _fixed(op, kernel[-2])
+    return op.fixed(kernel[-2], _SIZE)
 
 
 def _depthwise(op: Op) -> Value:

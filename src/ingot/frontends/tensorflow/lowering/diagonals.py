@@ -99,10 +99,7 @@ class _Band:
 
 
 def _matrices(op: Op, dims: Sizes) -> tuple[int, int]:
-    rows, columns = dims[-2:]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise op.error("diagonals of matrices of open size have no lowering")
-    return rows, columns
+    return op.fixed(dims[-2], "number of rows"), op.fixed(dims[-1], "number of columns")
 
 
 def _limits(op: Op, number: int) -> tuple[int, int]:
@@ -193,9 +190,7 @@ def _matrix_diag_v2(op: Op) -> Value:
     line, b = op.tensor(0), op.b
     low, high = _limits(op, 1)
     (rows,), (columns,) = op.integers(2, "number of rows"), op.integers(3, "number of columns")
-    longest = line.shape.dims[-1]
-    if not isinstance(longest, int):
-        raise op.error("diagonals of matrices of open size have no lowering")
+    longest = op.fixed(line.shape.dims[-1], "length of the diagonal")
     least_rows, least_columns = longest - min(high, 0), longest + max(low, 0)
     if rows == -1 and columns == -1:
         rows = columns = max(least_rows, least_columns)

@@ -52,16 +52,19 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
 
 def _made(op: Op) -> Value | tuple[Value, ...]:
     """Apply the rule; what it cannot do with open sizes is done for the sizes of this call."""
+    made = fold(op)
+    if made is not None:
+        return made
+    rule = rules.find(op.node)
     try:
-        made = fold(op)
-        return rules.find(op.node)(op) if made is None else made
+        return rule(op)
     except VerifyError as error:
         found = error.diagnostic
         _need_operand_sizes(op, found.message)
         raise UnsupportedError(found.message, code="INGOT0312", notes=found.notes) from error
     except UnsupportedError as error:
-        # One that names a node comes from a body or a missing rule: sizes would change nothing.
-        if not error.diagnostic.op_name:
+        # One that names another node comes from a body, where it was looked at.
+        if error.diagnostic.op_name in ("", op.node.name):
             _need_operand_sizes(op, error.diagnostic.message)
         raise
 

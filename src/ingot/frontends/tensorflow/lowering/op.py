@@ -21,6 +21,7 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import (
     Array,
     Known,
+    Size,
     Sizes,
     TensorList,
     Value,
@@ -133,11 +134,14 @@ class Op:
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
         """Return operand `number` as plain integers: what decides the program's structure."""
-        found = self.sizes(number, what)
-        if not all(isinstance(item, int) for item in found):
-            need_sizes(self.b.program, found, what)
-            raise self.error(f"the {what} depends on a size that is open at compile time")
-        return tuple(int(str(item)) for item in found)
+        return tuple(self.fixed(item, what) for item in self.sizes(number, what))
+
+    def fixed(self, size: Size, what: str) -> int:
+        """Return a size that cannot stay open: the function is specialised on it."""
+        if isinstance(size, int):
+            return size
+        need_sizes(self.b.program, (size,), what)
+        raise self.error(f"the {what} depends on a size that is open at compile time")
 
     def axes(self, number: int, rank: int, what: str = "axis") -> tuple[int, ...]:
         """Return operand `number` as axes of a tensor of `rank`, counted from the front."""

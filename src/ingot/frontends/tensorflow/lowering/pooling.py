@@ -122,9 +122,7 @@ def _average_pool_gradient(op: Op) -> Value:
     for size, windows, one in zip(image, gradient.shape.dims, pool.window, strict=True):
         low = one.size - 1 - one.low
         spread = (windows - 1) * one.stride + 1
-        high = size + one.size - 1 - low - spread
-        if not isinstance(high, int):
-            raise op.error("the sizes of the image must be known at compile time")
+        high = op.fixed(size + one.size - 1 - low - spread, "size of the image")
         window.append(WindowDimension(one.size, 1, low, high, one.stride))
     return _folded(op, "add", share, tuple(window))
 

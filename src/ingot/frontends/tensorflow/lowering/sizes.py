@@ -55,6 +55,19 @@ class Equalities:
         """Return `dims` with the solved symbols replaced."""
         return tuple(dim_math.substitute(size, self._solved) for size in dims)
 
+    def fix(self, name: str, number: int) -> bool:
+        """Make a symbol a number; False if that contradicts what is known, or might."""
+        size = dim_math.substitute(Dim.symbol(name), self._solved)
+        if isinstance(size, int):
+            return size == number
+        if not size.is_symbol:
+            return False
+        replaced = {str(size): number}
+        for known, value in self._solved.items():
+            self._solved[known] = dim_math.substitute(value, replaced)
+        self._solved.update(replaced)
+        return True
+
     def learn(self, left: Size, right: Size) -> bool:
         """Make two sizes equal.
 
@@ -98,4 +111,19 @@ def _solve(difference: Dim) -> tuple[str, Size] | None:
         if isinstance(size, int) and size < 0:
             return None
         return name, size
-    return None
+    return _paired(difference)
+
+
+def _paired(difference: Dim) -> tuple[str, Size] | None:
+    """Return (symbol, another) that makes the factors of two equal products equal, one by one.
+
+    Other sizes have equal products too; a call with such sizes does not fit the program.
+    """
+    if len(difference.terms) != 2:
+        return None
+    (left, first), (right, second) = difference.terms
+    if first != -second or len(left) != len(right) or any(a.function for a in (*left, *right)):
+        return None
+    pairs = zip(sorted(a.text for a in left), sorted(a.text for a in right), strict=True)
+    older, newer = next(sorted(pair) for pair in pairs if pair[0] != pair[1])
+    return newer, Dim.symbol(older)

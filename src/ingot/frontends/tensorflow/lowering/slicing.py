@@ -83,6 +83,9 @@ _OUTSIDE = (
 )
 
 
+_BACKWARDS = "size of a dimension that is sliced backwards"
+
+
 def _start_of(op: Op, entry: Entry, size: Size) -> Size:
     """Return where an index entry lies, counted from the front."""
     begin = entry.begin
@@ -135,9 +138,7 @@ def _static_axis(op: Op, operand: Instruction, axis: int, entry: Entry) -> Instr
     if entry.begin is None and entry.end is None:
         flipped = b.reverse(operand, dimensions=(axis,))
         return b.sliced(flipped, axis, 0, size, -entry.stride)
-    if not isinstance(size, int):
-        raise op.error("a slice with a negative stride needs bounds of a known size")
-    start, limit, step = _forward(entry, size)
+    start, limit, step = _forward(entry, op.fixed(size, _BACKWARDS))
     return b.reverse(b.sliced(operand, axis, start, limit, step), dimensions=(axis,))
 
 
@@ -209,11 +210,9 @@ def _lengths(op: Op, entries: list[Entry], dims: Sizes) -> Sizes:
             lengths.append(max(length, 0) if isinstance(length, int) else length)
         elif entry.begin is None and entry.end is None:
             lengths.append(dim_math.floordiv(size - entry.stride - 1, -entry.stride))
-        elif isinstance(size, int):
-            start, limit, step = _forward(entry, size)
-            lengths.append(len(range(start, limit, step)))
         else:
-            raise op.error("a slice with a negative stride needs bounds of a known size")
+            start, limit, step = _forward(entry, op.fixed(size, _BACKWARDS))
+            lengths.append(len(range(start, limit, step)))
     return tuple(lengths)
 
 

@@ -38,9 +38,9 @@ class Specialiser:
                 if size is None:
                     symbol = symbol_of(parameter.input, axis)
                     self._places[symbol] = (number, axis, parameter.input)
+        self._equalities = Equalities()
         if arguments is not None and arguments.exact is not None:
             self._fix_sizes(self._places, arguments.exact)
-        self._equalities = Equalities(self._fixed)
         for number, value in list(arguments.values.items()) if arguments is not None else ():
             self._fix_value(binding.parameters[number].input, value.reason)
 
@@ -59,7 +59,6 @@ class Specialiser:
         if dim_math.evaluate(learned.size, sizes) != sizes[learned.symbol]:
             # Broadcasting, for one: the sizes are equal in most calls, and in this one 1 and n.
             self._fix_sizes(symbols, _reason(learned.node, "shape, with another size than usual"))
-            self._equalities = Equalities(self._fixed)
 
     def fix(self, needed: ValueNeededError) -> None:
         """Take over values and sizes of the call that an op needs."""
@@ -77,7 +76,6 @@ class Specialiser:
         self._fix_sizes(needed.symbols, reason)
         if len(self._known) + len(self._fixed) == before:
             raise InternalError(f"lowering asks again for {needed}")
-        self._equalities = Equalities(self._fixed)
 
     def _fix_value(self, index: int, reason: Reason) -> bool:
         assert self._arguments is not None
@@ -104,6 +102,9 @@ class Specialiser:
             number, axis, index = self._places[symbol]
             name = self._captured.inputs[index].name
             self._fixed[symbol] = self._arguments.size(number, axis, name, reason)
+        if not all(self._equalities.fix(name, size) for name, size in self._fixed.items()):
+            # What was learnt does not hold for these sizes: it is learnt again.
+            self._equalities = Equalities(self._fixed)
 
 
 def _reason(node: CapturedNode | None, what: str) -> Reason:

@@ -1,0 +1,125 @@
+"""Sizes that TensorFlow leaves open: symbolic where that can be, and else compiled for the call."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.programs.beside import COMPILED, check
+
+import ingot.tensorflow
+
+LAYERS = keras.layers
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def _trained(make, specs, batches):
+    """Return the program that trains a model by one function of open sizes."""
+
+    def program(jit):
+        model = make()
+        optimizer = keras.optimizers.SGD(0.1)
+        optimizer.build(model.trainable_variables)
+
+        @tf.function(jit_compile=jit, input_signature=specs)
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = LOSS(y, model(x, training=True))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+            return loss
+
+        losses = [step(*map(tf.constant, batch)) for batch in batches]
+        return losses, [variable.numpy() for variable in model.variables]
+
+    return program
+
+
+def _images(*sizes):
+    random = np.random.default_rng(0)
+    return [
+        (
+            random.normal(size=(2, height, width, 3)).astype(np.float32),
+            random.integers(0, 5, (2, height, width)),
+        )
+        for height, width in sizes
+    ]
+
+
+def _words(*counts):
+    random = np.random.default_rng(0)
+    return [(random.integers(0, 20, (2, n)), random.integers(0, 20, (2, n))) for n in counts]
+
+
+def _segmenter():
+    image = keras.Input((None, None, 3))
+    x = LAYERS.Conv2D(4, 3, padding="same", activation="relu")(image)
+    return keras.Model(image, LAYERS.Conv2D(5, 1)(x))
+
+
+def _language_model():
+    words = keras.Input((None,), dtype="int64")
+    x = LAYERS.Embedding(20, 8)(words)
+    x = LAYERS.LayerNormalization()(x + LAYERS.MultiHeadAttention(2, 4)(x, x, use_causal_mask=True))
+    return keras.Model(words, LAYERS.Dense(20)(x))
+
+
+def test_images_of_any_size():
+    specs = [tf.TensorSpec([None, None, None, 3]), tf.TensorSpec([None, None, None], tf.int64)]
+    check(_trained(_segmenter, specs, _images((8, 8), (6, 10), (8, 8), (6, 10))))
+    # Filter gradients need the image's size; the batch stays open.
+    assert len(COMPILED) == 2
+    params = [item.executable.program.info.params[0].dims for item in COMPILED]
+    assert params == [(None, 8, 8, 3), (None, 6, 10, 3)]
+
+
+def test_texts_of_any_length():
+    specs = [tf.TensorSpec([None, None], tf.int64), tf.TensorSpec([None, None], tf.int64)]
+    check(_trained(_language_model, specs, _words(5, 7, 1, 5)))
+    assert len(COMPILED) == 1
+
+
+def test_sizes_that_only_have_equal_products():
+    spec = tf.TensorSpec([None, None])
+
+    @tf.function(jit_compile=True, input_signature=[spec, spec])
+    def f(x, y):
+        return tf.reshape(x, [-1]) + tf.reshape(y, [-1])
+
+    for left, right in (((2, 3), (2, 3)), ((4, 5), (4, 5)), ((2, 6), (3, 4)), ((2, 6), (3, 4))):
+        np.testing.assert_array_equal(f(tf.ones(left), tf.ones(right)), np.full(np.prod(left), 2.0))
+    assert len(COMPILED) == 2
+    lines = [found for name, found in ingot.tensorflow.specialisations().items() if "_f_" in name]
+    assert lines[0][0] == ()
+    assert "size 0 of argument 'x' = 2" in lines[0][1][0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.reshape(x, [-1, 4]),
+        lambda x: x[2:],
+        lambda x: x[:-3],
+        lambda x: tf.reshape(x, [2, -1]) + tf.ones([2, 4]),
+        lambda x: tf.linalg.diag_part(tf.linalg.diag(x), k=0),
+        lambda x: tf.signal.fft(tf.cast(x, tf.complex64)),
+        lambda x: tf.split(x, 2),
+        lambda x: tf.image.resize(x[None, :, None, None], [4, 4]),
+        lambda x: tf.nn.max_pool1d(x[None, :, None], 2, 2, "SAME"),
+        lambda x: tf.cumsum(x, reverse=True)[::-2],
+        lambda x: tf.unstack(tf.reshape(x, [4, -1])),
+    ],
+)
+def test_what_open_sizes_may_break(function):
+    spec = [tf.TensorSpec([None])]
+    plain = tf.function(function, input_signature=spec)
+    compiled = tf.function(function, input_signature=spec, jit_compile=True)
+    for size in (8, 12, 1, 2, 8):
+        x = tf.range(float(size)) + 1.0
+        try:
+            want = tf.nest.flatten(plain(x))
+        except tf.errors.OpError:
+            with pytest.raises(tf.errors.OpError):
+                compiled(x)
+            continue
+        for have, right in zip(tf.nest.flatten(compiled(x)), want, strict=True):
+            np.testing.assert_allclose(have, right, rtol=1e-5, atol=1e-5)
