@@ -39,7 +39,7 @@ ULPS = 8.0
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 _PLACE = re.compile(r'File "[^"]*/ingot/([^"]*)", line \d+, in (\w+)')
 _MOST_INSTRUCTIONS = 200
-_FOLDS = frozenset({"reduce", "reduce-window", "scatter", "select-and-scatter"})
+_FOLDS = frozenset({"reduce", "reduce-window", "scatter"})
 _ASSOCIATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 # What two runs need not agree on, or what waits for the world outside.
 NOT_COMPARED = frozenset(
@@ -153,17 +153,36 @@ def is_defined(instruction: Instruction) -> bool:
     """Whether what an op computes does not depend on the order in which it calls.
 
     A fold's operation must be associative, and an order of a sort strict, else anything may come.
+    Which of a window's elements is selected follows from a comparison, whatever is grouped first:
+    the first of the greatest, say.
     """
     roots = [called.root for called in instruction.called_computations]
+    if instruction.opcode == "select-and-scatter":
+        given = instruction.attributes
+        return _orders(given.select.root) and _folds(given.scatter.root)
     if instruction.opcode == "sort":
         order = ("LT", "GT")
         return all(r.opcode == "compare" and r.attributes.direction in order for r in roots)
-    if instruction.opcode not in _FOLDS:
-        return True
-    return all(
-        root.opcode in _ASSOCIATIVE and all(item.opcode == "parameter" for item in root.operands)
-        for root in roots
+    return instruction.opcode not in _FOLDS or all(map(_folds, roots))
+
+
+def _folds(root: Instruction) -> bool:
+    """Whether a computation is one associative op of its parameters."""
+    return root.opcode in _ASSOCIATIVE and _takes_parameters(root)
+
+
+def _orders(root: Instruction) -> bool:
+    """Whether a computation compares its two parameters, first with second."""
+    return (
+        root.opcode == "compare"
+        and root.attributes.direction in ("LT", "LE", "GT", "GE")
+        and _takes_parameters(root)
+        and [item.attributes.number for item in root.operands] == [0, 1]
     )
+
+
+def _takes_parameters(root: Instruction) -> bool:
+    return all(item.opcode == "parameter" for item in root.operands)
 
 
 def _compared(executable: Any, module: Module, inputs: list[Any]) -> str:

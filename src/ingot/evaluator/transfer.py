@@ -21,12 +21,14 @@ def async_start(op: Instruction, operands: Sequence[Any], context: Context) -> R
     """Operands, the computation's value, and contexts that say nothing."""
     require_done_inside(op, op.attributes.calls)
     result: Value = yield context.call(op.attributes.calls, operands, context)
-    return tuple(operands), result, *_contexts(op.shape.elements[2:])
+    return tuple(operands), result, *_contexts(op.shape.elements[2:], context)
 
 
-def _contexts(shapes: Sequence[Shape]) -> list[Value]:
+def _contexts(shapes: Sequence[Shape], context: Context) -> list[Value]:
     return [
-        tuple(_contexts(shape.elements)) if not shape.is_array else np.zeros((), shape.dtype.numpy)
+        np.zeros(context.dims(shape), shape.dtype.numpy)
+        if shape.is_array
+        else tuple(_contexts(shape.elements, context))
         for shape in shapes
     ]
 
@@ -46,7 +48,7 @@ def async_done(op: Instruction, operands: Sequence[Any], context: Context) -> Va
 @evaluates("copy-start")
 def copy_start(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """The copy, the operand and a context."""
-    return operands[0], operands[0], *_contexts(op.shape.elements[2:])
+    return operands[0], operands[0], *_contexts(op.shape.elements[2:], context)
 
 
 @evaluates("copy-done")
