@@ -159,6 +159,31 @@ def test_regions_of_stablehlo_inside_of_regions_have_a_limit(text):
         ingot.parse_stablehlo(text)
 
 
+@pytest.mark.parametrize(
+    "level",
+    [
+        ("tuple<", ">"),
+        ("[", "]"),
+        ('("])>", ', ")"),
+        ("{ // }\n", "}"),
+        ("<() -> ", ">"),
+    ],
+)
+def test_text_that_is_too_deep_for_mlir_is_refused_however_it_nests(level):
+    opening, closing = level
+    text = opening * 20_001 + "x" + closing * 20_001
+    with pytest.raises(IngotError, match="INGOT0109"):
+        ingot.parse_stablehlo(text)
+
+
+@pytest.mark.parametrize("depth", [900, 6000])
+def test_deep_types_are_read_or_refused_by_mlir_itself(depth):
+    shape = "tuple<" * depth + "tensor<f32>" + ">" * depth
+    text = f"func.func @main(%x: {shape}) -> tensor<f32> {{ return %x : {shape} }}"
+    with pytest.raises(IngotError, match="INGOT0120"):
+        ingot.parse_stablehlo(text)
+
+
 def _sizes_of_sizes(depth: int, op: str) -> str:
     """Return a program that broadcasts to a size which a chain of integer operations gives."""
     one, size = "tensor<i32>", "tensor<1xi32>"

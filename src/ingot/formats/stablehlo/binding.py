@@ -141,7 +141,12 @@ SHALLOW = 1000
 STACK = 512 << 20
 """Bytes of the stack for deeper ones: it is not touched but where it is used."""
 
-_BRACKETS = re.compile(r"[(){}\[\]<>]|->|\"(?:[^\"\\]|\\.)*+\"|//[^\n]*+")
+_PAIRS = (b"<>", b"()", b"[]", b"{}")
+_NO_BRACKETS = bytes(set(range(256)).difference(*_PAIRS))
+_ROUNDS = 8
+_STRING = rb"\"(?:[^\"\\]|\\.)*+\""
+_STRINGS = re.compile(_STRING)
+_BRACKETS = re.compile(rb"[(){}\[\]<>]|->|" + _STRING + rb"|//[^\n]*+")
 
 
 def _depth(data: str | bytes) -> int:
@@ -150,15 +155,15 @@ def _depth(data: str | bytes) -> int:
     Raises:
         ParseError: INGOT0109, deeper than `MAX_BRACKETS`.
     """
-    if isinstance(data, bytes) and is_bytecode(data):
+    text = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    if is_bytecode(text):
         return 0
-    text = data if isinstance(data, str) else data.decode("latin-1")
-    most = sum(text.count(bracket) for bracket in "{([<")
-    if most <= SHALLOW:
-        return most
+    bound = _bound(text)
+    if bound <= SHALLOW:
+        return bound
     depth = deepest = 0
     for found in _BRACKETS.finditer(text):
-        depth += 1 if found.group() in "({[<" else -1 if found.group() in ")}]>" else 0
+        depth += 1 if found.group() in b"({[<" else -1 if found.group() in b")}]>" else 0
         deepest = max(deepest, depth)
     if deepest > MAX_BRACKETS:
         raise ParseError(
@@ -167,6 +172,18 @@ def _depth(data: str | bytes) -> int:
             hint="MLIR's parser cannot read that; HLO text nests as deep as memory reaches",
         )
     return deepest
+
+
+def _bound(text: bytes) -> int:
+    """Return a bound of the depth, found by taking away pairs from inside: no loop in Python."""
+    if b"//" not in text:
+        text = _STRINGS.sub(b"", text)
+        left = text.replace(b"->", b"").translate(None, _NO_BRACKETS)
+        for _ in range(_ROUNDS):
+            for pair in _PAIRS:
+                left = left.replace(pair, b"")
+        return len(left) + _ROUNDS * len(_PAIRS)
+    return len(text)
 
 
 def legalized(op: Any, pipeline: str) -> Any:
