@@ -99,10 +99,10 @@ def whole_fold(choose: random.Random) -> Part:
         value = b.multiply(x, x) if squares else x
         start = b.constant(_neutral(name, value))
         called = scalar_computation(name, value.shape.dtype)
-        return b.reduce(value, start, dimensions=(1,), to_apply=called)
+        return b.reduce(value, start, dimensions=(len(dims) - 1,), to_apply=called)
 
-    data = small_integers(element, (rows, length // rows), _draw(choose))
-    return Part([data], build)
+    dims = (length,) if rows == 1 else (rows, length // rows)
+    return Part([small_integers(element, dims, _draw(choose))], build)
 
 
 def places(choose: random.Random) -> Part:

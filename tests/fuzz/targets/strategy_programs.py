@@ -1,4 +1,7 @@
-"""Programs of sizes around the thresholds of single strategies (`tests.fuzz.strategy_parts`)."""
+"""Programs of sizes around the thresholds of single strategies (`tests.fuzz.strategy_parts`).
+
+A few run after the whole library was loaded, as a server loads it when it begins.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,25 @@ import random
 from tests.fuzz.strategy_parts import STRATEGY_PARTS
 from tests.fuzz.surroundings import surrounded
 from tests.fuzz.target import Target
-from tests.fuzz.targets.mixed_cases import check
+from tests.fuzz.targets import mixed_cases
+
+from ingot.client import load_library
+
+LOADED = b"// LIBRARY: loaded\n"
 
 
 def generate(choose: random.Random) -> bytes:
     """Return a program of one or two such parts."""
     parts = [choose.choice(STRATEGY_PARTS)(choose) for _ in range(choose.choice((1, 1, 2)))]
-    return surrounded(parts, choose).to_bytes()
+    data = surrounded(parts, choose).to_bytes()
+    return LOADED + data if choose.random() < 0.03 else data
+
+
+def check(data: bytes) -> str:
+    """Compare native code with the evaluator."""
+    if data.startswith(LOADED):
+        load_library()
+    return mixed_cases.check(data)
 
 
 TARGET = Target("strategy_programs", ".hlo", generate, check, share=3.0, seconds=90.0)
