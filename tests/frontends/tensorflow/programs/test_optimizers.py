@@ -194,3 +194,21 @@ def test_a_frozen_layer_and_an_added_loss():
         return history, model.get_weights()
 
     check(program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["RMSprop", "Adagrad", "Adadelta", "Adafactor", "Nadam", "Ftrl"])
+def test_sparse_gradients_of_an_embedding(name):
+    """Keras divides a sparse gradient by a dense slot: its union of indices has no fixed size."""
+    words = np.random.default_rng(0).integers(0, 50, (32, 5))
+    targets = np.random.default_rng(1).random((32, 1)).astype(np.float32)
+
+    def program(jit):
+        layers = keras.layers
+        model = keras.Sequential([layers.Embedding(50, 8), layers.Flatten(), layers.Dense(1)])
+        optimizer = getattr(keras.optimizers, name)(0.01)
+        model.compile(optimizer, loss="mse", jit_compile=bool(jit))
+        model.fit(words, targets, batch_size=16, epochs=2, verbose=0, shuffle=False)
+        return model.get_weights()
+
+    check(program)

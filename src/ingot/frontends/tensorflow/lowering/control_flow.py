@@ -22,7 +22,7 @@ from ingot.frontends.tensorflow.lowering.list_state import (
     common_form,
     fitted,
 )
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.op import Op, Rule, SizeOfDataError
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
     TensorList,
@@ -202,10 +202,44 @@ def _trace(op: Op, packing: Packing, callee: CapturedFunction, operand: Instruct
     return _Branch(frame, before, graph.run(callee, frame, inputs))
 
 
+def _traced_or_refused(
+    op: Op, packing: Packing, callee: CapturedFunction, operand: Instruction
+) -> _Branch | SizeOfDataError:
+    try:
+        return _trace(op, packing, callee, operand)
+    except SizeOfDataError as error:
+        return error
+
+
+def _only_branch(
+    op: Op, index: Instruction, callee: CapturedFunction, place: int, refused: SizeOfDataError
+) -> tuple[Value, ...]:
+    """Run the one branch that compiles; the program ends with an error if another is taken.
+
+    Keras divides sparse gradients so: only a divisor with zeros or NaN takes the branch whose
+    size the data decides.
+    """
+    if index.shape.dtype is PRED:
+        flag = index if place == 0 else op.b.not_(index)
+    else:
+        flag = op.b.compared("EQ", index, place)
+    why = refused.diagnostic
+    where = f"{why.op_type} at {why.location}" if why.location else why.op_type
+    emit_assertion(op.b, flag, f"this branch is not compiled: {why.message} ({where})")
+    return tuple(graph.run(callee, op.frame, op.values[1:]))
+
+
 def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tuple[Value, ...]:
     packing = Packing.of(op, op.values[1:], range(len(op.values) - 1), ())
     operand = packing.pack(op.frame, packing.values)
-    traced = [_trace(op, packing, callee, operand) for callee in callees]
+    found = [_traced_or_refused(op, packing, callee, operand) for callee in callees]
+    traced = [item for item in found if isinstance(item, _Branch)]
+    refused = [item for item in found if isinstance(item, SizeOfDataError)]
+    if refused:
+        if len(traced) != 1:
+            raise refused[0]
+        place = found.index(traced[0])
+        return _only_branch(op, index, callees[place], place, refused[0])
     written = _written(op, traced)
     _make_lists_alike(traced)
     templates = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import S32, DType
+from ingot.hlo.dtype import F32, S32, DType
 from ingot.hlo.instruction import Instruction
 
 
@@ -55,7 +55,10 @@ def conjugate(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _mat_mul(op: Op) -> Value:
-    left, right = op.tensor(0), op.tensor(1)
+    return _product(op, op.tensor(0), op.tensor(1))
+
+
+def _product(op: Op, left: Instruction, right: Instruction) -> Value:
     left_place = 0 if op.attribute("transpose_a", False) else 1
     right_place = 1 if op.attribute("transpose_b", False) else 0
     if not op.b.same(left.shape.dims[left_place], right.shape.dims[right_place]):
@@ -225,7 +228,14 @@ def _arranged(op: Op, operand: Instruction, labels: str, result: str) -> Value:
     return spread
 
 
+def _sparse_mat_mul(op: Op) -> Value:
+    """MatMul of operands that may hold many zeros; the result is f32."""
+    left, right = (op.b.convert_to(item, F32) for item in op.tensors(0, 2))
+    return _product(op, left, right)
+
+
 RULES: dict[str, Rule] = {
+    "SparseMatMul": _sparse_mat_mul,
     "BatchMatMul": _batch_mat_mul,
     "BatchMatMulV2": _batch_mat_mul,
     "BatchMatMulV3": _batch_mat_mul,

@@ -36,6 +36,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
 
 
+class SizeOfDataError(UnsupportedError):
+    """The data decides how large a result is: an op that is refused where it is sure to run."""
+
+
 class Op:
     """One node, with its operands."""
 
@@ -200,7 +204,7 @@ Rule = Callable[[Op], "Value | tuple[Value, ...]"]
 def located(node: CapturedNode, error: UnsupportedError) -> UnsupportedError:
     """Return `error` with the op, the node and the user's place, where it lacks them."""
     found = error.diagnostic
-    return UnsupportedError(
+    return type(error)(
         found.message,
         code=found.code,
         instruction=found.instruction,

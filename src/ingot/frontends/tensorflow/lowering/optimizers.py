@@ -187,6 +187,37 @@ def _proximal_descent(op: Op) -> tuple[Value, ...]:
     return write(op, b.binary("divide", held, bottom))
 
 
+def _proximal_adagrad(op: Op) -> tuple[Value, ...]:
+    """var, accum, lr, l1, l2, grad."""
+    b = op.b
+    rate, lasso, ridge, gradient = op.tensors(2, 6)
+    total = b.add(read(op, 1), b.multiply(gradient, gradient))
+    step = _times(b, b.rsqrt(total), rate)
+    moved = b.subtract(read(op), b.multiply(gradient, step))
+    shrunk = b.binary("maximum", b.subtract(b.abs(moved), _times(b, step, lasso)), 0)
+    positive = b.spread(b.compared("GT", lasso, 0), moved.shape.dims)
+    held = b.select(positive, b.multiply(b.sign(moved), shrunk), moved)
+    write(op, total, 1)
+    return write(op, b.divide(held, b.binary("add", _times(b, step, ridge), 1)))
+
+
+def _dual_averaging(op: Op) -> tuple[Value, ...]:
+    """var, sum of gradients, sum of squares, grad, lr, l1, l2, global_step."""
+    b = op.b
+    gradient, rate, lasso, ridge = op.tensors(3, 7)
+    steps = b.convert_to(op.tensor(7), gradient.shape.dtype)
+    total = b.add(read(op, 1), gradient)
+    squares = b.add(read(op, 2), b.multiply(gradient, gradient))
+    shrunk = b.binary("subtract", b.abs(total), b.multiply(lasso, steps))
+    held = b.multiply(b.sign(total), b.binary("maximum", shrunk, 0))
+    positive = b.spread(b.compared("GT", lasso, 0), total.shape.dims)
+    top = _times(b, b.negate(b.select(positive, held, total)), rate)
+    bottom = b.binary("add", b.sqrt(squares), _times(b, ridge, steps, rate))
+    write(op, total, 1)
+    write(op, squares, 2)
+    return write(op, b.divide(top, bottom))
+
+
 def _ftrl(op: Op, shrinkage: Instruction | None, power: Instruction) -> tuple[Value, ...]:
     """var, accum, linear, grad, lr, l1, l2, [l2_shrinkage,] lr_power."""
     b = op.b
@@ -219,6 +250,8 @@ RULES: dict[str, Rule] = {
     "ResourceApplyFtrlV2": lambda op: _ftrl(op, op.tensor(7), op.tensor(8)),
     "ResourceApplyAdaMax": _ada_max,
     "ResourceApplyAdadelta": _adadelta,
+    "ResourceApplyAdagradDA": _dual_averaging,
+    "ResourceApplyProximalAdagrad": _proximal_adagrad,
     "ResourceApplyAdagrad": lambda op: _adagrad(op, None, op.tensor(3)),
     "ResourceApplyAdagradV2": lambda op: _adagrad(op, op.tensor(3), op.tensor(4)),
     "ResourceApplyAdam": _adam,

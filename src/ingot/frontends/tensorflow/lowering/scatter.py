@@ -84,6 +84,21 @@ def _new(op: Op) -> Value:
     return scatter_nd(op, "add", op.b.zeros(shape), indices, updates)
 
 
+def _to_dense(op: Op) -> Value:
+    """Indices `[n, rank]`, `[n]` or one; shape; values; what stands elsewhere."""
+    b, indices = op.b, op.tensor(0)
+    dims = op.sizes(1, "output shape")
+    if indices.shape.rank < 2:
+        count: Size = indices.shape.dims[0] if indices.shape.rank else 1
+        indices = b.reshape_to(indices, (count, 1))
+    if indices.shape.dims[1] != len(dims):
+        raise op.error(
+            f"output_shape has incorrect number of elements: {len(dims)} should be: "
+            f"{indices.shape.dims[1]}"
+        )
+    return scatter_nd(op, "update", b.spread(op.tensor(3), dims), indices, op.tensor(2))
+
+
 def _into(opcode: str) -> Rule:
     return lambda op: scatter_nd(op, opcode, op.tensor(0), op.tensor(1), op.tensor(2))
 
@@ -114,6 +129,7 @@ def _unsorted(opcode: str) -> Rule:
 
 RULES: dict[str, Rule] = {
     "ScatterNd": _new,
+    "SparseToDense": _to_dense,
     "TensorScatterAdd": _into("add"),
     "TensorScatterMax": _into("maximum"),
     "TensorScatterMin": _into("minimum"),

@@ -6,7 +6,7 @@ as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order f
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.op import Op, Rule, SizeOfDataError
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.builder import Builder
@@ -57,6 +57,22 @@ def _top_k(op: Op) -> tuple[Value, ...]:
     k: Size = int(op.attribute("k")) if len(op) == 1 else op.sizes(1, "k")[0]
     values, indices = top_k(op, op.tensor(0), k)
     return values, op.b.convert_to(indices, op.result(1))
+
+
+def _approximate_top_k(op: Op) -> tuple[Value, ...]:
+    """The exact ones: nothing is lost."""
+    b, x = op.b, op.tensor(0)
+    if not op.attribute("aggregate_to_topk", True):
+        raise op.error("candidates of top-k that are not brought together have no lowering")
+    rank = x.shape.rank
+    axis = op.axis_of(int(op.attribute("reduction_dimension", -1)), rank)
+    order = (*(n for n in range(rank) if n != axis), axis)
+    back = tuple(order.index(n) for n in range(rank))
+    largest = bool(op.attribute("is_max_k", True))
+    moved = b.transposed(x, order)
+    found = top_k(op, moved if largest else b.negate(moved), int(op.attribute("k")))
+    values, indices = (b.transposed(part, back) for part in found)
+    return values if largest else b.negate(values), indices
 
 
 def _search(direction: str) -> Rule:
@@ -114,10 +130,12 @@ def _dense_bincount(op: Op) -> Value:
 
 
 def _data_dependent(op: Op) -> Value:
-    raise op.error(
+    """Refuse: a branch that has such an op is compiled as an error, see `control_flow`."""
+    found = op.error(
         f"the size of the result of {op.node.op} depends on the data",
         "keep it outside, or use an op of fixed size (tf.where with three arguments, a mask)",
     )
+    raise SizeOfDataError(found.diagnostic)
 
 
 RULES: dict[str, Rule] = {
@@ -137,6 +155,7 @@ RULES: dict[str, Rule] = {
         ),
         _data_dependent,
     ),
+    "ApproxTopK": _approximate_top_k,
     "Bincount": _bincount,
     "Bucketize": _bucketize,
     "DenseBincount": _dense_bincount,

@@ -1,0 +1,70 @@
+"""Quantisation that gives floats back: each number is rounded to one of 2^bits values.
+
+Source: TensorFlow's `kernels/quantize_and_dequantize_op.h`.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.instruction import Instruction
+
+
+def _limits(op: Op, x: Instruction, kept: tuple[int, ...]) -> tuple[Instruction, Instruction]:
+    """Return the least and the greatest number, given or found."""
+    if op.attribute("range_given", False):
+        return op.tensor(1), op.tensor(2)
+    axes = tuple(axis for axis in range(x.shape.rank) if axis not in kept)
+    return op.b.reduced("minimum", x, axes), op.b.reduced("maximum", x, axes)
+
+
+def _side(b: TensorBuilder, limit: Instruction, quantum: float) -> Instruction:
+    """Return the factor that takes a limit to its quantised value; none where signs differ."""
+    same = b.compared("GT", b.binary("multiply", limit, quantum), 0)
+    factor = b.divide(b.like(quantum, limit.shape), limit)
+    return b.select(same, factor, b.like(float("inf"), limit.shape))
+
+
+def _round_trip(op: Op, bits: int) -> Value:
+    b, x = op.b, op.tensor(0)
+    axis = int(op.attribute("axis", -1))
+    kept = () if axis == -1 else (op.axis_of(axis, x.shape.rank),)
+    signed = bool(op.attribute("signed_input", True))
+    low = -(2.0 ** (bits - 1)) + bool(op.attribute("narrow_range", False)) if signed else 0.0
+    high = 2.0 ** (bits - 1) - 1 if signed else 2.0**bits - 1
+    least, most = _limits(op, x, kept)
+    below, above = _side(b, least, low), _side(b, most, high)
+    by_least = b.compare(below, above, direction="LT")
+    scale = b.select(by_least, below, above)
+    inverse = b.select(
+        by_least, b.binary("divide", least, low or 1), b.binary("divide", most, high)
+    )
+    if op.attribute("range_given", False):
+        ends = (
+            b.select(by_least, least, b.binary("multiply", inverse, low)),
+            b.select(by_least, b.binary("multiply", inverse, high), most),
+        )
+        first, last = (b.spread(end, x.shape.dims, kept) for end in ends)
+        x = b.maximum(b.minimum(x, last), first)
+    scaled = b.multiply(x, b.spread(scale, x.shape.dims, kept))
+    if str(op.attribute("round_mode", "HALF_TO_EVEN")) == "HALF_UP":
+        rounded = b.floor(b.binary("add", scaled, 0.5))
+    else:
+        rounded = b.round_nearest_even(scaled)
+    return b.multiply(rounded, b.spread(inverse, x.shape.dims, kept))
+
+
+def _bits_of_attribute(op: Op) -> Value:
+    return _round_trip(op, int(op.attribute("num_bits", 8)))
+
+
+def _bits_of_operand(op: Op) -> Value:
+    return _round_trip(op, op.integers(3, "num_bits")[0])
+
+
+RULES: dict[str, Rule] = {
+    "QuantizeAndDequantizeV2": _bits_of_attribute,
+    "QuantizeAndDequantizeV3": _bits_of_operand,
+    "QuantizeAndDequantizeV4": _bits_of_attribute,
+}

@@ -1,0 +1,162 @@
+"""Patches, local norms, suppression of boxes, quantisation, and smaller ops against TensorFlow."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
+
+from ingot.support.diagnostics import UnsupportedError
+
+RAW = tf.raw_ops
+IMAGE = numbers(2, 7, 8, 5)
+BOXES = np.random.default_rng(0).random((30, 4)).astype(np.float32)
+SCORES = np.round(np.random.default_rng(1).random(30).astype(np.float32), 1)
+
+
+def with_gradient(function):
+    def run(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+            total = tf.reduce_sum(y * y)
+        return y, tape.gradient(total, x)
+
+    return run
+
+
+def patches(padding, rates):
+    return lambda x: tf.image.extract_patches(x, [1, 3, 2, 1], [1, 2, 1, 1], rates, padding)
+
+
+def dilation(padding):
+    return lambda x: RAW.Dilation2D(
+        input=x, filter=numbers(3, 2, 5), strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding
+    )
+
+
+def suppressed(most, overlap, least):
+    return lambda boxes, scores: RAW.NonMaxSuppressionV4(
+        boxes=boxes, scores=scores, max_output_size=most, iou_threshold=overlap,
+        score_threshold=least, pad_to_max_output_size=True,
+    )  # fmt: skip
+
+
+def quantised(**settings):
+    def run(x):
+        settings.setdefault("range_given", False)
+        limits = {"input_min": -1.0, "input_max": 0.7}
+        if settings.get("axis", -1) != -1:
+            limits = {"input_min": [-1.0] * 5, "input_max": [0.5, 0.6, 0.7, 0.8, 2.0]}
+        return RAW.QuantizeAndDequantizeV2(input=x, **limits, **settings)
+
+    return run
+
+
+CASES = {
+    **{f"patches_{pad}": (patches(pad, [1, 1, 1, 1]), [IMAGE]) for pad in ("SAME", "VALID")},
+    **{f"rated_patches_{pad}": (patches(pad, [1, 2, 3, 1]), [IMAGE]) for pad in ("SAME", "VALID")},
+    **{f"dilation_{pad}": (dilation(pad), [IMAGE]) for pad in ("SAME", "VALID")},
+    "local_norm": (with_gradient(lambda x: tf.nn.lrn(x, 2, 1.5, 0.3, 0.7)), [IMAGE]),
+    "local_norm_wide": (with_gradient(lambda x: tf.nn.lrn(x)), [IMAGE]),
+    "boxes": (suppressed(10, 0.3, 0.2), [BOXES, SCORES]),
+    "boxes_all": (suppressed(40, 0.9, -1.0), [BOXES, SCORES]),
+    "boxes_none": (suppressed(5, 0.5, 2.0), [BOXES, SCORES]),
+    "boxes_of_none": (suppressed(5, 0.5, 0.0), [BOXES[:0], SCORES[:0]]),
+    "quantise": (quantised(), [IMAGE]),
+    "quantise_narrow": (quantised(narrow_range=True, num_bits=4), [IMAGE]),
+    "quantise_unsigned": (quantised(signed_input=False, num_bits=5), [np.abs(IMAGE)]),
+    "quantise_range": (quantised(range_given=True), [IMAGE]),
+    "quantise_up": (quantised(range_given=True, round_mode="HALF_UP", num_bits=3), [IMAGE]),
+    "quantise_channels": (quantised(axis=3, num_bits=6), [IMAGE]),
+    "quantise_v3": (
+        lambda x: RAW.QuantizeAndDequantizeV3(
+            input=x, input_min=-1.0, input_max=1.0, num_bits=5, range_given=True
+        ),
+        [IMAGE],
+    ),
+    "quantise_v4": (
+        lambda x: RAW.QuantizeAndDequantizeV4(
+            input=x, input_min=-1.0, input_max=1.0, num_bits=5, range_given=True
+        ),
+        [IMAGE],
+    ),
+    "sparse_product": (
+        lambda x, y: RAW.SparseMatMul(a=x, b=y, transpose_a=True, a_is_sparse=True),
+        [numbers(4, 3), numbers(4, 5)],
+    ),
+    "sparse_to_dense": (
+        lambda v: RAW.SparseToDense(
+            sparse_indices=[[0, 1], [2, 3]], output_shape=[3, 4], sparse_values=v, default_value=7.0
+        ),
+        [numbers(2)],
+    ),
+    "sparse_to_dense_row": (
+        lambda v: RAW.SparseToDense(
+            sparse_indices=[1, 3], output_shape=[5], sparse_values=v[0], default_value=7.0
+        ),
+        [numbers(2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_image_ops(name):
+    function, operands = CASES[name]
+    check(function, *operands, tolerance=2e-5)
+
+
+def test_boxes_without_padding_are_refused():
+    with pytest.raises(UnsupportedError, match="size of the result of NonMaxSuppressionV3"):
+        trace(lambda b, s: tf.image.non_max_suppression(b, s, 5), specs_of([BOXES, SCORES]))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("largest", [True, False])
+def test_approximate_top_k_is_exact(axis, largest):
+    x = numbers(6, 7)
+    program = trace(
+        lambda x: RAW.ApproxTopK(input=x, k=3, reduction_dimension=axis, is_max_k=largest),
+        specs_of([x]),
+    )
+    (values, indices), _ = program.evaluate([x])
+    order = np.sort(x, axis)
+    wanted = np.flip(order, axis) if largest else order
+    np.testing.assert_array_equal(values, np.take(wanted, range(3), axis))
+    np.testing.assert_array_equal(np.take_along_axis(x, indices, axis), values)
+
+
+@pytest.mark.parametrize("lasso", [0.0, 0.2])
+def test_proximal_and_dual_averaging_adagrad(lasso):
+    variables = [tf.Variable(numbers(5, seed=n) ** 2 + 0.1) for n in range(3)]
+    rates = {"lr": 0.3, "l1": lasso, "l2": 0.1}
+
+    def proximal(gradient):
+        var, accum, _ = (variable.handle for variable in variables)
+        RAW.ResourceApplyProximalAdagrad(var=var, accum=accum, grad=gradient, **rates)
+        return [variable.read_value() for variable in variables]
+
+    def averaging(gradient):
+        var, total, squares = (variable.handle for variable in variables)
+        RAW.ResourceApplyAdagradDA(
+            var=var, gradient_accumulator=total, gradient_squared_accumulator=squares,
+            grad=gradient, global_step=3, **rates,
+        )  # fmt: skip
+        return [variable.read_value() for variable in variables]
+
+    check(proximal, numbers(5, seed=9), tolerance=1e-5)
+    check(averaging, numbers(5, seed=9), tolerance=1e-5)
+
+
+def test_a_branch_whose_size_the_data_decides_is_an_error_where_it_is_taken():
+    def run(x, flag):
+        def found():
+            return tf.reduce_sum(tf.gather(x, tf.squeeze(tf.where(x > 0), -1)))
+
+        return tf.cond(flag, found, lambda: tf.reduce_sum(x))
+
+    x = numbers(5)
+    program = trace(run, specs_of([x, np.bool_(False)]))
+    (got,), _ = program.evaluate([x, np.bool_(False)])
+    np.testing.assert_allclose(got, x.sum(), rtol=1e-5)
+    with pytest.raises(Exception, match="size of the result of Where depends on the data"):
+        program.evaluate([x, np.bool_(True)])
