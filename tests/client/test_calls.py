@@ -281,15 +281,39 @@ ENTRY e {
     _check(_scalar_chain(9) + entry)
 
 
-def test_kernels_apply_nothing_that_is_over_the_limit():
-    entry = """
-ENTRY e {
-  x = u32[4] parameter(0)
-  ROOT m = u32[4] map(x), dimensions={0}, to_apply=c30
+_APPLIED = {
+    "map": "ROOT m = u32[4] map(x), dimensions={0}, to_apply=c9",
+    "reduce": "z = u32[] constant(1)\n ROOT m = u32[] reduce(x, z), dimensions={0}, to_apply=both",
+    "window": "z = u32[] constant(1)\n ROOT m = u32[3] reduce-window(x, z), window={size=2}, "
+    "to_apply=both",
+    "sort": "ROOT m = u32[4] sort(x), dimensions={0}, to_apply=less",
+    "scatter": "i = s32[4,1] constant({{1}, {2}, {1}, {0}})\n ROOT m = u32[4] scatter(x, i, x), "
+    "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+    "index_vector_dim=1, to_apply=both",
 }
-"""
+
+
+@pytest.mark.parametrize("op", _APPLIED)
+def test_what_is_applied_to_elements_calls_where_it_is_over_the_limit(op, low):
+    text = _scalar_chain(9)
+    pair = "a = u32[] parameter(0)\n b = u32[] parameter(1)\n s = u32[] call(a), to_apply=c9\n "
+    pair += "t = u32[] call(b), to_apply=c9\n "
+    text += f"\nless {{ {pair} ROOT r = pred[] compare(s, t), direction=LT }}\n"
+    text += f"both {{ {pair} k = pred[] compare(s, t), direction=LT\n "
+    text += "ROOT r = u32[] select(k, a, b) }\n"
+    _check(text + f"ENTRY e {{ x = u32[4] parameter(0)\n {_APPLIED[op]} }}")
+
+
+def test_arrays_of_dynamic_size_enter_no_call():
+    text = _doubling(30, _calls).replace("u32[4]", "u32[<=4]")
+    text = text.replace("q = u32[<=4] constant", "q = u32[4] constant")
+    text = text.replace(
+        "x = u32[<=4] parameter(0)",
+        "y = u32[4] parameter(0)\n  k = s32[] "
+        "constant(3)\n  x = u32[<=4] set-dimension-size(y, k), dimensions={0}",
+    )
     with pytest.raises(ingot.IngotError, match="INGOT0403"):
-        ingot.compile(ingot.parse_hlo(_scalar_chain(30) + entry))
+        ingot.compile(ingot.parse_hlo(text))
 
 
 def test_chains_that_the_stack_may_not_hold_are_refused(monkeypatch):

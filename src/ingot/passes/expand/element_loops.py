@@ -1,8 +1,8 @@
 """Computations that are applied to elements and cannot be computed for many of them at once.
 
 Most reducers, comparators and mapped computations are arithmetic on scalars, which kernels do for
-whole vectors of elements. Those that hold loops, reductions, sorts, arrays or custom calls are run
-for one element after the other: as a `scan` over the elements in a row.
+whole vectors of elements. Those that hold loops, reductions, sorts, arrays, custom calls or calls
+that stay are run for one element after the other: as a `scan` over the elements in a row.
 
 Example:
     >>> from ingot.hlo.builder import scalar_computation
@@ -21,6 +21,7 @@ from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.passes.simplify.unfolding import unfolding
 
 _NEAR = 32
 """Computations that are looked at each time; what reaches more is found out for all at once."""
@@ -52,9 +53,15 @@ def _has_loop_itself(computation: Computation) -> bool:
     return any(
         op.shape.dims
         or op.opcode == "custom-call"
+        or (op.opcode == "call" and _stays(op))
         or (op.called_computations and op.opcode not in _BRANCHES)
         for op in computation.instructions
     )
+
+
+def _stays(call: Instruction) -> bool:
+    module = call.computation.module
+    return module is not None and module.kept(unfolding).stays(call)
 
 
 def applied(

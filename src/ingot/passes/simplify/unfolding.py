@@ -7,7 +7,8 @@ computations are functions of the host program, compiled once. Where a fusion, a
 shares one, a `call` stands in its place, or in a computation that holds nothing else.
 
 What ops apply to elements (reducers, comparators, mapped computations) becomes part of kernels:
-there every call is replaced, and where that is too much, the program is refused.
+there every call is replaced. Where one of them alone is over the limit, its calls stay, and
+`expand.element_loops` runs it for one element after the other.
 
 Invariant: a program within the limit stays exactly as it is. After the pass, a program with every
 call replaced but those of `Unfolding.kept` is within the limit.
@@ -41,6 +42,9 @@ _FLOW = frozenset({"call", "fusion", "while", "conditional", "async-start", "sca
 _CALLS = frozenset({"call", "async-start"})
 """Ops that are a call as they stand, or become one."""
 
+_APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter", "sort"})
+"""Ops that kernels run, or loops of the host program if what they apply is large."""
+
 _ENDS = frozenset({"async-update", "async-done"})
 """Ops that only name what an `async-start` runs."""
 
@@ -59,9 +63,11 @@ class Unfolding:
 
     def stays(self, op: Instruction) -> bool:
         """Whether an op is a call that is not replaced by what it calls, or is to become one."""
-        if not self.kept or op.opcode not in _FLOW or op.computation not in self.flow:
+        if not self.kept or op.computation not in self.flow:
             return False
-        return not self.kept.isdisjoint(op.called_computations)
+        kept = self.kept.intersection(op.called_computations)
+        # What kernels apply has no calls.
+        return bool(kept) and (op.opcode in _FLOW or self.flow.issuperset(kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,7 @@ def _require(size: int, module: Module) -> None:
             f"the program comes to {count} instructions when what cannot be called stands where it "
             f"is used, and {most} are the most that are compiled",
             code="INGOT0403",
-            hint="in what reduce, map, sort and the like apply, call from fewer places",
+            hint="let arrays of dynamic size, custom calls and collectives go through fewer calls",
         )
 
 
@@ -151,8 +157,9 @@ def _choose(module: Module, small: int) -> Unfolding:
         called
         for computation in module.post_order()
         for op in computation.actors
-        if op.opcode in _FLOW
+        if op.opcode in _FLOW or op.opcode in _APPLIES
         for called in op.called_computations
+        if op.opcode in _FLOW or called in found.flow
     )
     sizes: dict[Computation, int] = {}
     for computation in module.post_order():
@@ -169,14 +176,18 @@ def _choose(module: Module, small: int) -> Unfolding:
 
 def _flow(module: Module) -> set[Computation]:
     """Return what the host program runs and no kernel applies."""
+    sizes, most = _sizes(module, lambda op: False), _most(module)
     reached, applied = {module.entry}, set[Computation]()
     for computation in reversed(module.post_order()):
         for op in computation.actors:
-            is_flow = op.opcode in _FLOW and computation in reached
-            if is_flow:
-                reached.update(op.called_computations)
-            if op.opcode not in _FLOW or computation in applied:
-                applied.update(_run_by(op))
+            called = _run_by(op)
+            is_flow = op.opcode in _FLOW or (
+                op.opcode in _APPLIES and all(sizes[one] > most for one in called)
+            )
+            if is_flow and computation in reached:
+                reached.update(called)
+            if not is_flow or computation in applied:
+                applied.update(called)
     return reached - applied
 
 
