@@ -21,7 +21,7 @@ import grp
 import os
 import pwd
 import stat
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -82,7 +82,7 @@ def _may_others_write(file: str | int, status: os.stat_result) -> bool:
     return not _is_private_group(os.geteuid(), status.st_gid) or _has_access_list(file)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _is_private_group(user: int, group: int) -> bool:
     """Whether a group has the name of this user, is his own, and has no other member."""
     try:
