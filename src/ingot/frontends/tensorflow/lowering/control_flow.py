@@ -150,7 +150,7 @@ def _elements(frame: Frame, packed: Instruction) -> list[Instruction]:
 def _width(value: Value) -> int:
     """Return how many `leaves` a value has."""
     if isinstance(value, TensorList):
-        return sum(isinstance(part, Instruction) for part in (value.buffer, value.length))
+        return len(_list_parts(value))
     return 0 if isinstance(value, Variable | Text) else 1
 
 
@@ -159,9 +159,13 @@ def leaves(frame: Frame, value: Value) -> list[Instruction]:
     if isinstance(value, Variable | Text):
         return []
     if isinstance(value, TensorList):
-        parts = (value.buffer, value.length, value.lengths)
-        return [part for part in parts if isinstance(part, Instruction)]
+        return _list_parts(value)
     return [frame.tensor(value)]
+
+
+def _list_parts(value: TensorList) -> list[Instruction]:
+    parts = (value.buffer, value.length, value.lengths)
+    return [part for part in parts if isinstance(part, Instruction)]
 
 
 def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
