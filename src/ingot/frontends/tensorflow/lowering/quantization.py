@@ -1,13 +1,17 @@
 """Quantisation that gives floats back: each number is rounded to one of 2^bits values.
 
-Source: TensorFlow's `kernels/quantize_and_dequantize_op.h`.
+Also what quantised integers stand for. Source: TensorFlow's
+`kernels/quantize_and_dequantize_op.h`, `dequantize_op.cc`, `quantization_utils.h`.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 
 
@@ -63,7 +67,36 @@ def _bits_of_operand(op: Op) -> Value:
     return _round_trip(op, op.integers(3, "num_bits")[0])
 
 
+def _dequantized(op: Op) -> Value:
+    """Integers, and the numbers that their least and greatest stand for, per tensor or axis."""
+    b, x = op.b, op.b.convert_to(op.tensor(0), F32)
+    limits = np.iinfo(op.dtype(0).numpy)
+    low, high = float(limits.min), float(limits.max)
+    axis = int(op.attribute("axis", -1))
+    kept = () if axis == -1 else (axis,)
+    least, most = (
+        b.reshape_to(item, () if axis == -1 else item.shape.dims) for item in op.tensors(1)
+    )
+    mode = str(op.attribute("mode", "MIN_COMBINED"))
+    if mode == "SCALED":
+        first = low + bool(op.attribute("narrow_range", False))
+        scale = b.binary("divide", most, high)
+        if first < 0:
+            scale = b.maximum(scale, b.binary("divide", least, first))
+        return b.convert_to(b.multiply(x, b.spread(scale, x.shape.dims, kept)), op.result())
+    scale = b.binary("divide", b.subtract(most, least), high - low)
+    start = least
+    if mode == "MIN_FIRST":
+        steps = b.divide(least, scale)
+        away = b.floor(b.binary("add", b.abs(steps), 0.5))
+        start = b.multiply(b.multiply(b.sign(steps), away), scale)
+    moved = b.binary("add", x, -low)
+    scaled = b.multiply(moved, b.spread(scale, x.shape.dims, kept))
+    return b.convert_to(b.add(scaled, b.spread(start, x.shape.dims, kept)), op.result())
+
+
 RULES: dict[str, Rule] = {
+    "Dequantize": _dequantized,
     "QuantizeAndDequantizeV2": _bits_of_attribute,
     "QuantizeAndDequantizeV3": _bits_of_operand,
     "QuantizeAndDequantizeV4": _bits_of_attribute,

@@ -17,8 +17,8 @@ FAMILIES = (
     "gather", "images", "incomplete", "layouts", "linalg", "local_norm", "matmul", "normalization",
     "optimizers", "patches", "pooling", "quantization", "random", "random_gamma", "random_picks",
     "reduction", "scatter", "shaping", "slicing", "sorting", "special", "spectral", "suppression",
-    "tensor_lists", "tridiagonal", "unary", "variables", "xla", "xla_calls", "xla_grids",
-    "xla_modules", "xla_products", "zeta_bessel",
+    "tensor_lists", "tridiagonal", "unary", "uniform_quantization", "variables", "xla", "xla_calls",
+    "xla_grids", "xla_modules", "xla_products", "zeta_bessel",
 )  # fmt: skip
 
 _HOST_HINT = "move it out of the function with jit_compile=True"

@@ -23,7 +23,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     plain_size,
 )
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import S32, S64
 from ingot.hlo.instruction import Instruction
 
 
@@ -328,7 +328,14 @@ def _must_be_known(op: Op) -> Value:
     )
 
 
+def _device(op: Op) -> Value:
+    """The index of the CPU among device names; their number when it is not there."""
+    names = [str(name) for name in op.attribute("device_names")]
+    return Known.of(names.index("CPU") if "CPU" in names else len(names), S32)
+
+
 RULES: dict[str, Rule] = {
+    "DeviceIndex": _device,
     **dict.fromkeys(
         (
             "Identity",

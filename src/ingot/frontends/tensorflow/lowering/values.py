@@ -33,6 +33,8 @@ _ELEMENTS = {
     "float8_e4m3b11fnuz": "f8e4m3b11fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
     **{f"int{bits}": f"s{bits}" for bits in (2, 4, 8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"qint{bits}": f"s{bits}" for bits in (8, 16, 32)},
+    **{f"quint{bits}": f"u{bits}" for bits in (8, 16)},
 }  # fmt: skip
 
 

@@ -1,0 +1,100 @@
+"""Uniformly quantised integers against TensorFlow, by way of floats: NumPy has no such types."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.lowering.checking import check, numbers
+
+RAW = tf.raw_ops
+BYTE = {"quantization_min_val": -128, "quantization_max_val": 127}
+WORD = {"quantization_min_val": -(2**31), "quantization_max_val": 2**31 - 1}
+CHANNELS = {"scales": [0.011, 0.02, 0.03], "zero_points": [1, -2, 0], "quantization_axis": 1}
+WHOLE = {"scales": 0.013, "zero_points": 3}
+
+
+def prefixed(prefix, settings):
+    return {prefix + key: value for key, value in settings.items()}
+
+
+def quantized(x, kind=tf.qint8, limits=BYTE, **settings):
+    return RAW.UniformQuantize(input=x, Tout=kind, **limits, **(settings or WHOLE))
+
+
+def floats(x, limits=BYTE, **settings):
+    return RAW.UniformDequantize(input=x, Tout=tf.float32, **limits, **(settings or WHOLE))
+
+
+def requantized(x):
+    return RAW.UniformRequantize(
+        input=quantized(x, tf.qint32, WORD), Tout=tf.qint8, **prefixed("input_", {**WHOLE, **WORD}),
+        **prefixed("output_", {"scales": 0.0307, "zero_points": -5, **BYTE}),
+    )  # fmt: skip
+
+
+def total(x):
+    settings = {"scales": 0.0171, "zero_points": 4, **WORD}
+    return RAW.UniformQuantizedAdd(
+        lhs=quantized(x, tf.qint32, WORD), rhs=quantized(x * 0.7, tf.qint32, WORD),
+        **prefixed("lhs_", {**WHOLE, **WORD}), **prefixed("rhs_", {**WHOLE, **WORD}),
+        **prefixed("output_", settings),
+    )  # fmt: skip
+
+
+def product(x):
+    settings = {"scales": 0.0019, "zero_points": 0, **WORD}
+    return RAW.UniformQuantizedDot(
+        lhs=quantized(x), rhs=quantized(tf.transpose(x)), Tout=tf.qint32,
+        **prefixed("lhs_", {**WHOLE, **BYTE}), **prefixed("rhs_", {**WHOLE, **BYTE}),
+        **prefixed("output_", settings),
+    )  # fmt: skip
+
+
+def clipped(x):
+    ends = (tf.bitcast(tf.constant(end), tf.qint32) for end in (-20, 30))
+    low, high = ends
+    return RAW.UniformQuantizedClipByValue(
+        operand=quantized(x, tf.qint32, WORD), min=low, max=high, **WHOLE, **WORD
+    )
+
+
+CASES = {
+    "whole": lambda x: floats(quantized(x)),
+    "channels": lambda x: floats(quantized(x, **CHANNELS), **CHANNELS),
+    "requantized": lambda x: floats(requantized(x), scales=0.0307, zero_points=-5),
+    "sum": lambda x: floats(total(x), WORD, scales=0.0171, zero_points=4),
+    "product": lambda x: floats(product(x), WORD, scales=0.0019, zero_points=0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_uniform_quantization(name):
+    check(CASES[name], numbers(4, 3), tolerance=1e-5)
+
+
+def test_clipping():
+    x = numbers(4, 3)
+    check(lambda x: floats(clipped(x), WORD), x, tolerance=1e-5)
+
+
+def test_the_device_is_the_cpu():
+    check(lambda x: RAW.DeviceIndex(device_names=["GPU", "CPU"]) + x, np.int32(1))
+
+
+@pytest.mark.parametrize("mode", ["MIN_COMBINED", "MIN_FIRST", "SCALED"])
+@pytest.mark.parametrize(("kind", "dtype"), [(tf.qint8, np.int8), (tf.quint8, np.uint8)])
+def test_what_quantised_integers_stand_for(mode, kind, dtype):
+    def run(x):
+        integers = tf.bitcast(x, kind)
+        return RAW.Dequantize(input=integers, min_range=-1.3, max_range=2.1, mode=mode)
+
+    check(run, (numbers(4, 5) * 40).astype(dtype), tolerance=1e-5)
+
+
+def test_what_quantised_integers_of_channels_stand_for():
+    def run(x):
+        return RAW.Dequantize(
+            input=tf.bitcast(x, tf.qint8), min_range=[-1.0, -2, -3], max_range=[1.0, 2, 4],
+            mode="SCALED", axis=1, narrow_range=True,
+        )  # fmt: skip
+
+    check(run, (numbers(4, 3) * 40).astype(np.int8), tolerance=1e-5)
