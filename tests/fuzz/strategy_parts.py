@@ -226,20 +226,18 @@ def long_transform(choose: random.Random) -> Part:
     """Return a transform so long that it is cut into stages, real ones taken apart."""
     length = choose.choice((1 << 15, 1 << 16, 1 << 17, 30_000, 65_521, 3 << 14))
     kind = choose.choice(("FFT", "RFFT", "RFFT", "IRFFT"))
-    batch = choose.choice(((), (2,)))
-    if kind != "FFT" and choose.random() < 0.3:
-        # More dimensions, so that the packed halves lie in scratch.
-        batch, length = (), 1 << 15
-    half = (*batch, length // 2 + 1)
-    shapes = {"FFT": (*batch, length), "RFFT": half, "IRFFT": (*batch, length)}
-    element = "f32" if kind == "IRFFT" else "c64"
+    # Where there are more dimensions, what is taken apart lies in scratch.
+    lengths = choose.choice(((length,), (length,), (2, 1 << 15), (3, 30_000)))
+    batch = choose.choice(((), (2,))) if len(lengths) == 1 else ()
+    whole, half = (*batch, *lengths), (*batch, *lengths[:-1], lengths[-1] // 2 + 1)
     draw = _draw(choose)
     if kind == "IRFFT":
-        data: Any = np.fft.rfft(draw.normal(size=(*batch, length))).astype(np.complex64)
+        axes = tuple(range(len(batch), len(whole)))
+        data: Any = np.fft.rfftn(draw.normal(size=whole), axes=axes).astype(np.complex64)
     else:
-        data = values("f32" if kind == "RFFT" else "c64", (*batch, length), draw)
-    shape = Shape.array(element, shapes[kind])
-    build = build_one("fft", shape=shape, fft_type=kind, fft_length=(length,))
+        data = values("f32" if kind == "RFFT" else "c64", whole, draw)
+    shape = Shape.array("f32" if kind == "IRFFT" else "c64", half if kind == "RFFT" else whole)
+    build = build_one("fft", shape=shape, fft_type=kind, fft_length=lengths)
     return Part([data], build, "ulps 2048 of largest")
 
 
