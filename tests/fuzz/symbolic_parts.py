@@ -6,6 +6,7 @@ a chunk. Numbers are small whole ones where sums have to be exact.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,14 @@ from ingot.hlo.shape import Shape
 
 N, M = Dim.symbol("n"), Dim.symbol("m")
 Sizes = Sequence[int | Dim]
+LARGEST = 1 << 17
+"""Elements of a parameter."""
+
 _REAL = ("f32", "f32", "f64", "bf16", "s32", "u8", "s64")
+
+
+class TooLargeError(Exception):
+    """A parameter would be too large for a case, which is a text."""
 
 
 @dataclass(slots=True)
@@ -48,6 +56,8 @@ class SymbolicProgram:
         """Return a new parameter of small whole numbers."""
         draw = np.random.default_rng(self.choose.getrandbits(48))
         known = [size_at(size, self.sizes) for size in dims]
+        if math.prod(known) > LARGEST:
+            raise TooLargeError
         self.inputs.append(small_integers(element, known, draw))
         return self.builder.parameter(len(self.inputs) - 1, Shape.array(element, tuple(dims)))
 

@@ -21,7 +21,7 @@ def generate(choose: random.Random) -> bytes:
     """Return a program of one or two such parts."""
     parts = [choose.choice(STRATEGY_PARTS)(choose) for _ in range(choose.choice((1, 1, 2)))]
     data = surrounded(parts, choose).to_bytes()
-    return LOADED + data if choose.random() < 0.03 else data
+    return LOADED + data if choose.random() < 0.1 else data
 
 
 def check(data: bytes) -> str:

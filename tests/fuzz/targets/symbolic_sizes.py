@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from tests.fuzz.program_case import ProgramCase, some_level
-from tests.fuzz.symbolic_parts import SYMBOLIC_PARTS, SymbolicProgram
+from tests.fuzz.symbolic_parts import SYMBOLIC_PARTS, SymbolicProgram, TooLargeError
 from tests.fuzz.target import Target
 from tests.fuzz.targets.mixed_cases import check
 from tests.support.random_modules import random_inputs, random_symbolic_module
@@ -32,15 +32,24 @@ def generate(choose: random.Random) -> bytes:
         return ProgramCase(module, inputs, ("close 0.001",), level=some_level(choose)).to_bytes()
     if choose.random() < 0.2:
         sizes["n"], sizes["m"] = choose.choice(_LARGE), choose.choice((0, 1, 3))
-    program = SymbolicProgram(choose, sizes, Builder("main"), [], [])
-    for part in choose.choices(SYMBOLIC_PARTS, k=choose.randint(1, 3)):
-        program.results.append(part(program))
-        if sum(array.size for array in program.inputs) > 1 << 18:
-            break  # A case is a text.
+    program = _program(choose, sizes)
     root = program.builder.tuple(*(value for value, _ in program.results))
     module = Module.of("fuzzed", program.builder.build(root))
     compare = tuple(word for _, word in program.results)
     return ProgramCase(module, program.inputs, compare, level=some_level(choose)).to_bytes()
+
+
+def _program(choose: random.Random, sizes: dict[str, int]) -> SymbolicProgram:
+    """Return some parts at these sizes, or at smaller ones."""
+    while True:
+        program = SymbolicProgram(choose, sizes, Builder("main"), [], [])
+        try:
+            for part in choose.choices(SYMBOLIC_PARTS, k=choose.randint(1, 3)):
+                program.results.append(part(program))
+        except TooLargeError:
+            sizes = {name: size // 2 for name, size in sizes.items()}
+        else:
+            return program
 
 
 def _largest(module: Module, sizes: dict[str, int]) -> int:
