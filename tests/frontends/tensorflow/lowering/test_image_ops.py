@@ -160,3 +160,26 @@ def test_a_branch_whose_size_the_data_decides_is_an_error_where_it_is_taken():
     np.testing.assert_allclose(got, x.sum(), rtol=1e-5)
     with pytest.raises(Exception, match="size of the result of Where depends on the data"):
         program.evaluate([x, np.bool_(True)])
+
+
+def test_lists_are_split_and_put_end_to_end():
+    def run(x):
+        pieces = tf.TensorArray(tf.float32, size=3, element_shape=[2, 4]).split(x, [2, 2, 2])
+        back = pieces.write(1, pieces.read(0) * 2).concat()
+        return pieces.read(2), back
+
+    check(run, numbers(6, 4))
+
+    def gradient(x):
+        pieces = tf.TensorArray(tf.float32, size=2, element_shape=[3, 4]).split(x, [3, 3])
+        return tf.gradients(pieces.write(0, pieces.read(1) * x[:3]).concat() ** 2, x)
+
+    check(gradient, numbers(6, 4), tolerance=1e-5)
+
+
+def test_pieces_of_different_lengths_are_refused():
+    def run(x):
+        return tf.TensorArray(tf.float32, size=2, infer_shape=False).split(x, [2, 4]).read(0)
+
+    with pytest.raises(UnsupportedError, match="pieces of different lengths"):
+        trace(run, [tf.TensorSpec([6, 4])])

@@ -1,0 +1,52 @@
+"""TensorLists and the tensor that their elements make end to end: `TensorArray.split`, `concat`.
+
+A list's elements lie in one buffer, so they have one shape: pieces of equal lengths.
+Source: TensorFlow's `kernels/list_kernels.h`.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.values import Known, TensorList, Value
+from ingot.hlo.dtype import S64
+
+
+def _split(op: Op) -> Value:
+    """tensor, element shape, lengths."""
+    tensor, lengths = op.tensor(0), op.integers(2, "lengths of the pieces")
+    if tensor.shape.rank == 0:
+        raise op.error("Tensor must be at least a vector, but saw shape: []")
+    if len(set(lengths)) != 1:
+        raise op.error("a tensor is split into pieces of different lengths")
+    size, *rest = tensor.shape.dims
+    count, length = len(lengths), lengths[0]
+    if not op.b.same(size, count * length):
+        raise op.error(
+            f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
+            f"{count * length} and value's shape is: {list(tensor.shape.dims)}"
+        )
+    dims = (length, *rest)
+    buffer = op.b.reshape_to(tensor, (count, *dims))
+    return TensorList(buffer, count, tensor.shape.dtype, dims)
+
+
+def _concat(op: Op) -> tuple[Value, ...]:
+    """List, element shape, lengths for what has no value yet."""
+    found = op.list(0)
+    if found.buffer is None or found.is_counted:
+        raise op.error("a list whose elements or length are not known is put end to end")
+    count, *dims = found.buffer.shape.dims
+    if not dims:
+        raise op.error("Concat requires elements to be at least vectors, found scalars instead.")
+    length, *rest = dims
+    whole = op.b.reshape_to(found.buffer, (count * length, *rest))
+    if not isinstance(count, int):
+        raise op.error("a list whose length is open at compile time is put end to end")
+    return whole, Known.sizes([length] * count, S64)
+
+
+RULES: dict[str, Rule] = {
+    "TensorListConcat": _concat,
+    "TensorListConcatV2": _concat,
+    "TensorListSplit": _split,
+}
