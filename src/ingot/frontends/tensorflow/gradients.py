@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
+from ingot.frontends.tensorflow.known_lists import list_property
 from ingot.frontends.tensorflow.known_tensors import KnownTensors
 from ingot.frontends.tensorflow.modules import (
     attributes,
@@ -28,6 +29,7 @@ from ingot.frontends.tensorflow.modules import (
     handle_data_util,
     ops,
     tensorflow,
+    while_v2,
 )
 from ingot.frontends.tensorflow.modules import polymorphic_function as functions
 
@@ -84,9 +86,44 @@ def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:
         return None
     if not control_flow_util.GraphOrParentsInXlaContext(graph):
         return None
+    return _known_tensors(graph).value(tensor)
+
+
+def _known_tensors(graph: Any) -> KnownTensors:
     if not hasattr(graph, _KNOWN):
         setattr(graph, _KNOWN, KnownTensors())
-    return getattr(graph, _KNOWN).value(tensor)
+    return getattr(graph, _KNOWN)
+
+
+def known_length(original: Any) -> Any:
+    """Return the `tensor_list_length` that gives what is known in the gradient of a loop."""
+
+    def tensor_list_length(input_handle: Any, name: Any = None) -> Any:
+        value = _known_of_list("length", input_handle)
+        return original(input_handle, name) if value is None else tensorflow.constant(value)
+
+    return tensor_list_length
+
+
+def known_element_shape(original: Any) -> Any:
+    """Return the `tensor_list_element_shape` that does the same."""
+
+    def tensor_list_element_shape(input_handle: Any, shape_type: Any, name: Any = None) -> Any:
+        value = _known_of_list("element_shape", input_handle)
+        if value is None:
+            return original(input_handle, shape_type, name)
+        return tensorflow.constant(value, shape_type)
+
+    return tensor_list_element_shape
+
+
+def _known_of_list(what: str, found: Any) -> np.ndarray | None:
+    graph = ops.get_default_graph()
+    if not isinstance(graph, while_v2._WhileBodyGradFuncGraph):
+        return None
+    if found.graph is graph or not control_flow_util.GraphOrParentsInXlaContext(graph):
+        return None
+    return list_property(_known_tensors(graph), what, found)
 
 
 def with_list_types(original: Any) -> Any:

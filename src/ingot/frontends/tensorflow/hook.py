@@ -21,6 +21,8 @@ from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.gradients import (
     in_context,
+    known_element_shape,
+    known_length,
     register_gradients,
     with_known_values,
     with_list_types,
@@ -33,6 +35,7 @@ from ingot.frontends.tensorflow.modules import (
     cond_v2,
     context,
     func_graph,
+    gen_list_ops,
     gradients_util,
     polymorphic_function,
     saved_model_save,
@@ -91,6 +94,8 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
             while_v2._WhileBodyGradFuncGraph,
         ):
             _patch(graph, "_capture_helper", with_known_values)
+        _patch(gen_list_ops, "tensor_list_length", known_length)
+        _patch(gen_list_ops, "tensor_list_element_shape", known_element_shape)
         calls = FastCalls()
         _patch(concrete_function.ConcreteFunction, "_call_flat", calls.concrete_call)
         _patch(polymorphic_function.Function, "__call__", calls.function_call)

@@ -130,7 +130,7 @@ plain("softmax", lambda x: tf.nn.softmax(x * x))
 plain("log_softmax", lambda x: tf.nn.log_softmax(x * x, 0))
 plain(
     "cross_entropy",
-    lambda x: tf.nn.softmax_cross_entropy_with_logits([[0.1, 0.2, 0.3, 0.4]], x * x),
+    lambda x: tf.nn.softmax_cross_entropy_with_logits([[0.1, 0.2, 0.3, 0.4]] * 3, x * x),
 )
 plain(
     "sparse_cross_entropy",

@@ -1,0 +1,76 @@
+"""The table of programs and ways: one cell, or all of them.
+
+    python -m tests.frontends.tensorflow.gradients.sweep ['programs' ['ways']]
+
+compares the cells whose names match the two patterns and prints those that fail.
+"""
+
+import re
+import sys
+
+import numpy as np
+from tests.frontends.tensorflow.gradients.table import PROGRAMS, Program
+from tests.frontends.tensorflow.gradients.ways import WAYS
+from tests.frontends.tensorflow.programs.beside import counting_compiler, run
+
+from ingot.frontends.tensorflow import hook
+
+_LISTS = "a list of lists is kept between the forward and the backward function, and cannot cross"
+_TENSORFLOW = "TensorFlow's own tangents do not take the lists that a gradient keeps"
+_LOOPS = (
+    "bare_loop", "bounded_loop", "loop_by_data", "autograph_for", "autograph_while",
+    "loop_over_rows", "array_in_a_loop", "array_read", "scan", "map_fn", "nested_loops",
+    "loop_of_two_states", "calls_in_a_loop", "lstm", "gru", "simple_rnn",
+)  # fmt: skip
+_BRANCHES = (
+    "branch", "other_branch", "branch_without_gradient", "case", "branch_in_branch",
+    "shapes_in_branch", "calls_in_a_branch",
+)  # fmt: skip
+
+CANNOT: dict[tuple[str, str], str] = {
+    **{(name, "tangent of gradient"): _TENSORFLOW for name in (*_LOOPS, *_BRANCHES)},
+    **{
+        (name, way): _LISTS
+        for name in ("lstm", "gru", "simple_rnn", "nested_loops")
+        for way in WAYS
+        if way.endswith((" 2", " 3")) and "inside" not in way
+    },
+}
+"""Cells that are known to fail, and why."""
+
+
+def compare(program: Program, way: str) -> None:
+    """Hold a cell of the table against plain TensorFlow, up to the size of its numbers."""
+    hook.disable()
+    wanted = run(lambda jit: WAYS[way](program, jit), None)
+    hook.enable(counting_compiler)
+    got = run(lambda jit: WAYS[way](program, jit), True)
+    assert len(got) == len(wanted)
+    for have, want in zip(got, wanted, strict=True):
+        assert (have.dtype, have.shape) == (want.dtype, want.shape)
+        scale = max(1.0, float(np.abs(want).max(initial=0.0)))
+        np.testing.assert_allclose(have / scale, want / scale, rtol=2e-4, atol=2e-5)
+
+
+def main() -> None:
+    """Compare the cells that the command line asks for."""
+    programs, ways = (re.compile(text) for text in [*sys.argv[1:3], ".*", ".*"][:2])
+    cells = [
+        (name, way)
+        for name in PROGRAMS
+        for way in WAYS
+        if programs.fullmatch(name) and ways.fullmatch(way) and (name, way) not in CANNOT
+    ]
+    failed = 0
+    for name, way in cells:
+        try:
+            compare(PROGRAMS[name], way)
+        except Exception as error:  # each cell is its own
+            failed += 1
+            text = re.sub(r"\s+", " ", str(error))
+            print(f"{name:24} {way:20} {type(error).__name__}: {text[:400]}", flush=True)
+    print(f"{len(cells)} cells, {failed} failed")
+
+
+if __name__ == "__main__":
+    main()
