@@ -30,6 +30,12 @@ _BRANCHES = (
 
 CANNOT: dict[tuple[str, str], str] = {
     ("bare_loop", "open 2"): _SIZES,
+    ("calls_in_a_loop", "open 2"): _SIZES,
+    **{
+        ("recomputed", way): "tf.recompute_grad has no second derivative"
+        for way in WAYS
+        if way not in ("outside 1", "inside 1", "graph 1")
+    },
     **{(name, "tangent of gradient"): _TENSORFLOW for name in (*_LOOPS, *_BRANCHES)},
     **{
         (name, way): _LISTS
