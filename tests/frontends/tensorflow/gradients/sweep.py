@@ -30,6 +30,7 @@ _BRANCHES = (
 
 CANNOT: dict[tuple[str, str], str] = {
     ("bare_loop", "open 2"): _SIZES,
+    ("array_in_a_loop", "between 3"): _LISTS,
     ("calls_in_a_loop", "open 2"): _SIZES,
     **{
         ("recomputed", way): "tf.recompute_grad has no second derivative"
