@@ -78,7 +78,7 @@ class Program:
         self.info = info
         record: Any = PROGRAM.structure()
         address, block = _constant_block(constants)
-        params, outputs, kept = _tables(info)
+        params, outputs, kept = tables_of(info)
         values = {
             "sizes": sizes_address,
             "run": run_address,
@@ -207,7 +207,7 @@ def _rows(structure: Any, count: int) -> Any:
     return structure * count
 
 
-def _tables(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
+def tables_of(info: ProgramInfo) -> tuple[Any, Any, list[Any]]:
     """Return the parameter table, the output table, and what they point to."""
     sizes = [-1 if dim is None else dim for param in info.params for dim in param.dims]
     dims = array("q", sizes)

@@ -19,9 +19,9 @@ from ingot.hlo.dtype import dtype
 from ingot.runtime.convert import Array, conform_all
 from ingot.runtime.execution import Result, owned_array, status_error
 from ingot.runtime.native import native_runtime
-from ingot.runtime.program import Program, storage_of
+from ingot.runtime.program import Program, storage_of, tables_of
 from ingot.runtime.python_interrupts import raise_interrupt
-from ingot.runtime.records import STAGED
+from ingot.runtime.records import PROGRAM, STAGED
 from ingot.runtime.staged_code import (
     CODE_WORDS,
     COPY,
@@ -49,7 +49,7 @@ class StagedProgram:
         info: the program's parameters and results; sizes that are computed are None.
     """
 
-    __slots__ = ("_kept", "_offsets", "_record", "code", "info", "programs")
+    __slots__ = ("_interface", "_kept", "_offsets", "_record", "code", "info", "programs")
 
     def __init__(self, name: str, code: StagedCode, programs: Sequence[Program]) -> None:
         """Put the code into words."""
@@ -69,12 +69,28 @@ class StagedProgram:
         record.frame_words = _frame_words(code)
         record.num_slots, record.slots = len(slots), slots.buffer_info()[0]
         self._record = record
-        self._kept = (words, slots, rows)
+        self._interface: Any = PROGRAM.structure()
+        params, outputs, kept = tables_of(self.info)
+        self._interface.runtime = native_runtime().record
+        self._interface.num_params, self._interface.num_outputs = len(params), len(outputs)
+        self._interface.params = ctypes.addressof(params)
+        self._interface.outputs = ctypes.addressof(outputs)
+        self._kept = (words, slots, rows, params, outputs, kept)
+
+    @property
+    def staged_address(self) -> int:
+        """Address of the `IngotStaged` record; valid while the program lives."""
+        return ctypes.addressof(self._record)
 
     @property
     def record_address(self) -> int:
-        """Address of the `IngotStaged` record; valid while the program lives."""
-        return ctypes.addressof(self._record)
+        """Address of an `IngotProgram` record that tells of parameters and results, and no code."""
+        return ctypes.addressof(self._interface)
+
+    def slot_row(self, slot: int) -> tuple[int, int, int]:
+        """Return where a slot is in a frame, the rank of its array, and bytes of an element."""
+        info = self.code.slots[slot]
+        return self._offsets[slot], info.rank, _bytes_of(dtype(info.dtype))
 
     def offset(self, slot: int) -> int:
         """Return the offset of a slot in a frame, in bytes."""
@@ -98,7 +114,7 @@ class StagedProgram:
             frame[at] = value.ctypes.data
             for axis, size in enumerate(value.shape):
                 frame[at + SLOT_HEADER_WORDS + axis] = size
-        failed = _run()(self.record_address, frame.buffer_info()[0], runtime)
+        failed = _run()(self.staged_address, frame.buffer_info()[0], runtime)
         if failed:
             self._fail(failed, arrays)
         results = [self._result(frame, slot) for slot in self.code.results]

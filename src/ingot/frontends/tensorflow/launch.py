@@ -42,6 +42,7 @@ from ingot.frontends.tensorflow.specialisation import (
     Sizes,
 )
 from ingot.runtime.execute import FIRST_CONSTRAINT
+from ingot.runtime.staged import StagedProgram
 from ingot.support.forking import ForkLock, defers_fork
 
 _MOST_FAILURES = 64
@@ -261,12 +262,17 @@ class Launch:
             code: what the program returned.
         """
         found = self._at(variant)
+        program = found.compiled.program
+        if isinstance(program, StagedProgram):
+            return status_of(program.error(code), self.name)
         sizes = _input_sizes(found.key.ranks, dims, self.record.num_inputs)
         return status_of(run_error(found.compiled.program.info, code, sizes), self.name)
 
     def may_be_exact(self, variant: int, code: int) -> bool:
         """Whether a variant for exact sizes may run where this one returned `code`."""
-        return code <= FIRST_CONSTRAINT and is_open(self._at(variant).compiled)
+        found = self._at(variant).compiled
+        is_staged = isinstance(found.program, StagedProgram)
+        return code <= FIRST_CONSTRAINT and not is_staged and is_open(found)
 
     def _at(self, address: int) -> _Variant:
         return next(item for item in self._variants if ctypes.addressof(item.record) == address)
@@ -277,6 +283,8 @@ class Launch:
         program = compiled.program
         record.program = program.record_address
         record.ranks = _array(variant, ctypes.c_int64, key.ranks)
+        if isinstance(program, StagedProgram):
+            _fill_staged(variant, program)
         record.num_guards, record.guards = len(key.values), _guards(variant)
         record.next = self.record.variants
         report_recompilation(self.name, [item.key for item in self._variants], key)
@@ -294,6 +302,18 @@ def _array(variant: _Variant, item: Any, values: Sequence[int]) -> int:
     array = (item * max(1, len(values)))(*values)
     variant.kept.append(array)
     return ctypes.addressof(array)
+
+
+def _fill_staged(variant: _Variant, program: StagedProgram) -> None:
+    """Say in the record of a variant where a program in stages has its parameters and results."""
+    record, code = variant.record, program.code
+    record.staged = program.staged_address
+    places = [program.offset(slot) for slot in code.parameters]
+    record.num_parameters = len(places)
+    record.parameters = _array(variant, ctypes.c_int64, places)
+    rows = [row for slot in code.results for row in program.slot_row(slot)]
+    record.num_results = len(code.results)
+    record.results = _array(variant, ctypes.c_int64, rows)
 
 
 def _guards(variant: _Variant) -> int:

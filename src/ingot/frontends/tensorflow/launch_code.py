@@ -36,6 +36,7 @@ from ingot.frontends.tensorflow.launch_records import (
     VARIABLE,
     VARIANT,
 )
+from ingot.frontends.tensorflow.staged_launch_code import emit_run_staged
 from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS, emit_attempt_with_variables
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, VOID
@@ -68,7 +69,7 @@ class LaunchEmitter:
         self._emit_shape()
         find = self._emit_find()
         report = self._emit_report()
-        run = self._emit_run(report)
+        run = emit_run_staged(self, self._emit_run(report))
         attempt = self._emit_attempt(find, run)
         if self._with_variables:
             attempt = emit_attempt_with_variables(self, find, run, attempt)

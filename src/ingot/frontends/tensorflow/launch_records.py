@@ -49,6 +49,11 @@ VARIANT = Record(
     Field("next", "ptr"),
     Field("num_guards", "i64", note="values of inputs that it was compiled for"),
     Field("guards", "ptr", note="IngotGuard[num_guards]"),
+    Field("staged", "ptr", note="IngotStaged, of a program that runs in stages; else null"),
+    Field("num_parameters", "i64", note="of a program in stages: its parameters"),
+    Field("parameters", "ptr", note="int64_t[num_parameters], offsets of their slots"),
+    Field("num_results", "i64", note="of a program in stages: its results"),
+    Field("results", "ptr", note="int64_t[num_results][3], slot, rank, bytes of an element"),
 )
 
 ENDED_TEXT = f"{CANCELLED_TEXT}; variables may hold values of a step that was not done."
@@ -69,6 +74,8 @@ TF_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
     "TF_Dim": (I64, (PTR, I32)),
     "TF_DeleteTensor": (VOID, (PTR,)),
     "TF_AllocateOutput": (PTR, (PTR, I32, I32, PTR, I32, I64, PTR)),
+    "TF_NewTensor": (PTR, (I32, PTR, I32, PTR, I64, PTR, PTR)),
+    "TF_SetOutput": (VOID, (PTR, I32, PTR, PTR)),
     "TF_OpKernelContext_Failure": (VOID, (PTR, PTR)),
     "TF_OpKernelConstruction_GetAttrInt64": (VOID, (PTR, PTR, PTR, PTR)),
     "TF_OpKernelConstruction_Failure": (VOID, (PTR, PTR)),
@@ -79,6 +86,8 @@ TF_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
 RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
     "ingot_prepare": (I32, (PTR, PTR, PTR)),
     "ingot_execute": (I32, (PTR, PTR, PTR, PTR)),
+    "ingot_stages_run": (I64, (PTR, PTR, PTR)),
+    "ingot_free": (VOID, (PTR,)),
 }
 """The runtime's entries, as `runtime.records.c_header` declares them."""
 

@@ -25,6 +25,7 @@ from ingot.frontends.tensorflow.errors import status_error
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.modules import context, ops
 from ingot.frontends.tensorflow.specialisation import Reader
+from ingot.runtime.staged import StagedProgram
 
 Call = Callable[..., Any]
 
@@ -135,6 +136,8 @@ class NativeCalls:
             if report is not None:
                 raise status_error(*report)
             program, key = self._launch.find(sizes, read)
+            if isinstance(program, StagedProgram):
+                return None  # Its results have sizes when it is done: the op hands them out.
             made = make_native_call(program, key, self._output_types, chosen, sizes, work)
             if made is not None:
                 return made

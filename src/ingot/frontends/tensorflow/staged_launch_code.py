@@ -15,6 +15,7 @@ from ingot.artifact.abi import CANCELLED
 from ingot.artifact.stages import SLOT_HEADER_WORDS
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch_records import (
+    DONE,
     ENDED_TEXT,
     FAILED,
     LAUNCH,
@@ -22,7 +23,7 @@ from ingot.frontends.tensorflow.launch_records import (
     VARIANT,
 )
 from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import I32, I64, PTR, VOID, Type
+from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.execute import OUT_OF_MEMORY, emit_stack_array
 from ingot.runtime.records import PROGRAM, STAGED
@@ -30,35 +31,24 @@ from ingot.runtime.records import PROGRAM, STAGED
 if TYPE_CHECKING:
     from ingot.frontends.tensorflow.launch_code import LaunchEmitter
 
-STAGED_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
-    "TF_NewTensor": (PTR, (I32, PTR, I32, PTR, I64, PTR, PTR)),
-    "TF_SetOutput": (VOID, (PTR, I32, PTR, PTR)),
-}
-"""The C API that only these launches call."""
-
 _WORD = 8
 
 
 def emit_run_staged(emitter: LaunchEmitter, run: FunctionRef) -> FunctionRef:
     """Emit what runs programs of stages, and leaves other ones to `run`.
 
-    `void (record, context, variant, data, dims, more, status)`, as `run` is.
+    `i32 (record, context, variant, data, dims, more, status)`, as `run` is.
     """
     staged = _Staged(emitter).emit()
     names = ("record", "context", "variant", "data", "dims", "more", "status")
     f = emitter.module.function(
-        "ingot_launch_run_any", VOID, [(name, PTR) for name in names], linkage="internal"
+        "ingot_launch_run_any", I32, [(name, PTR) for name in names], linkage="internal"
     )
     variant = f.params[2]
     is_staged = f.icmp("ne", VARIANT.load(f, variant, "staged"), zero(PTR))
 
-    def stages() -> None:
-        f.call(staged, list(f.params))
-        f.ret()
-
-    f.if_(is_staged, stages, likely=False)
-    f.call(run, list(f.params))
-    f.ret()
+    f.if_(is_staged, lambda: f.ret(f.call(staged, list(f.params))), likely=False)
+    f.ret(f.call(run, list(f.params)))
     return f.reference
 
 
@@ -81,7 +71,7 @@ class _Staged:
         """Emit the function."""
         names = ("record", "context", "variant", "data", "dims", "more", "status")
         f = self.emitter.module.function(
-            "ingot_launch_run_staged", VOID, [(name, PTR) for name in names], linkage="internal"
+            "ingot_launch_run_staged", I32, [(name, PTR) for name in names], linkage="internal"
         )
         record, context, variant, data, dims, more, status = f.params
         staged = VARIANT.load(f, variant, "staged")
@@ -96,9 +86,11 @@ class _Staged:
         runtime = PROGRAM.load(f, VARIANT.load(f, variant, "program"), "runtime")
         failed = self.emitter.call(f, "ingot_stages_run", staged, frame, runtime)
 
+        done = f.const(I32, DONE)
+
         def fail() -> None:
             self._report(f, failed)
-            f.ret()
+            f.ret(done)
 
         f.if_(f.icmp("ne", failed, f.const(I64, 0)), fail, likely=False)
         count = LAUNCH.load(f, record, "num_outputs")
@@ -131,7 +123,7 @@ class _Staged:
             self.emitter.call(f, "ingot_free", block)
 
         f.loop(count, VARIANT.load(f, variant, "num_results"), 1, [], hand_in)
-        f.ret()
+        f.ret(done)
         return f.reference
 
     def _fill(
@@ -172,7 +164,7 @@ class _Staged:
             def say() -> None:
                 text = self.emitter.message(name, message)
                 self.emitter.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
-                f.ret()
+                f.ret(f.const(I32, DONE))
 
             f.if_(f.icmp("eq", code, f.const(I32, wanted)), say)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, TypeName
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, elements
 from ingot.frontends.tensorflow.lowering.constants import (
     UnknownValueError,
     known_value,
@@ -132,9 +133,19 @@ class Op:
     def sizes(self, number: int, what: str) -> Sizes:
         """Return operand `number` as sizes, possibly symbolic.
 
-        This is the one place where a size given as a value becomes a size of a shape.
+        This is the one place where a size given as a value becomes a size of a shape: known, or
+        that of small arguments that the function is specialised on, or computed when it runs.
         """
-        return tuple(plain_size(item) for item in self.array(number, what).ravel())
+        value = self.values[number]
+        if isinstance(value, Known):
+            return tuple(plain_size(item) for item in value.array.ravel())
+        return tuple(self._size(item, what) for item in elements(self.frame, self.tensor(number)))
+
+    def _size(self, value: Instruction, what: str) -> Size:
+        try:
+            return plain_size(known_value(self.b.program, value, what).array.ravel()[0])
+        except UnknownValueError:
+            return computed_size(self.frame, value)
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
         """Return operand `number` as plain integers: what decides the program's structure."""

@@ -41,6 +41,7 @@ class Program:
         origins: what an element of a body's parameter is outside of the body, where the body
             cannot change it.
         evaluated: instructions whose values were needed at compile time.
+        computed: how many sizes the program computes.
         effects: which variables the functions of the library write.
     """
 
@@ -56,6 +57,7 @@ class Program:
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
     )
+    computed: int = 0
     random_places: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
     def __post_init__(self) -> None:
@@ -71,6 +73,11 @@ class Program:
         assert handle is not None
         nodes = handle.shape or ()
         return Variable(len(inputs) - 1, S64, tuple(size for size in nodes if size is not None))
+
+    def new_size(self) -> str:
+        """Return the name of a size that the program computes."""
+        self.computed += 1
+        return f"computed{self.computed}"
 
     def random_place(self, function: str, node: str) -> int:
         """Return which element of the random state belongs to a node."""

@@ -141,17 +141,11 @@ def _data_dependent(op: Op) -> Value:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
-            "Where",
             "Unique",
             "UniqueV2",
             "UniqueWithCounts",
             "UniqueWithCountsV2",
-            "SegmentSum",
             "SegmentMean",
-            "SegmentMax",
-            "SegmentMin",
-            "SegmentProd",
-            "DynamicPartition",
         ),
         _data_dependent,
     ),

@@ -1,0 +1,133 @@
+"""Ops whose results are as large as the data says: positions, partitions, segments.
+
+How many there are is counted first, and becomes a size (`computed_sizes`). Which elements they are
+is found by a stable sort that puts them in front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.scatter import segments
+from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.hlo.builder import Builder
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def _comparator(op: Op) -> Computation:
+    """Return `a < b` of two s64."""
+    reducers, key = op.b.program.reducers, ("less", S64.name)
+    if key not in reducers:
+        b = Builder("less_s64")
+        shape = Shape.array(S64, ())
+        sides = (b.parameter(0, shape, "a"), b.parameter(1, shape, "b"))
+        reducers[key] = b.build(b.emit("compare", *sides, direction="LT"))
+    return reducers[key]
+
+
+def _true(op: Op, value: Instruction) -> Instruction:
+    return value if value.shape.dtype is PRED else op.b.compared("NE", value, 0)
+
+
+def _count(op: Op, flags: Instruction) -> Size:
+    """Return how many flags of a vector are set, as a size."""
+    ones = op.b.convert_to(flags, S64)
+    made = op.b.emit(
+        "reduce",
+        ones,
+        op.b.constant(0, S64),
+        dimensions=(0,),
+        to_apply=op.b.program.reducer("add", S64),
+    )
+    return computed_size(op.frame, made)
+
+
+def positions(op: Op, flags: Instruction) -> Instruction:
+    """Return where a vector of flags is set, `s64[n]`, ascending."""
+    b = op.b
+    (whole,) = flags.shape.dims
+    count = _count(op, flags)
+    shape = Shape.array(S64, (whole,))
+    numbers = b.emit("iota", shape=shape, iota_dimension=0)
+    keys = b.select(flags, numbers, b.spread(b.convert_to(b.size(whole), S64), (whole,)))
+    order = b.emit("sort", keys, dimensions=(0,), is_stable=True, to_apply=_comparator(op))
+    zero = b.constant(0, S64)
+    return b.emit("dynamic-slice", order, zero, dynamic_slice_sizes=(count,))
+
+
+def _where(op: Op) -> Value:
+    """The coordinates of what is not zero, `s64[n, rank]`."""
+    b = op.b
+    condition = _true(op, op.tensor(0))
+    dims = condition.shape.dims
+    if not dims:
+        count = _count(op, b.reshape_to(condition, (1,)))
+        return b.zeros(Shape.array(S64, (count, 0)))
+    flat = positions(op, b.reshape_to(condition, (condition.shape.size,)))
+    (count,) = flat.shape.dims
+    columns: list[Instruction] = []
+    rest = flat
+    for size in reversed(dims):
+        divisor = b.spread(b.maximum(b.size(size), b.constant(1, S64)), (count,))
+        columns.append(b.reshape_to(b.remainder(rest, divisor), (count, 1)))
+        rest = b.divide(rest, divisor)
+    return b.concatenated(columns[::-1], 1)
+
+
+def _rows(op: Op, data: Instruction, places: Instruction) -> Instruction:
+    """Return the rows of `data` that `places` (`s64[n]`) numbers."""
+    rest = data.shape.dims[1:]
+    return op.b.emit(
+        "gather",
+        data,
+        places,
+        shape=data.shape.with_dims((*places.shape.dims, *rest)),
+        offset_dims=tuple(range(1, 1 + len(rest))),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=1,
+        slice_sizes=(1, *rest),
+    )
+
+
+def _dynamic_partition(op: Op) -> tuple[Value, ...]:
+    b = op.b
+    data, numbers = op.tensor(0), op.tensor(1)
+    rest = data.shape.dims[numbers.shape.rank :]
+    rows = b.reshape_to(data, (numbers.shape.size, *rest))
+    flat = b.reshape_to(numbers, (numbers.shape.size,))
+    parts = range(int(op.attribute("num_partitions")))
+    return tuple(_rows(op, rows, positions(op, b.compared("EQ", flat, k))) for k in parts)
+
+
+def _segments(opcode: str) -> Rule:
+    """Sorted segments: there are as many as the last number says, and one."""
+
+    def rule(op: Op) -> Value:
+        numbers = op.tensor(1)
+        most: Any = op.b.emit(
+            "reduce",
+            op.b.convert_to(numbers, S64),
+            op.b.constant(-1, S64),
+            dimensions=(0,),
+            to_apply=op.b.program.reducer("maximum", S64),
+        )
+        count = computed_size(op.frame, op.b.add(most, op.b.constant(1, S64)))
+        return segments(op, opcode, count)
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "DynamicPartition": _dynamic_partition,
+    "SegmentMax": _segments("maximum"),
+    "SegmentMin": _segments("minimum"),
+    "SegmentProd": _segments("multiply"),
+    "SegmentSum": _segments("add"),
+    "Where": _where,
+}
