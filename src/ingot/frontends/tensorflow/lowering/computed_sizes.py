@@ -9,6 +9,8 @@ Invariant: the integer is computed in the frame that the size is used in.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.values import Size
 from ingot.hlo.assertions import emit_assertion
@@ -34,38 +36,41 @@ def computed_size(frame: Frame, count: Instruction) -> Size:
 
 
 def elements(frame: Frame, value: Instruction) -> list[Instruction]:
-    """Return the elements of a vector of integers, or the scalar itself."""
-    if value.shape.rank == 0:
-        return [value]
-    (count,) = value.shape.dims
-    assert isinstance(count, int), "a shape has a known rank"
-    return [_element(frame, value, number) for number in range(count)]
+    """Return the elements of an array of integers, row by row, each of rank 0."""
+    return [_element(frame, value, index) for index in np.ndindex(value.shape.static_dims)]
 
 
-def _element(frame: Frame, value: Instruction, number: int) -> Instruction:
+def _element(frame: Frame, value: Instruction, index: tuple[int, ...]) -> Instruction:
     """Return an element, behind what only puts elements together."""
-    b = frame.builder
-    dtype = value.shape.dtype
-    while value.shape.rank == 1:
+    b, dtype = frame.builder, value.shape.dtype
+    while index:
         if value.opcode == "convert":
             value = value.operands[0]
         elif value.opcode == "concatenate":
-            value, number = _part(value, number)
-        elif (value.opcode == "reshape" and value.operands[0].shape.rank == 0) or (
-            value.opcode == "broadcast" and value.operands[0].shape.rank == 0
-        ):
+            value, index = _part(value, index)
+        elif value.opcode == "reshape":
+            (operand,) = value.operands
+            place = np.ravel_multi_index(index, value.shape.static_dims)
+            dims = operand.shape.static_dims
+            index = tuple(map(int, np.unravel_index(place, dims))) if dims else ()
+            value = operand
+        elif value.opcode == "broadcast":
+            index = tuple(index[axis] for axis in value.attributes.dimensions)
             value = value.operands[0]
         else:
-            value = b.reshape_to(b.sliced(value, 0, number, number + 1), ())
+            for axis, place in enumerate(index):
+                value = b.sliced(value, axis, place, place + 1)
+            value, index = b.reshape_to(value, ()), ()
     return b.convert_to(value, dtype)
 
 
-def _part(value: Instruction, number: int) -> tuple[Instruction, int]:
-    """Return the operand of a concatenation that has element `number`, and its number there."""
+def _part(value: Instruction, index: tuple[int, ...]) -> tuple[Instruction, tuple[int, ...]]:
+    """Return the operand of a concatenation that has an element, and its index there."""
+    (axis,) = value.attributes.dimensions
+    number = index[axis]
     for part in value.operands:
-        (count,) = part.shape.dims
-        assert isinstance(count, int), "parts of a vector of known size"
+        count = part.shape.static_dims[axis]
         if number < count:
-            return part, number
+            return part, (*index[:axis], number, *index[axis + 1 :])
         number -= count
-    raise AssertionError("the number is within the vector")
+    raise AssertionError("the index is within the array")
