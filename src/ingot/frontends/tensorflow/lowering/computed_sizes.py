@@ -9,6 +9,8 @@ Invariant: the integer is computed in the frame that the size is used in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.frame import Frame
@@ -17,6 +19,7 @@ from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import define_size
 
 
@@ -74,3 +77,49 @@ def _part(value: Instruction, index: tuple[int, ...]) -> tuple[Instruction, tupl
             return part, (*index[:axis], number, *index[axis + 1 :])
         number -= count
     raise AssertionError("the index is within the array")
+
+
+def have_same_ranks(one: Shape, other: Shape) -> bool:
+    """Whether two tuples have arrays of the same types and ranks."""
+    pairs = zip(one.elements, other.elements, strict=False)
+    return len(one.elements) == len(other.elements) and all(
+        left.dtype is right.dtype and left.rank == right.rank for left, right in pairs
+    )
+
+
+def with_new_sizes(frame: Frame, shape: Shape, others: Sequence[Shape]) -> Shape:
+    """Return a tuple's shape with a new size wherever one of `others` has another one."""
+    return Shape.tuple(
+        tuple(
+            element.with_dims(
+                tuple(
+                    size
+                    if all(other.elements[n].dims[axis] == size for other in others)
+                    else Dim.symbol(frame.program.new_size())
+                    for axis, size in enumerate(element.dims)
+                )
+            )
+            if element.is_array
+            else element
+            for n, element in enumerate(shape.elements)
+        )
+    )
+
+
+def measured(
+    frame: Frame, values: Sequence[Instruction], outside: Frame | None = None
+) -> Sequence[Instruction]:
+    """Let the frame know the sizes that some arrays bring with them; return the arrays.
+
+    `outside`: the frame around this one, whose sizes are no news.
+    """
+    b = frame.builder
+    for value in values:
+        for axis, size in enumerate(value.shape.dims if value.shape.is_array else ()):
+            if not isinstance(size, Dim) or not size.is_symbol or size.text in frame.sizes:
+                continue
+            if outside is not None and size.text in outside.sizes:
+                continue
+            found = b.emit("get-dimension-size", value, dimensions=(axis,))
+            frame.sizes[size.text] = b.convert_to(found, S64)
+    return values

@@ -15,6 +15,11 @@ from dataclasses import dataclass, replace
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
 from ingot.frontends.tensorflow.lowering import graph
+from ingot.frontends.tensorflow.lowering.computed_sizes import (
+    have_same_ranks,
+    measured,
+    with_new_sizes,
+)
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.list_state import (
     ListForm,
@@ -35,6 +40,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import UnsupportedError
 
 
 @dataclass(slots=True)
@@ -197,11 +203,20 @@ class _Branch:
     outputs: list[Value]
 
 
-def _trace(op: Op, packing: Packing, callee: CapturedFunction, operand: Instruction) -> _Branch:
+def _trace(
+    op: Op,
+    packing: Packing,
+    callee: CapturedFunction,
+    operand: Instruction,
+    shape: Shape | None = None,
+) -> _Branch:
+    """Lower a body of `operand`; `shape`: that of its parameter, whose sizes may be its own."""
     frame = Frame(callee.name, op.b.program)
     frame.builder.metadata = op.b.metadata
-    packed = frame.builder.parameter(0, operand.shape, "state")
+    packed = frame.builder.parameter(0, shape or operand.shape, "state")
     inputs = packing.enter(frame, packed, operand)
+    if shape is not None:
+        measured(frame, _elements(frame, packed), outside=op.frame)
     before = dict(frame.state)
     return _Branch(frame, before, graph.run(callee, frame, inputs))
 
@@ -252,21 +267,33 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
     computations = [_finished(op, branch, written) for branch in traced]
     shapes = [computation.root.shape for computation in computations]
     if not all(shape.compatible(shapes[0]) for shape in shapes):
-        # Which branch is taken decides a shape: the program is for one of them.
-        op.array(0, "condition, whose branches give different shapes")
-        return _case(op) if "Case" in op.node.op else _if(op)
+        # Which branch is taken decides a shape: the program is for one of them, if it is known
+        # before the program runs.
+        if _is_specialised(op, shapes):
+            return _case(op) if "Case" in op.node.op else _if(op)
     made = op.b.emit(
         "conditional",
         index,
         *([operand] * len(computations)),
+        shape=with_new_sizes(op.frame, shapes[0], shapes[1:]),
         branch_computations=tuple(computations),
     )
-    count = len(made.shape.elements)
-    parts = iter([op.b.element_of(made, number) for number in range(count)])
+    parts = iter(measured(op.frame, _elements(op.frame, made)))
     outputs = tuple(rebuilt(template, parts) for template in templates)
     for variable in written:
         op.frame.state[variable] = next(parts)
     return outputs
+
+
+def _is_specialised(op: Op, shapes: Sequence[Shape]) -> bool:
+    """Whether the program is for one branch of different shapes; False: for their sizes."""
+    try:
+        op.array(0, "condition, whose branches give different shapes")
+    except UnsupportedError:
+        if all(have_same_ranks(shapes[0], shape) for shape in shapes):
+            return False
+        raise
+    return True
 
 
 def _written(op: Op, traced: list[_Branch]) -> list[Variable]:
@@ -391,33 +418,40 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     written = {n for name in ("body", "cond") for n in effects.of(_callee(op, name)).writes}
     packing = Packing.of(op, values, _unchanged(_callee(op, "body")), written)
     start = packing.pack(op.frame, values)
-    condition = _trace(op, packing, _callee(op, "cond"), start)
-    test = condition.frame.tensor(condition.outputs[0])
-    if test.shape.dtype is not PRED:
-        test = condition.frame.builder.compared("NE", test, 0)
-    body = _trace(op, packing, _callee(op, "body"), start)
-    learnt = _with_buffers(op, values, body.outputs)
-    if learnt is not None:
-        return learnt
-    outputs = [
-        fitted(body.frame.builder, new, ListForm.of(old))
-        if isinstance(old, TensorList) and isinstance(new, TensorList)
-        else new
-        for old, new in zip(values, body.outputs, strict=True)
-    ]
-    end = packing.pack(body.frame, outputs)
-    if not end.shape.compatible(start.shape):
-        raise _changed_shape(op, packing, start.shape, end.shape)
+    state = start.shape
+    while True:
+        condition = _trace(op, packing, _callee(op, "cond"), start, state)
+        test = condition.frame.tensor(condition.outputs[0])
+        if test.shape.dtype is not PRED:
+            test = condition.frame.builder.compared("NE", test, 0)
+        body = _trace(op, packing, _callee(op, "body"), start, state)
+        learnt = _with_buffers(op, values, body.outputs)
+        if learnt is not None:
+            return learnt
+        outputs = [
+            fitted(body.frame.builder, new, ListForm.of(old))
+            if isinstance(old, TensorList) and isinstance(new, TensorList)
+            else new
+            for old, new in zip(values, body.outputs, strict=True)
+        ]
+        end = packing.pack(body.frame, outputs)
+        if end.shape.compatible(state) or state.takes(end.shape):
+            break
+        if not have_same_ranks(state, end.shape):
+            raise _changed_shape(op, packing, start.shape, end.shape)
+        state = with_new_sizes(op.frame, state, [end.shape])
     made = op.b.emit(
         "while",
         start,
+        shape=state,
         condition=condition.frame.builder.build(test),
         body=body.frame.builder.build(end),
     )
     sizes = dict(op.frame.sizes)
     results = packing.leave(op.frame, made)
-    # Sizes do not change in a loop: the ones from outside are as good and cheaper.
+    # Sizes from outside do not change in a loop, and are cheaper.
     op.frame.sizes = sizes
+    measured(op.frame, [value for value in results if isinstance(value, Instruction)])
     for value in results:
         if isinstance(value, TensorList):
             _assert_room(op, value)

@@ -41,7 +41,7 @@ class Program:
         origins: what an element of a body's parameter is outside of the body, where the body
             cannot change it.
         evaluated: instructions whose values were needed at compile time.
-        computed: how many sizes the program computes.
+        computed: the sizes that the program computes.
         effects: which variables the functions of the library write.
     """
 
@@ -57,7 +57,7 @@ class Program:
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
     )
-    computed: int = 0
+    computed: dict[str, None] = field(default_factory=dict[str, None])
     random_places: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
     def __post_init__(self) -> None:
@@ -76,8 +76,9 @@ class Program:
 
     def new_size(self) -> str:
         """Return the name of a size that the program computes."""
-        self.computed += 1
-        return f"computed{self.computed}"
+        name = f"computed{len(self.computed)}"
+        self.computed[name] = None
+        return name
 
     def random_place(self, function: str, node: str) -> int:
         """Return which element of the random state belongs to a node."""
