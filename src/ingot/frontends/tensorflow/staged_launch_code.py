@@ -117,7 +117,7 @@ class _Staged:
         f.loop(0, count, 1, [], hand_out)
 
         def hand_in(index: Value, _: list[Value]) -> None:
-            slot, _, size = slot_of(index)
+            slot, __, size = slot_of(index)
             block = f.load(PTR, slot)
             f.memcpy(f.load(PTR, f.gep(more, f.sub(index, count), PTR)), block, size)
             self.emitter.call(f, "ingot_free", block)
@@ -138,7 +138,7 @@ class _Staged:
             f.store(f.load(PTR, f.gep(data, index, PTR)), slot)
             given = f.load(PTR, f.gep(dims, index, PTR))
 
-            def size(axis: Value, _: list[Value]) -> None:
+            def size(axis: Value, __: list[Value]) -> None:
                 to = f.gep(f.gep(slot, SLOT_HEADER_WORDS * _WORD), axis, I64)
                 f.store(f.load(I64, f.gep(given, axis, I64)), to)
 

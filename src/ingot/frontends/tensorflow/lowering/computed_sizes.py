@@ -16,7 +16,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.values import Size
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -36,6 +36,11 @@ def computed_size(frame: Frame, count: Instruction) -> Size:
     same = b.compare(count, b.size(size), direction="EQ")
     emit_assertion(b, same, f"a size that is computed must be {size}")
     return size
+
+
+def is_computed(frame: Frame, sizes: Sequence[Size]) -> bool:
+    """Whether some of the sizes are known only when the program runs."""
+    return not symbols_of(sizes).isdisjoint(frame.program.computed)
 
 
 def elements(frame: Frame, value: Instruction) -> list[Instruction]:

@@ -266,11 +266,10 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
     ]
     computations = [_finished(op, branch, written) for branch in traced]
     shapes = [computation.root.shape for computation in computations]
-    if not all(shape.compatible(shapes[0]) for shape in shapes):
-        # Which branch is taken decides a shape: the program is for one of them, if it is known
-        # before the program runs.
-        if _is_specialised(op, shapes):
-            return _case(op) if "Case" in op.node.op else _if(op)
+    # A branch that decides a shape, and is known before the program runs, is the only one in it.
+    are_alike = all(shape.compatible(shapes[0]) for shape in shapes)
+    if not are_alike and _is_specialised(op, shapes):
+        return _case(op) if "Case" in op.node.op else _if(op)
     made = op.b.emit(
         "conditional",
         index,

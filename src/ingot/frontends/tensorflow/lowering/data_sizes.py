@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
+from ingot.frontends.tensorflow.lowering.cumulative import scan
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.scatter import segments
+from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segments
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.dtype import PRED, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -105,6 +107,89 @@ def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     return tuple(_rows(op, rows, positions(op, b.compared("EQ", flat, k))) for k in parts)
 
 
+def _values_less(op: Op, element: DType) -> Computation:
+    """Return `a < b` of two values with a number each, which does not count."""
+    b = Builder(f"less_{element.name}")
+    value, number = Shape.array(element, ()), Shape.array(S64, ())
+    sides = (b.parameter(0, value, "a"), b.parameter(1, value, "b"))
+    b.parameter(2, number, "of_a")
+    b.parameter(3, number, "of_b")
+    return b.build(b.emit("compare", *sides, direction="LT"))
+
+
+def _unique(op: Op) -> tuple[Value, ...]:
+    """The values in the order in which they come first, which of them each is, and how many."""
+    b = op.b
+    x = op.tensor(0)
+    if x.shape.rank != 1:
+        raise op.error("values that are not a vector have no lowering")
+    (whole,) = x.shape.dims
+    shape = Shape.array(S64, (whole,))
+    numbers = b.emit("iota", shape=shape, iota_dimension=0)
+    by_value = b.emit(
+        "sort",
+        x,
+        numbers,
+        dimensions=(0,),
+        is_stable=True,
+        to_apply=_values_less(op, x.shape.dtype),
+    )
+    values, places = b.element_of(by_value, 0), b.element_of(by_value, 1)
+    # The first of equal values, in the sorted order, is the one that comes first.
+    before = b.emit(
+        "dynamic-slice",
+        b.concatenated([b.spread(_first(op, values), (1,)), values], 0),
+        b.constant(0, S64),
+        dynamic_slice_sizes=(whole,),
+    )
+    is_start = b.compared("EQ", numbers, 0)
+    is_new = b.emit("or", is_start, b.compare(values, before, direction="NE"))
+    group = b.subtract(
+        scan(b, b.convert_to(is_new, S64), 0, _plus, 0), b.spread(b.constant(1, S64), (whole,))
+    )
+    zeros = b.zeros(shape)
+    # Where each group's value comes first in `x`, then the groups in the order of that.
+    starts = positions(op, is_new)
+    (count,) = starts.shape.dims
+    firsts = _rows(op, places, starts)
+    order = b.element_of(
+        b.emit(
+            "sort",
+            firsts,
+            b.emit("iota", shape=firsts.shape, iota_dimension=0),
+            dimensions=(0,),
+            is_stable=True,
+            to_apply=_values_less(op, S64),
+        ),
+        1,
+    )
+    rank = _placed(
+        op, b.zeros(firsts.shape), order, b.emit("iota", shape=firsts.shape, iota_dimension=0)
+    )
+    index = _placed(op, zeros, places, _rows(op, rank, group))
+    found = _rows(op, x, _rows(op, firsts, order))
+    results = [found, b.convert_to(index, op.result(1))]
+    if "WithCounts" in op.node.op:
+        each = b.spread(b.constant(1, S64), (whole,))
+        counts = scatter_rows(op, "add", b.zeros(Shape.array(S64, (count,))), index, each)
+        results.append(b.convert_to(counts, op.result(2)))
+    return tuple(results)
+
+
+def _plus(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    return b.add(x, y)
+
+
+def _first(op: Op, values: Instruction) -> Instruction:
+    """Return a number of the type of `values`; what it is does not matter."""
+    return op.b.scalar(0, values.shape.dtype)
+
+
+def _placed(op: Op, into: Instruction, places: Instruction, values: Instruction) -> Instruction:
+    """Put values where `places` says, each somewhere else."""
+    return scatter_rows(op, "update", into, places, values)
+
+
 def _segments(opcode: str) -> Rule:
     """Sorted segments: there are as many as the last number says, and one."""
 
@@ -129,5 +214,7 @@ RULES: dict[str, Rule] = {
     "SegmentMin": _segments("minimum"),
     "SegmentProd": _segments("multiply"),
     "SegmentSum": _segments("add"),
+    "Unique": _unique,
+    "UniqueWithCounts": _unique,
     "Where": _where,
 }

@@ -126,6 +126,16 @@ class Op:
                 f"compute the {what} from shapes, attributes, Python numbers and small arguments",
             ) from None
 
+    def known_or_computed(self, number: int, what: str) -> Array | None:
+        """Return operand `number` like `array`, or None if only run time knows it."""
+        value = self.values[number]
+        if isinstance(value, Known):
+            return value.array
+        try:
+            return known_value(self.b.program, self.tensor(number), what).array
+        except UnknownValueError:
+            return None
+
     def number(self, value: Instruction, what: str) -> int:
         """Return an integer scalar that must be known at compile time, like `array`."""
         return int(self._constant(value, what).array)

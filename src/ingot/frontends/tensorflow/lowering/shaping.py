@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ingot.frontends.tensorflow.captured import TensorRef
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, is_computed
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
@@ -23,7 +24,8 @@ from ingot.frontends.tensorflow.lowering.values import (
     plain_size,
 )
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import S32, S64
+from ingot.hlo.assertions import emit_assertion
+from ingot.hlo.dtype import F64, S32, S64
 from ingot.hlo.instruction import Instruction
 
 
@@ -77,8 +79,30 @@ def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
 
 def _reshape(op: Op) -> Value:
     wanted = op.sizes(1, "new shape")
-    dims = resolve_reshape(op, dim_math.product(op.dims(0)), wanted)
-    return op.b.reshape_to(op.tensor(0), dims)
+    total = dim_math.product(op.dims(0))
+    if is_computed(op.frame, (*wanted, total)):
+        return _computed_reshape(op, total, wanted)
+    return op.b.reshape_to(op.tensor(0), resolve_reshape(op, total, wanted))
+
+
+def _computed_reshape(op: Op, total: Size, wanted: Sizes) -> Value:
+    """Reshape to or from sizes that only run time knows to fit."""
+    b = op.b
+    if -1 in wanted:
+        rest = dim_math.product(size for size in wanted if size != -1)
+        missing = dim_math.exact_quotient(total, rest) if rest != 0 else 0
+        if missing is None:
+            divisor = b.maximum(b.size(rest), b.constant(1, S64))
+            missing = computed_size(op.frame, b.divide(b.size(total), divisor))
+        wanted = tuple(missing if size == -1 else size for size in wanted)
+    count = dim_math.product(wanted)
+    flat = b.reshape_to(op.tensor(0), (total,))
+    if count != total:
+        fits = b.compare(b.size(count), b.size(total), direction="EQ")
+        shape = f"[{', '.join(map(str, wanted))}]"
+        emit_assertion(b, fits, f"a tensor of {total} elements cannot take shape {shape}")
+        flat = b.emit("dynamic-slice", flat, b.constant(0, S64), dynamic_slice_sizes=(count,))
+    return b.reshape_to(flat, wanted)
 
 
 def _expand_dims(op: Op) -> Value:
@@ -225,7 +249,10 @@ def _empty(op: Op) -> Value:
 def _range(op: Op) -> Value:
     """start, start + delta, …; bounds of integers may be symbolic, those of floats may not."""
     element = op.result()
-    start, limit, delta = (op.array(n, "range's bounds").ravel()[0] for n in range(3))
+    bounds = [op.known_or_computed(n, "range's bounds") for n in range(3)]
+    if any(bound is None for bound in bounds):
+        return _computed_range(op)
+    start, limit, delta = (bound.ravel()[0] for bound in bounds if bound is not None)
     if element.is_float:
         count: Size = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
     else:
@@ -236,6 +263,25 @@ def _range(op: Op) -> Value:
         count = max(count, 0) if isinstance(count, int) else count
     index = op.b.iota_of(element, (count,), 0)
     return op.b.binary("add", op.b.binary("multiply", index, op.tensor(2)), op.tensor(0))
+
+
+def _computed_range(op: Op) -> Value:
+    """A range whose length only run time knows."""
+    b, element = op.b, op.result()
+    start, limit, delta = (b.reshape_to(op.tensor(n), ()) for n in range(3))
+    exact = F64 if element.is_float else S64
+    low, high, step = (b.convert_to(value, exact) for value in (start, limit, delta))
+    gap = b.subtract(high, low)
+    if element.is_float:
+        count = b.convert_to(b.ceil(b.divide(gap, step)), S64)
+    else:
+        goes_up = b.compared("GT", step, 0)
+        gap, step = (b.select(goes_up, value, b.negate(value)) for value in (gap, step))
+        one = b.constant(1, S64)
+        count = b.divide(b.subtract(b.add(gap, step), one), b.maximum(step, one))
+    size = computed_size(op.frame, b.maximum(count, b.constant(0, S64)))
+    index = b.iota_of(element, (size,), 0)
+    return b.binary("add", b.binary("multiply", index, delta), start)
 
 
 def _lin_space(op: Op) -> Value:

@@ -141,9 +141,7 @@ def _data_dependent(op: Op) -> Value:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
-            "Unique",
             "UniqueV2",
-            "UniqueWithCounts",
             "UniqueWithCountsV2",
             "SegmentMean",
         ),

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.affine import difference
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.constants import UnknownValueError, known_value
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.support.diagnostics import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class _Reader:
                 begin = None if masks["begin"] >> place & 1 else self._bound(self.first, place)
                 end = None if masks["end"] >> place & 1 else self._bound(self.first + 1, place)
                 done = sum(entry.kind != "index" for entry in entries)
-                entries.append(self._slice(begin, end, stride, done))
+                axis = sum(entry.kind != "new" for entry in entries)
+                entries.append(self._slice(begin, end, stride, done, axis))
         if not ellipsis:
             entries.extend(Entry("slice") for _ in range(self.rank - named))
         return Strides(tuple(entries))
@@ -115,8 +119,9 @@ class _Reader:
         end: Size | Instruction | None,
         stride: int,
         place: int,
+        axis: int,
     ) -> Entry:
-        """Return the entry of a slice that is dimension `place` of the result."""
+        """Return the entry of a slice of dimension `axis`, which is `place` of the result."""
         if isinstance(begin, Instruction) and stride > 0 and self.result is not None:
             # Where the forward slice lay inside, so does its gradient.
             size = self.result[place]
@@ -126,7 +131,37 @@ class _Reader:
             span = self._moving_span(begin, end)
             if span is not None:
                 return Entry("slice", begin, None, stride, span)
-        return Entry("slice", self._fixed(begin), self._fixed(end), stride)
+        try:
+            return Entry("slice", self._fixed(begin), self._fixed(end), stride)
+        except UnsupportedError:
+            if stride < 1 or self.first != 1:
+                raise
+        return self._computed(begin, end, stride, axis)
+
+    def _computed(
+        self,
+        begin: Size | Instruction | None,
+        end: Size | Instruction | None,
+        stride: int,
+        axis: int,
+    ) -> Entry:
+        """Return the entry of a slice whose size is computed when the program runs."""
+        b = self.op.b
+        whole = b.size(self.op.dims(0)[axis])
+        zero = b.constant(0, S64)
+
+        def inside(bound: Size | Instruction | None, default: Instruction) -> Instruction:
+            if bound is None:
+                return default
+            given = bound if isinstance(bound, Instruction) else b.size(bound)
+            place = b.convert_to(given, S64)
+            place = b.select(b.compared("LT", place, 0), b.add(place, whole), place)
+            return b.clamp(zero, place, whole)
+
+        low = inside(begin, zero)
+        span = b.maximum(b.subtract(inside(end, whole), low), zero)
+        size = computed_size(self.op.frame, span)
+        return Entry("slice", low, None, stride, size, is_checked=True)
 
     def _fixed(self, bound: Size | Instruction | None) -> Size | None:
         return self.op.number(bound, "slice's bound") if isinstance(bound, Instruction) else bound

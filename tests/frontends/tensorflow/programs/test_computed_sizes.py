@@ -1,0 +1,145 @@
+"""Sizes that the data decides: compiled functions give what TensorFlow gives, exactly as large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+import ingot.tensorflow  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _enabled():
+    ingot.tensorflow.enable()
+    yield
+    ingot.tensorflow.disable()
+
+
+def whole(x: Any) -> Any:
+    """An integer that follows from too much data to be specialised on."""
+    return tf.cast(tf.reduce_sum(x[:4]), tf.int32)
+
+
+def grow(x: Any) -> Any:
+    def body(i: Any, a: Any) -> Any:
+        return i + 1, tf.concat([a, tf.fill([i], 2.0)], 0)
+
+    invariants = [tf.TensorShape([]), tf.TensorShape([None])]
+    return tf.while_loop(lambda i, a: i < 4, body, [tf.constant(0), x[:1]], invariants)
+
+
+def collatz(n: Any) -> Any:
+    def body(n: Any, found: Any) -> Any:
+        following = tf.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return following, tf.concat([found, [n]], 0)
+
+    start = [tf.cast(n[0], tf.int32), tf.zeros([0], tf.int32)]
+    invariants = [tf.TensorShape([]), tf.TensorShape([None])]
+    return tf.while_loop(lambda n, found: n != 1, body, start, invariants)[1]
+
+
+def slices(x: Any) -> Any:
+    def body(i: Any, total: Any) -> Any:
+        return i + 1, total + tf.reduce_sum(x[: i * 2]) * tf.reduce_sum(x[-i:]) + tf.reduce_sum(
+            x[i::2]
+        )
+
+    return tf.while_loop(lambda i, total: i < 9, body, [tf.constant(0), tf.constant(0.0)])
+
+
+def gradient(x: Any) -> Any:
+    return tf.gradients(tf.reduce_sum(tf.boolean_mask(x, x > 0) ** 3), x)[0]
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "where": tf.where,
+    "where of a matrix": lambda x: tf.where(tf.reshape(x, [-1, 1500]) > 1),
+    "mask": lambda x: tf.boolean_mask(x, x > 1),
+    "sum of a mask": lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 1) ** 2),
+    "mask of rows": lambda x: tf.boolean_mask(
+        tf.reshape(x, [1500, -1]), tf.reshape(x, [1500, -1])[:, 0] > 1
+    ),
+    "sorted mask": lambda x: tf.sort(tf.boolean_mask(x, x > 1)),
+    "product with a mask": lambda x: tf.matmul(
+        tf.boolean_mask(tf.reshape(x, [-1, 3]), tf.reshape(x, [-1, 3])[:, 0] > 1)[:50],
+        tf.reshape(x, [-1, 3])[:40],
+        transpose_b=True,
+    ),
+    "gradient of a mask": gradient,
+    "fill": lambda x: tf.fill([whole(x), 2], x[1]),
+    "range": lambda x: tf.range(whole(x)),
+    "reshape": lambda x: tf.reshape(x, [-1, whole(x)]),
+    "slice": lambda x: x[: whole(x)],
+    "slice from behind": lambda x: x[-whole(x) :],
+    "slice with a stride": lambda x: x[1 : 3 * whole(x) : 2],
+    "tile": lambda x: tf.tile(x, [whole(x)]),
+    "pad": lambda x: tf.pad(tf.reshape(x, [-1, 3]), [[whole(x), 0], [0, whole(x)]]),
+    "repeat": lambda x: tf.repeat(x[:100], tf.cast(x[100:200], tf.int32)),
+    "partition": lambda x: tf.dynamic_partition(x, tf.cast(x, tf.int32) % 3, 3),
+    "segments": lambda x: tf.math.segment_sum(x, tf.cast(tf.cumsum(x), tf.int32) // 7),
+    "unique": tf.unique,
+    "unique with counts": tf.unique_with_counts,
+    "branches": lambda x: tf.cond(
+        tf.reduce_sum(x) > 0, lambda: tf.boolean_mask(x, x > 1), lambda: x[:7]
+    ),
+    "other branch": lambda x: tf.cond(
+        tf.reduce_sum(x) < 0, lambda: tf.boolean_mask(x, x > 1), lambda: tf.concat([x, x], 0)
+    ),
+    "growing": grow,
+    "collatz": collatz,
+    "slices in a loop": slices,
+    "size of a mask": lambda x: tf.size(tf.boolean_mask(x, x > 1)),
+    "softmax of a mask": lambda x: tf.nn.softmax(tf.boolean_mask(x, x > 1)),
+}
+
+
+def data(seed: int) -> np.ndarray:
+    found = np.random.RandomState(seed).randint(0, 4, 3000).astype(np.float32)
+    found[:4] = (7, 3, 1, 1)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_are_those_of_tensorflow(name: str) -> None:
+    program = PROGRAMS[name]
+    compiled = tf.function(program, jit_compile=True)
+    plain = tf.function(program)
+    for seed in range(3):
+        x = tf.constant(data(seed))
+        have, want = tf.nest.flatten(compiled(x)), tf.nest.flatten(plain(x))
+        for one, other in zip(have, want, strict=True):
+            assert one.shape == other.shape
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
+    assert compiled.experimental_get_tracing_count() == 1
+
+
+def test_a_negative_size_is_an_error() -> None:
+    compiled = tf.function(
+        lambda x: tf.zeros([tf.cast(tf.reduce_sum(x), tf.int32)]), jit_compile=True
+    )
+    x = np.zeros(3000, np.float32)
+    assert compiled(tf.constant(x)).shape == (0,)
+    x[5] = -2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="never negative"):
+        compiled(tf.constant(x))
+
+
+def test_a_variable_takes_what_a_mask_gives() -> None:
+    total = tf.Variable(0.0)
+
+    @tf.function(jit_compile=True)
+    def add(x):
+        total.assign_add(tf.reduce_sum(tf.boolean_mask(x, x > 1)))
+        return tf.boolean_mask(x, x > 2)
+
+    x = data(5)
+    for rounds in (1, 2):
+        np.testing.assert_array_equal(add(tf.constant(x)), x[x > 2])
+        np.testing.assert_allclose(total.numpy(), rounds * x[x > 1].sum())
