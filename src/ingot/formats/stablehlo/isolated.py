@@ -16,7 +16,7 @@ import os
 from ingot.formats.packed import unpack
 from ingot.formats.stablehlo.reader_process import READ, time_limit
 from ingot.hlo.module import Module
-from ingot.support.channel import ChannelError
+from ingot.support.channel import Data, ChannelError
 from ingot.support.diagnostic_json import error_from
 from ingot.support.diagnostics import ParseError, ResourceError
 from ingot.support.forking import ForkLock
@@ -53,7 +53,7 @@ class Reader:
     def _is_there(self) -> bool:
         return self._worker is not None and self._worker.is_alive()
 
-    def _ask(self, data: bytes) -> bytearray | None:
+    def _ask(self, data: bytes) -> Data | None:
         """Return the answer; None if the child ended instead."""
         assert self._worker is not None
         seconds = time_limit(len(data))

@@ -63,7 +63,8 @@ def _element(frame: Frame, value: Instruction, index: tuple[int, ...]) -> Instru
             index = tuple(map(int, np.unravel_index(place, dims))) if dims else ()
             value = operand
         elif value.opcode == "broadcast":
-            index = tuple(index[axis] for axis in value.attributes.dimensions)
+            axes: tuple[int, ...] = value.attributes.dimensions
+            index = tuple(index[axis] for axis in axes)
             value = value.operands[0]
         else:
             for axis, place in enumerate(index):
@@ -74,7 +75,7 @@ def _element(frame: Frame, value: Instruction, index: tuple[int, ...]) -> Instru
 
 def _part(value: Instruction, index: tuple[int, ...]) -> tuple[Instruction, tuple[int, ...]]:
     """Return the operand of a concatenation that has an element, and its index there."""
-    (axis,) = value.attributes.dimensions
+    axis: int = value.attributes.dimensions[0]
     number = index[axis]
     for part in value.operands:
         count = part.shape.static_dims[axis]

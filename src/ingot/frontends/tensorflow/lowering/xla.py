@@ -170,7 +170,7 @@ def _custom_call_v2(op: Op) -> tuple[Value, ...]:
     target, acts = str(op.attribute("call_target_name")), bool(op.attribute("has_side_effect"))
     if len(shapes) == 1:
         return (_called(op, target, shapes[0], acts),)
-    made = _called(op, target, Shape.tuple(shapes), acts)
+    made = _called(op, target, Shape.tuple(tuple(shapes)), acts)
     return tuple(op.b.element_of(made, number) for number in range(len(shapes)))
 
 

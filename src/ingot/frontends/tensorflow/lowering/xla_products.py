@@ -28,7 +28,7 @@ def _element(op: Op) -> DType:
 
 def _dot(op: Op) -> Value:
     numbers = proto(op, "dimension_numbers", "DotDimensionNumbers")
-    sides = [
+    sides: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
         (
             tuple(numbers.get(f"{side}_batch_dimensions", ())),
             tuple(numbers.get(f"{side}_contracting_dimensions", ())),
