@@ -16,7 +16,7 @@ import os
 from ingot.formats.packed import unpack
 from ingot.formats.stablehlo.reader_process import READ, time_limit
 from ingot.hlo.module import Module
-from ingot.support.channel import Data, ChannelError
+from ingot.support.channel import ChannelError, Data
 from ingot.support.diagnostic_json import error_from
 from ingot.support.diagnostics import ParseError, ResourceError
 from ingot.support.forking import ForkLock
@@ -33,7 +33,7 @@ class Reader:
         self._worker: Worker | None = None
         self._lock = ForkLock()
 
-    def read(self, data: bytes) -> bytearray:
+    def read(self, data: bytes) -> Data:
         """Return the child's answer.
 
         Raises:

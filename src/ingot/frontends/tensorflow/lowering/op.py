@@ -159,7 +159,8 @@ class Op:
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
         """Return operand `number` as plain integers: what decides the program's structure."""
-        return tuple(self.fixed(item, what) for item in self.sizes(number, what))
+        found = (plain_size(item) for item in self.array(number, what).ravel())
+        return tuple(self.fixed(item, what) for item in found)
 
     def fixed(self, size: Size, what: str) -> int:
         """Return a size that cannot stay open: the function is specialised on it."""
