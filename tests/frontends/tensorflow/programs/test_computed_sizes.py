@@ -82,7 +82,12 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "repeat": lambda x: tf.repeat(x[:100], tf.cast(x[100:200], tf.int32)),
     "partition": lambda x: tf.dynamic_partition(x, tf.cast(x, tf.int32) % 3, 3),
     "segments": lambda x: tf.math.segment_sum(x, tf.cast(tf.cumsum(x), tf.int32) // 7),
+    "means of segments": lambda x: tf.math.segment_mean(
+        tf.reshape(x, [-1, 3]), 2 * tf.cast(tf.cumsum(x[::3]), tf.int32) // 7
+    ),
     "unique": tf.unique,
+    "unique along an axis": lambda x: tf.raw_ops.UniqueV2(x=x, axis=[0]),
+    "unique of no axis": lambda x: tf.raw_ops.UniqueWithCountsV2(x=x, axis=tf.zeros([0], tf.int32)),
     "unique with counts": tf.unique_with_counts,
     "branches": lambda x: tf.cond(
         tf.reduce_sum(x) > 0, lambda: tf.boolean_mask(x, x > 1), lambda: x[:7]

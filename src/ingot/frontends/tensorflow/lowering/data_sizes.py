@@ -123,6 +123,8 @@ def _unique(op: Op) -> tuple[Value, ...]:
     x = op.tensor(0)
     if x.shape.rank != 1:
         raise op.error("values that are not a vector have no lowering")
+    if "V2" in op.node.op:
+        op.axes(1, 1)  # Refuses another axis than the only one.
     (whole,) = x.shape.dims
     shape = Shape.array(S64, (whole,))
     numbers = b.emit("iota", shape=shape, iota_dimension=0)
@@ -208,13 +210,30 @@ def _segments(opcode: str) -> Rule:
     return rule
 
 
+def _segment_mean(op: Op) -> Value:
+    """Sums of segments over their numbers of rows; a segment without rows gives 0."""
+    b = op.b
+    element = op.tensor(0).shape.dtype
+    total = _segments("add")(op)
+    assert isinstance(total, Instruction)
+    numbers, (count, *rest) = op.tensor(1), total.shape.dims
+    ones = b.like(1, Shape.array(element, numbers.shape.dims))
+    each = scatter_rows(op, "add", b.zeros(Shape.array(element, (count,))), numbers, ones)
+    least = b.maximum(each, b.like(1, each.shape))
+    wide = b.broadcast_to(least, (count, *rest), (0,))
+    return b.divide(total, wide)
+
+
 RULES: dict[str, Rule] = {
     "DynamicPartition": _dynamic_partition,
     "SegmentMax": _segments("maximum"),
+    "SegmentMean": _segment_mean,
     "SegmentMin": _segments("minimum"),
     "SegmentProd": _segments("multiply"),
     "SegmentSum": _segments("add"),
     "Unique": _unique,
+    "UniqueV2": _unique,
     "UniqueWithCounts": _unique,
+    "UniqueWithCountsV2": _unique,
     "Where": _where,
 }

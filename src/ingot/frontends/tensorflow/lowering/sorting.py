@@ -6,7 +6,7 @@ as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order f
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.op import Op, Rule, SizeOfDataError
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.builder import Builder
@@ -129,24 +129,7 @@ def _dense_bincount(op: Op) -> Value:
     return _counts(op, size, op.tensor(2))
 
 
-def _data_dependent(op: Op) -> Value:
-    """Refuse: a branch that has such an op is compiled as an error, see `control_flow`."""
-    found = op.error(
-        f"the size of the result of {op.node.op} depends on the data",
-        "keep it outside, or use an op of fixed size (tf.where with three arguments, a mask)",
-    )
-    raise SizeOfDataError(found.diagnostic)
-
-
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        (
-            "UniqueV2",
-            "UniqueWithCountsV2",
-            "SegmentMean",
-        ),
-        _data_dependent,
-    ),
     "ApproxTopK": _approximate_top_k,
     "Bincount": _bincount,
     "Bucketize": _bucketize,
