@@ -27,7 +27,8 @@ from ingot.frontends.tensorflow.lowering.list_state import (
     common_form,
     fitted,
 )
-from ingot.frontends.tensorflow.lowering.op import Op, Rule, SizeOfDataError
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.sizes import SizeOfDataError
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
     TensorList,

@@ -37,10 +37,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
 
 
-class SizeOfDataError(UnsupportedError):
-    """The data decides how large a result is: an op that is refused where it is sure to run."""
-
-
 class Op:
     """One node, with its operands."""
 

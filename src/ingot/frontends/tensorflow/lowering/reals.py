@@ -2,10 +2,7 @@
 
 The special functions are computed in f64 whatever the type of their operands, and rounded once.
 
-Example:
-    >>> from ingot.hlo.builder import Builder  # doctest: +SKIP
-    >>> x = Real(b, instruction)               # doctest: +SKIP
-    >>> y = (x * x + 1).log().where(x > 0, 0)  # doctest: +SKIP
+Example: `y = (x * x + 1).log().where(x > 0, 0)`.
 """
 
 from __future__ import annotations

@@ -18,6 +18,11 @@ from ingot.frontends.tensorflow.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
+from ingot.support.diagnostics import UnsupportedError
+
+
+class SizeOfDataError(UnsupportedError):
+    """The data decides how large a result is: an op that is refused where it is sure to run."""
 
 
 class SizeLearnedError(Exception):

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ingot.frontends.tensorflow.lowering.op import Op, Rule, SizeOfDataError
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.reduction import arg_extreme
+from ingot.frontends.tensorflow.lowering.sizes import SizeOfDataError
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import F32, S32

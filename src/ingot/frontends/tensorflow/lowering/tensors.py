@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.program import Program
+from ingot.frontends.tensorflow.lowering.sizes import SizeOfDataError
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
@@ -101,6 +102,14 @@ class TensorBuilder(Builder):
 
     def same(self, left: Size, right: Size) -> bool:
         """Whether two sizes are, or may be made, equal; see `Equalities.learn`."""
+        if left != right and not dim_math.symbols_of((left, right)).isdisjoint(
+            self.program.computed
+        ):
+            raise SizeOfDataError(
+                f"sizes {left} and {right} must be equal, and the data decides one of them",
+                code="INGOT0310",
+                hint="reshape one of them to the size of the other",
+            )
         return self.program.equalities.learn(left, right)
 
     def spread(
