@@ -125,6 +125,17 @@ def test_sizes_are_those_of_tensorflow(name: str) -> None:
     assert compiled.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "half"])
+def test_unique_values_are_equal_ones(dtype: str) -> None:
+    special = [0.0, np.nan, -0.0, 1.0, -np.nan, np.inf, 1.0, np.nan, -np.inf, 0.0, -np.inf]
+    x = tf.cast(tf.constant(special), dtype)
+    have = tf.function(tf.unique_with_counts, jit_compile=True)(x)
+    for one, other in zip(have, tf.unique_with_counts(x), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+        if one.dtype == x.dtype:
+            np.testing.assert_array_equal(np.signbit(one.numpy()), np.signbit(other.numpy()))
+
+
 def test_a_negative_size_is_an_error() -> None:
     compiled = tf.function(
         lambda x: tf.zeros([tf.cast(tf.reduce_sum(x), tf.int32)]), jit_compile=True

@@ -350,11 +350,11 @@ def _known_truth(op: Op) -> bool | None:
 
 
 def _condition(op: Op) -> Instruction:
-    """Return the condition as a pred: numbers are true unless 0."""
+    """Return the condition as a pred."""
     value = op.tensor(0)
     if value.shape.rank:
         raise op.error("the condition is not a scalar")
-    return value if value.shape.dtype is PRED else op.b.compared("NE", value, 0)
+    return op.b.truth(value)
 
 
 def _if(op: Op) -> tuple[Value, ...]:

@@ -6,47 +6,21 @@ is found by a stable sort that puts them in front.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.cumulative import scan
+from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segments
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.values import Size, Value
-from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED, S64, DType
+from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 
-def _comparator(op: Op) -> Computation:
-    """Return `a < b` of two s64."""
-    reducers, key = op.b.program.reducers, ("less", S64.name)
-    if key not in reducers:
-        b = Builder("less_s64")
-        shape = Shape.array(S64, ())
-        sides = (b.parameter(0, shape, "a"), b.parameter(1, shape, "b"))
-        reducers[key] = b.build(b.emit("compare", *sides, direction="LT"))
-    return reducers[key]
-
-
-def _true(op: Op, value: Instruction) -> Instruction:
-    return value if value.shape.dtype is PRED else op.b.compared("NE", value, 0)
-
-
 def _count(op: Op, flags: Instruction) -> Size:
     """Return how many flags of a vector are set, as a size."""
-    ones = op.b.convert_to(flags, S64)
-    made = op.b.emit(
-        "reduce",
-        ones,
-        op.b.constant(0, S64),
-        dimensions=(0,),
-        to_apply=op.b.program.reducer("add", S64),
-    )
-    return computed_size(op.frame, made)
+    return computed_size(op.frame, op.b.reduced("add", op.b.convert_to(flags, S64), (0,)))
 
 
 def positions(op: Op, flags: Instruction) -> Instruction:
@@ -54,10 +28,8 @@ def positions(op: Op, flags: Instruction) -> Instruction:
     b = op.b
     (whole,) = flags.shape.dims
     count = _count(op, flags)
-    shape = Shape.array(S64, (whole,))
-    numbers = b.emit("iota", shape=shape, iota_dimension=0)
-    keys = b.select(flags, numbers, b.spread(b.convert_to(b.size(whole), S64), (whole,)))
-    order = b.emit("sort", keys, dimensions=(0,), is_stable=True, to_apply=_comparator(op))
+    numbers = b.iota_of(S64, (whole,), 0)
+    order = sort_by_first(b, [b.select(flags, numbers, b.like(whole, numbers.shape))], 0)
     zero = b.constant(0, S64)
     return b.emit("dynamic-slice", order, zero, dynamic_slice_sizes=(count,))
 
@@ -65,7 +37,7 @@ def positions(op: Op, flags: Instruction) -> Instruction:
 def _where(op: Op) -> Value:
     """The coordinates of what is not zero, `s64[n, rank]`."""
     b = op.b
-    condition = _true(op, op.tensor(0))
+    condition = b.truth(op.tensor(0))
     dims = condition.shape.dims
     if not dims:
         count = _count(op, b.reshape_to(condition, (1,)))
@@ -81,22 +53,6 @@ def _where(op: Op) -> Value:
     return b.concatenated(columns[::-1], 1)
 
 
-def _rows(op: Op, data: Instruction, places: Instruction) -> Instruction:
-    """Return the rows of `data` that `places` (`s64[n]`) numbers."""
-    rest = data.shape.dims[1:]
-    return op.b.emit(
-        "gather",
-        data,
-        places,
-        shape=data.shape.with_dims((*places.shape.dims, *rest)),
-        offset_dims=tuple(range(1, 1 + len(rest))),
-        collapsed_slice_dims=(0,),
-        start_index_map=(0,),
-        index_vector_dim=1,
-        slice_sizes=(1, *rest),
-    )
-
-
 def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     b = op.b
     data, numbers = op.tensor(0), op.tensor(1)
@@ -104,21 +60,14 @@ def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     rows = b.reshape_to(data, (numbers.shape.size, *rest))
     flat = b.reshape_to(numbers, (numbers.shape.size,))
     parts = range(int(op.attribute("num_partitions")))
-    return tuple(_rows(op, rows, positions(op, b.compared("EQ", flat, k))) for k in parts)
-
-
-def _values_less(op: Op, element: DType) -> Computation:
-    """Return `a < b` of two values with a number each, which does not count."""
-    b = Builder(f"less_{element.name}")
-    value, number = Shape.array(element, ()), Shape.array(S64, ())
-    sides = (b.parameter(0, value, "a"), b.parameter(1, value, "b"))
-    b.parameter(2, number, "of_a")
-    b.parameter(3, number, "of_b")
-    return b.build(b.emit("compare", *sides, direction="LT"))
+    return tuple(take(b, rows, positions(op, b.compared("EQ", flat, k))) for k in parts)
 
 
 def _unique(op: Op) -> tuple[Value, ...]:
-    """The values in the order in which they come first, which of them each is, and how many."""
+    """The values in the order in which they come first, which of them each is, and how many.
+
+    As in TensorFlow, -0 and 0 are one value, and each NaN is another.
+    """
     b = op.b
     x = op.tensor(0)
     if x.shape.rank != 1:
@@ -126,86 +75,39 @@ def _unique(op: Op) -> tuple[Value, ...]:
     if "V2" in op.node.op:
         op.axes(1, 1)  # Refuses another axis than the only one.
     (whole,) = x.shape.dims
-    shape = Shape.array(S64, (whole,))
-    numbers = b.emit("iota", shape=shape, iota_dimension=0)
-    by_value = b.emit(
-        "sort",
-        x,
-        numbers,
-        dimensions=(0,),
-        is_stable=True,
-        to_apply=_values_less(op, x.shape.dtype),
-    )
+    numbers = b.iota_of(S64, (whole,), 0)
+    # Without -0, equal values are neighbours in the total order.
+    keys = b.select(b.compared("EQ", x, 0), b.zeros(x.shape), x)
+    by_value = sort_by_first(b, (keys, numbers), 0)
     values, places = b.element_of(by_value, 0), b.element_of(by_value, 1)
     # The first of equal values, in the sorted order, is the one that comes first.
-    before = b.emit(
-        "dynamic-slice",
-        b.concatenated([b.spread(_first(op, values), (1,)), values], 0),
-        b.constant(0, S64),
-        dynamic_slice_sizes=(whole,),
-    )
+    before = b.sliced(b.padded(values, 0, 1, 0, b.scalar(0, x.shape.dtype)), 0, 0, whole)
     is_start = b.compared("EQ", numbers, 0)
-    is_new = b.emit("or", is_start, b.compare(values, before, direction="NE"))
-    group = b.subtract(
-        scan(b, b.convert_to(is_new, S64), 0, _plus, 0), b.spread(b.constant(1, S64), (whole,))
-    )
-    zeros = b.zeros(shape)
+    is_new = b.or_(is_start, b.compare(values, before, direction="NE"))
+    one = b.like(1, numbers.shape)
+    group = b.subtract(scan(b, b.convert_to(is_new, S64), 0, lambda b, x, y: b.add(x, y), 0), one)
     # Where each group's value comes first in `x`, then the groups in the order of that.
-    starts = positions(op, is_new)
-    (count,) = starts.shape.dims
-    firsts = _rows(op, places, starts)
-    order = b.element_of(
-        b.emit(
-            "sort",
-            firsts,
-            b.emit("iota", shape=firsts.shape, iota_dimension=0),
-            dimensions=(0,),
-            is_stable=True,
-            to_apply=_values_less(op, S64),
-        ),
-        1,
-    )
-    rank = _placed(
-        op, b.zeros(firsts.shape), order, b.emit("iota", shape=firsts.shape, iota_dimension=0)
-    )
-    index = _placed(op, zeros, places, _rows(op, rank, group))
-    found = _rows(op, x, _rows(op, firsts, order))
-    results = [found, b.convert_to(index, op.result(1))]
+    firsts = take(b, places, positions(op, is_new))
+    groups = b.iota_of(S64, firsts.shape.dims, 0)
+    order = b.element_of(sort_by_first(b, (firsts, groups), 0), 1)
+    rank = scatter_rows(op, "update", b.zeros(firsts.shape), order, groups)
+    index = scatter_rows(op, "update", b.zeros(numbers.shape), places, take(b, rank, group))
+    results: list[Value] = [take(b, x, take(b, firsts, order)), b.convert_to(index, op.result(1))]
     if "WithCounts" in op.node.op:
-        each = b.spread(b.constant(1, S64), (whole,))
-        counts = scatter_rows(op, "add", b.zeros(Shape.array(S64, (count,))), index, each)
+        counts = scatter_rows(op, "add", b.zeros(firsts.shape), index, one)
         results.append(b.convert_to(counts, op.result(2)))
     return tuple(results)
-
-
-def _plus(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
-    return b.add(x, y)
-
-
-def _first(op: Op, values: Instruction) -> Instruction:
-    """Return a number of the type of `values`; what it is does not matter."""
-    return op.b.scalar(0, values.shape.dtype)
-
-
-def _placed(op: Op, into: Instruction, places: Instruction, values: Instruction) -> Instruction:
-    """Put values where `places` says, each somewhere else."""
-    return scatter_rows(op, "update", into, places, values)
 
 
 def _segments(opcode: str) -> Rule:
     """Sorted segments: there are as many as the last number says, and one."""
 
     def rule(op: Op) -> Value:
-        numbers = op.tensor(1)
-        most: Any = op.b.emit(
-            "reduce",
-            op.b.convert_to(numbers, S64),
-            op.b.constant(-1, S64),
-            dimensions=(0,),
-            to_apply=op.b.program.reducer("maximum", S64),
-        )
-        count = computed_size(op.frame, op.b.add(most, op.b.constant(1, S64)))
-        return segments(op, opcode, count)
+        b = op.b
+        ends = b.binary("add", b.convert_to(op.tensor(1), S64), 1)
+        # No rows at all are no segments.
+        count = b.maximum(b.reduced("maximum", ends, (0,)), b.constant(0, S64))
+        return segments(op, opcode, computed_size(op.frame, count))
 
     return rule
 

@@ -7,6 +7,7 @@ CPU, TensorFlow raises instead. It is never clamped to another row.
 from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo.instruction import Instruction
 
@@ -15,18 +16,32 @@ def gather(
     op: Op, operand: Instruction, indices: Instruction, axis: int, batch_dims: int
 ) -> Instruction:
     """Take slices along `axis`: `operand[..., indices, ...]` within the batch dimensions."""
-    b = op.b
-    rank, dims = operand.shape.rank, operand.shape.dims
+    dims = operand.shape.dims
     batch_dims = batch_dims + indices.shape.rank if batch_dims < 0 else batch_dims
     for place in range(batch_dims):
-        if not b.same(dims[place], indices.shape.dims[place]):
+        if not op.b.same(dims[place], indices.shape.dims[place]):
             raise op.mismatch(0, 1)
+    made = take(op.b, operand, indices, axis, batch_dims)
+    places = indices.shape.rank - batch_dims
+    where = tuple(range(batch_dims)) + tuple(range(axis, axis + places))
+    return zero_outside(op, made, indices, dims[axis], where)
+
+
+def take(
+    b: TensorBuilder,
+    operand: Instruction,
+    indices: Instruction,
+    axis: int = 0,
+    batch_dims: int = 0,
+) -> Instruction:
+    """Take slices along `axis` at indices that are in range."""
+    rank, dims = operand.shape.rank, operand.shape.dims
     places = indices.shape.rank - batch_dims
     offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + places, rank - 1 + places))
     sizes: Sizes = tuple(
         1 if place == axis or place < batch_dims else size for place, size in enumerate(dims)
     )
-    made = b.emit(
+    return b.emit(
         "gather",
         operand,
         indices,
@@ -38,8 +53,6 @@ def gather(
         index_vector_dim=indices.shape.rank,
         slice_sizes=sizes,
     )
-    where = tuple(range(batch_dims)) + tuple(range(axis, axis + places))
-    return zero_outside(op, made, indices, dims[axis], where)
 
 
 def zero_outside(

@@ -6,8 +6,11 @@ as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -16,15 +19,34 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 
-def _descending(element: DType) -> Computation:
-    """Return the comparator of (value, index) pairs: greater values first."""
-    b = Builder(f"descending_{element.name}")
-    shapes = (Shape.array(element, ()), Shape.array(S32, ()))
-    left, right = (b.parameter(n, shapes[0]) for n in range(2))
-    b.parameter(2, shapes[1])
-    b.parameter(3, shapes[1])
-    order = "TOTALORDER" if element.is_float else ""
-    return b.build(b.compare(left, right, direction="GT", type=order))
+def sort_by_first(
+    b: TensorBuilder, operands: Sequence[Instruction], axis: int, *, descending: bool = False
+) -> Instruction:
+    """Sort along `axis` by the first operand, stably; the others are put in the same order."""
+    elements = [operand.shape.dtype for operand in operands]
+    name = "_".join(("descending" if descending else "ascending", *(e.name for e in elements)))
+    reducers = b.program.reducers
+    if ("sort", name) not in reducers:
+        reducers["sort", name] = _comparator(name, elements, "GT" if descending else "LT")
+    return b.emit(
+        "sort",
+        *operands,
+        dimensions=(axis,),
+        is_stable=True,
+        to_apply=reducers["sort", name],
+    )
+
+
+def _comparator(name: str, elements: Sequence[DType], direction: str) -> Computation:
+    """Return the comparator of the first of several keys, floats in their total order."""
+    b = Builder(name)
+    given = [
+        b.parameter(2 * n + side, Shape.array(element, ()))
+        for n, element in enumerate(elements)
+        for side in range(2)
+    ]
+    order = "TOTALORDER" if elements[0].is_float else ""
+    return b.build(b.compare(given[0], given[1], direction=direction, type=order))
 
 
 def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
@@ -37,18 +59,8 @@ def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
     if isinstance(k, int):
         found = b.emit("topk", x, k=k, largest=True)
         return b.element_of(found, 0), b.element_of(found, 1)
-    key = ("descending", x.shape.dtype.name)
-    reducers = b.program.reducers
-    if key not in reducers:
-        reducers[key] = _descending(x.shape.dtype)
-    ordered = b.emit(
-        "sort",
-        x,
-        b.iota_of(S32, x.shape.dims, axis),
-        dimensions=(axis,),
-        is_stable=True,
-        to_apply=reducers[key],
-    )
+    numbers = b.iota_of(S32, x.shape.dims, axis)
+    ordered = sort_by_first(b, (x, numbers), axis, descending=True)
     values, indices = (b.sliced(b.element_of(ordered, n), axis, 0, k) for n in range(2))
     return values, indices
 

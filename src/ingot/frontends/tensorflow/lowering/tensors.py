@@ -21,7 +21,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Atom, Dim
-from ingot.hlo.dtype import F32, S32, S64, DType, Kind
+from ingot.hlo.dtype import F32, PRED, S32, S64, DType, Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError
@@ -175,6 +175,10 @@ class TensorBuilder(Builder):
         """Emit `compare` with broadcasting; a number becomes a constant."""
         other = right if isinstance(right, Instruction) else self.like(right, left.shape)
         return self.emit("compare", *self.together(left, other), direction=direction)
+
+    def truth(self, operand: Instruction) -> Instruction:
+        """Return an array as pred: numbers are true unless 0."""
+        return operand if operand.shape.dtype is PRED else self.compared("NE", operand, 0)
 
     def reduced(
         self, opcode: str, operand: Instruction, axes: Sequence[int], *, keep: bool = False

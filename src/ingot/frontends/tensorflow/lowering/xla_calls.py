@@ -12,9 +12,9 @@ from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.control_flow import RULES as CONTROL
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.frontends.tensorflow.lowering.xla import proto
-from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -112,28 +112,10 @@ def _scatter(op: Op) -> Value:
     )
 
 
-def _ascending(op: Op, elements: Sequence[DType]) -> Computation:
-    """Return the comparator of the first of several keys, floats in their total order."""
-    key = ("ascending", ",".join(element.name for element in elements))
-    reducers = op.b.program.reducers
-    if key not in reducers:
-        b = Builder(f"ascending_{'_'.join(element.name for element in elements)}")
-        given = [
-            b.parameter(2 * n + side, Shape.array(element, ()))
-            for n, element in enumerate(elements)
-            for side in range(2)
-        ]
-        order = "TOTALORDER" if elements[0].is_float else ""
-        reducers[key] = b.build(b.compare(given[0], given[1], direction="LT", type=order))
-    return reducers[key]
-
-
 def _sort(op: Op) -> tuple[Value, ...]:
     """Keys, and for `XlaKeyValueSort` values, along the last dimension."""
     operands = op.tensors()
-    comparator = _ascending(op, [item.shape.dtype for item in operands])
-    axis = operands[0].shape.rank - 1
-    made = op.b.emit("sort", *operands, dimensions=(axis,), is_stable=True, to_apply=comparator)
+    made = sort_by_first(op.b, operands, operands[0].shape.rank - 1)
     return _parts(op, made, len(operands))
 
 
