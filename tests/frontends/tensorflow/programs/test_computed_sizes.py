@@ -125,7 +125,7 @@ def test_sizes_are_those_of_tensorflow(name: str) -> None:
     assert compiled.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "half"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_unique_values_are_equal_ones(dtype: str) -> None:
     special = [0.0, np.nan, -0.0, 1.0, -np.nan, np.inf, 1.0, np.nan, -np.inf, 0.0, -np.inf]
     x = tf.cast(tf.constant(special), dtype)

@@ -66,7 +66,8 @@ def _dynamic_partition(op: Op) -> tuple[Value, ...]:
 def _unique(op: Op) -> tuple[Value, ...]:
     """The values in the order in which they come first, which of them each is, and how many.
 
-    As in TensorFlow, -0 and 0 are one value, and each NaN is another.
+    -0 and 0 are one value, and each NaN is another, as in TensorFlow (whose kernel tells -0 from 0
+    in half and bfloat16 alone).
     """
     b = op.b
     x = op.tensor(0)
