@@ -21,6 +21,7 @@ from ingot.hlo.custom_calls import foreign_calls
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -144,16 +145,9 @@ def plan_sizes(module: Module) -> SizePlan:
 
 def _unmet(demand: Demand, bindings: dict[str, Binding], leaves: list[tuple[str, Shape]]) -> str:
     """Return the text of a demand that does not hold, with the op that makes it."""
-    op, origin = demand.op, demand.op.metadata
     where = _places(symbols_of((demand.margin,)), bindings, leaves)
-    found = Diagnostic(
-        f"{op.opcode} needs {demand.least} <= {demand.size} ({where})",
-        op_type=origin.op_type,
-        op_name=origin.op_name,
-        location=origin.location,
-        hint="pass arguments that are as large as the op needs",
-    )
-    return found.render_facts()
+    message = f"{demand.op.opcode} needs {demand.least} <= {demand.size} ({where})"
+    return with_origin(message, demand.op, "pass arguments that are as large as the op needs")
 
 
 def _refusal(message: str, parameter: Instruction) -> str:
@@ -229,14 +223,7 @@ def _largest(assignment: BufferAssignment) -> str:
 
 def _call_failure(call: Instruction) -> str:
     """Return what to say when a foreign call fails; the runtime adds what the target says."""
-    origin = call.metadata
-    found = Diagnostic(
-        f"custom call '{call.attributes.custom_call_target}' failed",
-        op_type=origin.op_type,
-        op_name=origin.op_name,
-        location=origin.location,
-    )
-    return found.render_facts()
+    return with_origin(f"custom call '{call.attributes.custom_call_target}' failed", call)
 
 
 def _dims(shape: Shape) -> tuple[int | None, ...]:

@@ -15,8 +15,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, acts_somewhere
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import Diagnostic
 
 TARGET = "ingot.assert"
 _TEXT = "backend_config"
@@ -59,9 +59,5 @@ def assertions(module: Module) -> list[Instruction]:
 
 def assertion_text(assertion: Instruction) -> str:
     """Return what to say when an assertion fails, with the op and line that it comes from."""
-    origin = assertion.metadata
     message = json.loads(assertion.extra.get(_TEXT, '"an assertion failed"'))
-    found = Diagnostic(
-        message, op_type=origin.op_type, op_name=origin.op_name, location=origin.location
-    )
-    return found.render_facts()
+    return with_origin(message, assertion)

@@ -35,8 +35,9 @@ from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.library_calls import SIZE
+from ingot.hlo.origins import with_origin
 from ingot.hlo.shape import Shape
-from ingot.support.diagnostics import Diagnostic, VerifyError
+from ingot.support.diagnostics import VerifyError
 
 _DEFINING = frozenset({"while", "conditional"})
 
@@ -59,15 +60,8 @@ def is_size_definition(instruction: Instruction) -> bool:
 
 def negative_size_text(definition: Instruction, count: int | str) -> str:
     """Return what to say when a definition's number is negative."""
-    origin = definition.metadata
     (size,) = bare_symbols(definition.shape)
-    found = Diagnostic(
-        f"the size {size} is {count}, and a size is never negative",
-        op_type=origin.op_type,
-        op_name=origin.op_name,
-        location=origin.location,
-    )
-    return found.render_facts()
+    return with_origin(f"the size {size} is {count}, and a size is never negative", definition)
 
 
 def bare_symbols(shape: Shape) -> Iterator[str]:
@@ -152,13 +146,13 @@ def size_order(computation: Computation, known: Iterable[str]) -> list[Instructi
 
     `known`: the sizes that are known before the computation runs.
     """
-    found = definitions(computation, known)
-    order = computation.post_order()
-    return _ordered(order, found) if found else order
+    return in_size_order(computation.post_order(), definitions(computation, known))
 
 
-def _ordered(order: list[Instruction], found: Mapping[str, Instruction]) -> list[Instruction]:
+def in_size_order(order: list[Instruction], found: Mapping[str, Instruction]) -> list[Instruction]:
     """Return `order` with each definition before what needs its size; else as it was."""
+    if not found:
+        return order
     made: dict[Instruction, None] = {}
     entered: set[Instruction] = set()
     for start in order:

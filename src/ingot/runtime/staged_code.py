@@ -21,7 +21,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I8, I32, I64, PTR
 from ingot.llvm.values import FunctionRef, Value, zero
 from ingot.runtime.allocator import AllocatorFunctions
-from ingot.runtime.execute import OUT_OF_MEMORY, ExecuteFunctions, emit_stack_array
+from ingot.runtime.execute import OUT_OF_MEMORY, ExecuteFunctions, emit_stack_array, emit_word_copy
 from ingot.runtime.interrupts import WatchFunctions
 from ingot.runtime.records import OUTPUT, PROGRAM, STAGED
 
@@ -88,16 +88,9 @@ def _emit_move(module: ModuleBuilder) -> FunctionRef:
     """Arguments: from, to, words of the slot."""
     f, at, frame = _operation(module, "ingot_stages_move")
     source, target = _slot(f, frame, at, 1), _slot(f, frame, at, 2)
-    _copy_words(f, target, source, _word(f, at, 3))
+    emit_word_copy(f, target, source, _word(f, at, 3))
     f.store(zero(PTR), f.gep(source, WORD))
     return _done(f)
-
-
-def _copy_words(f: FunctionBuilder, target: Value, source: Value, count: Value) -> None:
-    def one(index: Value, _: list[Value]) -> None:
-        f.store(f.load(I64, f.gep(source, index, I64)), f.gep(target, index, I64))
-
-    f.loop(0, count, 1, [], one)
 
 
 def _emit_copy(module: ModuleBuilder, allocator: AllocatorFunctions) -> FunctionRef:
@@ -116,7 +109,7 @@ def _emit_copy(module: ModuleBuilder, allocator: AllocatorFunctions) -> Function
     missing = f.icmp("eq", data, zero(PTR))
     f.if_(missing, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
     f.memcpy(data, f.load(PTR, source), size)
-    _copy_words(f, target, source, words)
+    emit_word_copy(f, target, source, words)
     f.store(data, target)
     f.store(data, f.gep(target, WORD))
     return _done(f)
@@ -175,7 +168,7 @@ def _emit_run(
         f.store(data, slot)
         f.store(data, f.gep(slot, WORD))
         first = f.gep(sizes, OUTPUT.load(f, output, "dims_slot"), I64)
-        _copy_words(f, f.gep(slot, _DIMS), first, OUTPUT.load(f, output, "rank"))
+        emit_word_copy(f, f.gep(slot, _DIMS), first, OUTPUT.load(f, output, "rank"))
         f.store(data, f.gep(outputs, index, PTR))
 
     f.loop(0, outputs_count, 1, [], make)

@@ -16,7 +16,7 @@ from ingot.artifact.steps import COPY, FIRST_INPUT, HEADER, NO_SITE, WORD_BYTES
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import Value, zero
-from ingot.runtime.execute import emit_stack_array
+from ingot.runtime.execute import emit_stack_array, emit_word_copy
 from ingot.runtime.profiler import PROFILE_PARAMETERS
 from ingot.runtime.records import RUNTIME
 
@@ -36,21 +36,12 @@ def _field(f: FunctionBuilder, table: Value, name: str) -> Value:
     return _word(f, table, HEADER.index(name))
 
 
-def _copy_words(f: FunctionBuilder, to: Value, source: Value, count: Value) -> None:
-    """Copy a few words: a loop, which is faster than a call."""
-
-    def one(index: Value, _: list[Value]) -> None:
-        f.store(f.load(I64, f.gep(source, index, I64)), f.gep(to, index, I64))
-
-    f.loop(0, count, 1, [], one)
-
-
 def _emit_sizes(module: ModuleBuilder) -> None:
     """`i32 (ptr in_dims, ptr sizes, ptr constants)`."""
     names = ("in_dims", "sizes", "table")
     f = module.function("ingot_steps_sizes", I32, [(name, PTR) for name in names])
     _, sizes, table = f.params
-    _copy_words(f, sizes, f.gep(table, len(HEADER) * WORD_BYTES), _field(f, table, "sizes"))
+    emit_word_copy(f, sizes, f.gep(table, len(HEADER) * WORD_BYTES), _field(f, table, "sizes"))
     f.ret(f.const(I32, 0))
 
 
@@ -82,8 +73,8 @@ def _emit_run(module: ModuleBuilder) -> None:
     constants = f.gep(table, _field(f, table, "table_bytes"))
     for number, base in enumerate((f.zero(PTR), temp, constants, runtime)):
         f.store(base, f.gep(bases, number * WORD_BYTES), WORD_BYTES)
-    _copy_words(f, f.gep(bases, FIRST_INPUT * WORD_BYTES), inputs, num_inputs)
-    _copy_words(f, f.gep(bases, first_output, I64), outputs, num_outputs)
+    emit_word_copy(f, f.gep(bases, FIRST_INPUT * WORD_BYTES), inputs, num_inputs)
+    emit_word_copy(f, f.gep(bases, first_output, I64), outputs, num_outputs)
     pool, parallel = RUNTIME.load(f, runtime, "pool"), RUNTIME.load(f, runtime, "parallel")
     profile, none = RUNTIME.load(f, runtime, "profile"), f.const(I64, 0)
     is_profiled = f.icmp("ne", profile, zero(PTR))

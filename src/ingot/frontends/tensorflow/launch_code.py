@@ -69,7 +69,7 @@ class LaunchEmitter:
         self._emit_shape()
         find = self._emit_find()
         report = self._emit_report()
-        run = emit_run_staged(self, self._emit_run(report))
+        run = emit_run_staged(self, self._emit_run(report), report)
         attempt = self._emit_attempt(find, run)
         if self._with_variables:
             attempt = emit_attempt_with_variables(self, find, run, attempt)
@@ -178,20 +178,24 @@ class LaunchEmitter:
         f.if_(f.icmp("eq", bad, f.const(I64, 0)), compare_values, likely=True)
 
     def _emit_report(self) -> FunctionRef:
-        """`i32 (variant, dims, code, identifier, status)`: why prepare or execute failed."""
+        """`i32 (variant, dims, code, identifier, status)`: why a program failed.
+
+        The low half of the code is the status of a program, or of a stage.
+        """
         f = self.module.function(
             "ingot_launch_report",
             I32,
             [
                 ("variant", PTR),
                 ("dims", PTR),
-                ("code", I32),
+                ("code", I64),
                 ("identifier", I64),
                 ("status", PTR),
             ],
             linkage="internal",
         )
         variant, dims, code, identifier, status = f.params
+        status_code = f.trunc(code, I32)
 
         def known(wanted: int, kind: int, name: str, message: str) -> None:
             def say() -> None:
@@ -199,14 +203,14 @@ class LaunchEmitter:
                 self.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
                 f.ret(f.const(I32, DONE))
 
-            f.if_(f.icmp("eq", code, f.const(I32, wanted)), say)
+            f.if_(f.icmp("eq", status_code, f.const(I32, wanted)), say)
 
         known(OUT_OF_MEMORY, capi.RESOURCE_EXHAUSTED, "memory", OUT_OF_MEMORY_TEXT)
         # Without Python, which would raise KeyboardInterrupt here, and not in the user's program.
         known(CANCELLED, capi.CANCELLED, "cancelled", f"Ingot: the function {ENDED_TEXT}")
         interrupted = self.message("interrupted", "Ingot: a signal came while an error was told.")
         self.call(f, "TF_SetStatus", status, f.const(I32, capi.INTERNAL), interrupted)
-        f.ret(self.call(f, FAILED, identifier, variant, dims, f.sext(code, I64), status))
+        f.ret(self.call(f, FAILED, identifier, variant, dims, code, status))
         return f.reference
 
     def _emit_run(self, report: FunctionRef) -> FunctionRef:
@@ -227,7 +231,7 @@ class LaunchEmitter:
         def check(code: Value) -> None:
             def fail() -> None:
                 identifier = LAUNCH.load(f, record, "identifier")
-                f.ret(f.call(report, [variant, dims, code, identifier, status]))
+                f.ret(f.call(report, [variant, dims, f.sext(code, I64), identifier, status]))
 
             f.if_(f.icmp("ne", code, f.const(I32, 0)), fail, likely=False)
 

@@ -11,21 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ingot.artifact.abi import CANCELLED
 from ingot.artifact.stages import SLOT_HEADER_WORDS
-from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch_records import (
     DONE,
-    ENDED_TEXT,
-    FAILED,
     LAUNCH,
-    OUT_OF_MEMORY_TEXT,
     VARIANT,
 )
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
-from ingot.runtime.execute import OUT_OF_MEMORY, emit_stack_array
+from ingot.runtime.execute import emit_stack_array
 from ingot.runtime.records import PROGRAM, STAGED
 
 if TYPE_CHECKING:
@@ -34,12 +29,12 @@ if TYPE_CHECKING:
 _WORD = 8
 
 
-def emit_run_staged(emitter: LaunchEmitter, run: FunctionRef) -> FunctionRef:
-    """Emit what runs programs of stages, and leaves other ones to `run`.
+def emit_run_staged(emitter: LaunchEmitter, run: FunctionRef, report: FunctionRef) -> FunctionRef:
+    """Emit what runs programs of stages, and leaves other ones to `run`; `report` says why not.
 
     `i32 (record, context, variant, data, dims, more, status)`, as `run` is.
     """
-    staged = _Staged(emitter).emit()
+    staged = _Staged(emitter).emit(report)
     names = ("record", "context", "variant", "data", "dims", "more", "status")
     f = emitter.module.function(
         "ingot_launch_run_any", I32, [(name, PTR) for name in names], linkage="internal"
@@ -67,7 +62,7 @@ class _Staged:
         f.ret()
         return f.reference
 
-    def emit(self) -> FunctionRef:
+    def emit(self, report: FunctionRef) -> FunctionRef:
         """Emit the function."""
         names = ("record", "context", "variant", "data", "dims", "more", "status")
         f = self.emitter.module.function(
@@ -89,8 +84,8 @@ class _Staged:
         done = f.const(I32, DONE)
 
         def fail() -> None:
-            self._report(f, failed)
-            f.ret(done)
+            identifier = LAUNCH.load(f, record, "identifier")
+            f.ret(f.call(report, [variant, dims, failed, identifier, status]))
 
         f.if_(f.icmp("ne", failed, f.const(I64, 0)), fail, likely=False)
         count = LAUNCH.load(f, record, "num_outputs")
@@ -154,21 +149,3 @@ class _Staged:
 
         sizes = f.loop(0, rank, 1, [element], times)
         return sizes[0]
-
-    def _report(self, f: FunctionBuilder, failed: Value) -> None:
-        """Set the status for what `ingot_stages_run` gave."""
-        record, _, variant, _, dims, _, status = f.params
-        code = f.trunc(failed, I32)
-
-        def known(wanted: int, kind: int, name: str, message: str) -> None:
-            def say() -> None:
-                text = self.emitter.message(name, message)
-                self.emitter.call(f, "TF_SetStatus", status, f.const(I32, kind), text)
-                f.ret(f.const(I32, DONE))
-
-            f.if_(f.icmp("eq", code, f.const(I32, wanted)), say)
-
-        known(OUT_OF_MEMORY, capi.RESOURCE_EXHAUSTED, "stages_memory", OUT_OF_MEMORY_TEXT)
-        known(CANCELLED, capi.CANCELLED, "stages_ended", f"Ingot: the function {ENDED_TEXT}")
-        identifier = LAUNCH.load(f, record, "identifier")
-        self.emitter.call(f, FAILED, identifier, variant, dims, failed, status)

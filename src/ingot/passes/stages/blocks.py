@@ -9,18 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ingot.artifact.stages import (
-    Code,
-    Copy,
-    Define,
-    Differs,
-    Free,
-    Jump,
-    Move,
-    Run,
-    SlotInfo,
-    Unless,
-)
+from ingot.artifact.stages import Code, Differs, Free, Jump, SlotInfo, Unless
 from ingot.hlo.shape import Shape
 
 
@@ -101,6 +90,3 @@ def assembled(lines: list[Line]) -> tuple[Code, ...]:
         elif not isinstance(line, Label):
             found.append(line)
     return tuple(found)
-
-
-__all__ = ["Block", "Copy", "Define", "Label", "Line", "Move", "Run", "Slots", "assembled"]

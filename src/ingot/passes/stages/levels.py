@@ -16,9 +16,9 @@ from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.size_definitions import (
     definitions,
+    in_size_order,
     is_size_definition,
     parameter_symbols,
-    size_order,
     used_symbols,
 )
 from ingot.support.records import record
@@ -81,7 +81,7 @@ def levels_of(computation: Computation, known: frozenset[str]) -> Levels:
     """Return which stage each instruction is in; `known`: the sizes from outside."""
     found = definitions(computation, known)
     inside = known | parameter_symbols(computation)
-    order = size_order(computation, known)
+    order = in_size_order(computation.post_order(), found)
     nodes = {one for one in computation.actors if is_node(one, inside)} | set(found.values())
     first: dict[Instruction, int] = {}
     needs: dict[Instruction, list[Instruction]] = {}

@@ -12,7 +12,6 @@ or changing data is an error that says which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,6 @@ from ingot.frontends.tensorflow.lowering.values import Known, Size
 from ingot.hlo import dim as dim_math
 from ingot.hlo.computation import has_side_effect
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError
 
 _MOST_INSTRUCTIONS = 20_000
@@ -123,7 +121,7 @@ class _Source:
             raise UnknownValueError("a loop changes it from iteration to iteration")
         if value.opcode in _RANDOM or has_side_effect(value):
             raise UnknownValueError(f"{value.metadata.op_type or value.opcode} gives it")
-        for shape in _arrays(value.shape):
+        for _, shape in value.shape.leaves():
             self._add_symbols(shape.dims)
             if isinstance(shape.size, int) and shape.size > _MOST_ELEMENTS:
                 raise UnknownValueError(f"it is computed from {shape.size} elements")
@@ -152,14 +150,6 @@ def _asked_size(value: Instruction) -> Size:
 def _is_state(value: Instruction) -> bool:
     """Whether this is an element of a body's parameter."""
     return value.opcode == "get-tuple-element" and value.operands[0].opcode == "parameter"
-
-
-def _arrays(shape: Shape) -> Iterator[Shape]:
-    if not shape.is_tuple:
-        yield shape
-        return
-    for element in shape.elements:
-        yield from _arrays(element)
 
 
 def _evaluated(program: Program, value: Instruction, order: list[Instruction]) -> Known:
