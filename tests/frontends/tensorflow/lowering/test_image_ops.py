@@ -34,10 +34,10 @@ def dilation(padding):
     )
 
 
-def suppressed(most, overlap, least):
+def suppressed(most, overlap, least, padded=True):
     return lambda boxes, scores: RAW.NonMaxSuppressionV4(
         boxes=boxes, scores=scores, max_output_size=most, iou_threshold=overlap,
-        score_threshold=least, pad_to_max_output_size=True,
+        score_threshold=least, pad_to_max_output_size=padded,
     )  # fmt: skip
 
 
@@ -61,6 +61,9 @@ CASES = {
     "boxes": (suppressed(10, 0.3, 0.2), [BOXES, SCORES]),
     "boxes_all": (suppressed(40, 0.9, -1.0), [BOXES, SCORES]),
     "boxes_none": (suppressed(5, 0.5, 2.0), [BOXES, SCORES]),
+    "boxes_exactly": (suppressed(10, 0.3, 0.2, padded=False), [BOXES, SCORES]),
+    "boxes_exactly_none": (suppressed(5, 0.5, 2.0, padded=False), [BOXES, SCORES]),
+    "boxes_version_3": (lambda b, s: tf.image.non_max_suppression(b, s, 5), [BOXES, SCORES]),
     "boxes_of_none": (suppressed(5, 0.5, 0.0), [BOXES[:0], SCORES[:0]]),
     "quantise": (quantised(), [IMAGE]),
     "quantise_narrow": (quantised(narrow_range=True, num_bits=4), [IMAGE]),
@@ -103,11 +106,6 @@ CASES = {
 def test_image_ops(name):
     function, operands = CASES[name]
     check(function, *operands, tolerance=2e-5)
-
-
-def test_boxes_without_padding_are_refused():
-    with pytest.raises(UnsupportedError, match="size of the result of NonMaxSuppressionV3"):
-        trace(lambda b, s: tf.image.non_max_suppression(b, s, 5), specs_of([BOXES, SCORES]))
 
 
 @pytest.mark.parametrize("axis", [0, 1])

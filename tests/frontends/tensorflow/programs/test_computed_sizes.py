@@ -56,6 +56,25 @@ def gradient(x: Any) -> Any:
     return tf.gradients(tf.reduce_sum(tf.boolean_mask(x, x > 0) ** 3), x)[0]
 
 
+def masks(x: Any) -> Any:
+    return tf.boolean_mask(x, x > 1), tf.boolean_mask(x * 2, x > 1)
+
+
+def window(x: Any) -> Any:
+    """Windows that the ends of the data cut."""
+
+    def body(i: Any, total: Any) -> Any:
+        part, other = (y[i : tf.minimum(i + 7, 3000)] for y in (x, 2 * x))
+        return i + 5, total + tf.reduce_sum(part * other) + tf.reduce_sum(tf.stack([part, other]))
+
+    return tf.while_loop(lambda i, total: i < 3000, body, [tf.constant(0), tf.constant(0.0)])
+
+
+def two_masks_gradient(x: Any) -> Any:
+    first, second = masks(x)
+    return tf.gradients(tf.reduce_sum(first**2 * second / (1 + second)), x)[0]
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "where": tf.where,
     "where of a matrix": lambda x: tf.where(tf.reshape(x, [-1, 1500]) > 1),
@@ -98,6 +117,42 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "growing": grow,
     "collatz": collatz,
     "slices in a loop": slices,
+    "sum of masks": lambda x: tf.add(*masks(x)),
+    "choice of masks": lambda x: tf.where(masks(x)[0] > 2, *masks(x)),
+    "sum of three masks": lambda x: tf.add_n([*masks(x), x[x > 1]]),
+    "stack of masks": lambda x: tf.stack(masks(x)),
+    "concat of masks": lambda x: tf.concat([m[:, None] for m in masks(x)], 1),
+    "product of masks": lambda x: tf.tensordot(*masks(x), 1),
+    "einsum of masks": lambda x: tf.einsum("i,i->i", *masks(x)),
+    "batches of masks": lambda x: tf.matmul(*(m[:, None, None] for m in masks(x))),
+    "gather within masks": lambda x: tf.gather(
+        tf.stack([*masks(x)], 1), tf.cast(x[x > 1], tf.int32)[:, None] % 2, batch_dims=1
+    ),
+    "mask of a known size": lambda x: tf.boolean_mask(x, tf.range(3000) < whole(x)) + x[: whole(x)],
+    "mask and number": lambda x: tf.boolean_mask(x[:9], x[:9] >= 0) + tf.range(9.0),
+    "gradient of two masks": two_masks_gradient,
+    "cut windows": window,
+    "squeezed": lambda x: tf.squeeze(tf.boolean_mask(x, tf.range(3000) < whole(x) // 99 + 1), 0),
+    "squeezed where it can be": lambda x: tf.squeeze(masks(x)[0][None, :, None]),
+    "ensured": lambda x: tf.ensure_shape(tf.boolean_mask(x[:9], x[:9] >= 0), [9]) * 2,
+    "unstacked": lambda x: tf.unstack(tf.boolean_mask(x[:3], x[:3] >= 0), 3),
+    "split": lambda x: tf.split(x, [whole(x), 3000 - whole(x)]),
+    "split evenly": lambda x: tf.split(tf.concat(masks(x), 0), 2),
+    "segments of masks": lambda x: tf.math.unsorted_segment_sum(
+        masks(x)[0], tf.cast(x[x > 1], tf.int32) % 4, 4
+    ),
+    "scattered masks": lambda x: tf.scatter_nd(
+        tf.where(x > 1), tf.boolean_mask(x, x > 1) + 1, [3000]
+    ),
+    "cross entropy of masks": lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(
+        tf.cast(tf.boolean_mask(x, x > 1), tf.int32) % 2, tf.stack(masks(x), 1)
+    ),
+    "broadcast to a mask": lambda x: tf.broadcast_to(
+        tf.boolean_mask(x, x > 1), tf.shape(tf.stack(masks(x)))
+    ),
+    "branch with masks": lambda x: tf.cond(
+        tf.reduce_sum(x) > 0, lambda: tf.reduce_sum(tf.multiply(*masks(x))), lambda: 0.0
+    ),
     "size of a mask": lambda x: tf.size(tf.boolean_mask(x, x > 1)),
     "softmax of a mask": lambda x: tf.nn.softmax(tf.boolean_mask(x, x > 1)),
 }
@@ -134,6 +189,51 @@ def test_unique_values_are_equal_ones(dtype: str) -> None:
         np.testing.assert_array_equal(one.numpy(), other.numpy())
         if one.dtype == x.dtype:
             np.testing.assert_array_equal(np.signbit(one.numpy()), np.signbit(other.numpy()))
+
+
+PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "concat": lambda x, y: tf.concat([x[:, None], y[:, None]], 1),
+    "stack": lambda x, y: tf.stack([x, y]),
+    "product": lambda x, y: tf.tensordot(x, y, 1),
+    "select": lambda x, y: tf.where(x > 0, x, y),
+    "split": lambda x, y: tf.split(x, [tf.size(y)]),
+    "unstack": lambda x, y: [*tf.unstack(x, 3), y],
+    "squeeze an axis": lambda x, y: tf.squeeze(y, 0),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_sizes_that_differ_are_an_error(name: str) -> None:
+    compiled = tf.function(
+        lambda x: PAIRS[name](tf.boolean_mask(x, x > 1), tf.boolean_mask(x, x < 0)),
+        jit_compile=True,
+    )
+    x = np.zeros(2000, np.float32)
+    x[:2], x[5:10] = 3, -1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Incompatible shapes"):
+        compiled(tf.constant(x))
+
+
+def test_a_computed_size_of_1_is_not_squeezed() -> None:
+    compiled = tf.function(lambda x: tf.squeeze(tf.boolean_mask(x, x > 1)), jit_compile=True)
+    x = np.zeros(2000, np.float32)
+    assert compiled(tf.constant(x)).shape == (0,)
+    x[7] = 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Squeeze would drop a dimension"):
+        compiled(tf.constant(x))
+
+
+def test_a_computed_size_of_1_is_not_broadcast() -> None:
+    compiled = tf.function(
+        lambda x: tf.boolean_mask(x, x > 1) + tf.boolean_mask(x, x < 0), jit_compile=True
+    )
+    x = np.zeros(2000, np.float32)
+    x[7], x[5] = 3, -1
+    np.testing.assert_array_equal(compiled(tf.constant(x)), [2])
+    x[11] = -1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not broadcast where it is 1"):
+        compiled(tf.constant(x))
 
 
 def test_a_negative_size_is_an_error() -> None:

@@ -212,3 +212,26 @@ def test_sparse_gradients_of_an_embedding(name):
         return model.get_weights()
 
     check(program)
+
+
+@pytest.mark.slow
+def test_a_sparse_gradient_is_divided_by_zeros_and_nan():
+    """The branch that the data decides to take: more rows come out than the gradient has."""
+
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def divide(indices, values, slots):
+            given = tf.IndexedSlices(values, indices, tf.shape(slots, tf.int64))
+            found = keras.ops.divide(given, slots)
+            return tf.convert_to_tensor(found), tf.gradients(tf.convert_to_tensor(found), slots)
+
+        random = np.random.default_rng(0)
+        indices = tf.constant([7, 2, 5, 2, 40], tf.int64)
+        values = tf.constant(random.normal(size=(5, 3)), tf.float32)
+        slots = random.normal(size=(50, 3)).astype(np.float32)
+        results = [divide(indices, values, slots)]
+        slots[3, 1], slots[7, 2], slots[7, 1] = 0, 0, np.nan
+        results.append(divide(indices, values, slots))
+        return results
+
+    check(program)

@@ -1,46 +1,101 @@
 """Sizes that only run time knows: an integer of the program becomes a size of its shapes.
 
 The HLO gets a definition of the size (`hlo.size_definitions`), and every rule treats it like the
-size of an argument. A size that turns out to be another one (`Equalities`) is no size of its own:
-an assertion says at run time that both are the same number.
+size of an argument. Where it must be equal to another size, an assertion says so when the program
+runs, and the op is lowered with operands that have one size (`with_equal_sizes`).
 
 Invariant: the integer is computed in the frame that the size is used in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.frame import Frame
-from ingot.frontends.tensorflow.lowering.values import Size
+from ingot.frontends.tensorflow.lowering.sizes import SizesDifferError, solve
+from ingot.frontends.tensorflow.lowering.values import (
+    Known,
+    Size,
+    TensorList,
+    Value,
+    object_array,
+    plain_size,
+)
+from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import define_size
 
 
-def computed_size(frame: Frame, count: Instruction) -> Size:
+def computed_size(frame: Frame, count: Instruction) -> Dim:
     """Return the size that `count`, an integer of rank 0, is when the program runs."""
-    b, program = frame.builder, frame.program
-    name = program.new_size()
-    count = b.convert_to(count, S64)
-    (size,) = program.equalities.simplify((Dim.symbol(name),))
-    if isinstance(size, Dim) and size.text == name:
-        define_size(b, count, name)
-        frame.sizes[name] = count
-        return size
-    same = b.compare(count, b.size(size), direction="EQ")
-    emit_assertion(b, same, f"a size that is computed must be {size}")
-    return size
+    name = frame.program.new_size()
+    frame.sizes[name] = frame.builder.convert_to(count, S64)
+    define_size(frame.builder, frame.sizes[name], name)
+    return Dim.symbol(name)
 
 
-def is_computed(frame: Frame, sizes: Sequence[Size]) -> bool:
-    """Whether some of the sizes are known only when the program runs."""
-    return not symbols_of(sizes).isdisjoint(frame.program.computed)
+def with_equal_sizes(frame: Frame, values: Sequence[Value], found: SizesDifferError) -> list[Value]:
+    """Assert that two sizes are equal; return an op's operands with one of them in place of both.
+
+    An operand gets the other size by a slice, which is whole where the assertion holds.
+    """
+    b, left, right = frame.builder, found.left, found.right
+    text = f"Incompatible shapes: the sizes {left} and {right} must be equal"
+    if found.broadcasts:
+        text += "; one that is computed is not broadcast where it is 1"
+    emit_assertion(b, b.compare(b.size(left), b.size(right), direction="EQ"), text)
+    for replace_size in _replacements(frame, left, right):
+        made = [_with_sizes(frame, value, replace_size) for value in values]
+        if any(new is not old for new, old in zip(made, values, strict=True)):
+            return made
+    raise found.refusal()
+
+
+def _replacements(frame: Frame, left: Size, right: Size) -> Iterator[Callable[[Size], Size]]:
+    """Yield what may bring one of two equal sizes into the place of the other."""
+    if frame.program.is_computed((left,)) and not frame.program.is_computed((right,)):
+        left, right = right, left
+    for old, new in ((right, left), (left, right)):
+        if not isinstance(old, int):
+            yield lambda size, old=old, new=new: new if size == old else size
+    gap = left - right
+    solution = solve(gap, frame.program.computed) if isinstance(gap, Dim) else None
+    if solution is not None:
+        known = dict([solution])
+        yield lambda size: dim_math.substitute(size, known)
+
+
+def _with_sizes(frame: Frame, value: Value, replaced: Callable[[Size], Size]) -> Value:
+    """Return an operand with its sizes replaced."""
+    if isinstance(value, Instruction):
+        return _cut(frame, value, replaced)
+    if isinstance(value, Known) and value.is_symbolic:
+        sizes = [replaced(plain_size(item)) for item in value.array.ravel()]
+        if sizes != value.array.ravel().tolist():
+            return Known.of(object_array(sizes).reshape(value.array.shape), value.element)
+    if isinstance(value, TensorList) and value.buffer is not None:
+        buffer = _cut(frame, value.buffer, replaced)
+        if buffer is not value.buffer:
+            dims = None if value.dims is None else tuple(map(replaced, value.dims))
+            length = value.length if value.is_counted else buffer.shape.dims[0]
+            return replace(value, buffer=buffer, length=length, dims=dims)
+    return value
+
+
+def _cut(frame: Frame, value: Instruction, replaced: Callable[[Size], Size]) -> Instruction:
+    """Return the part of an array from index 0 that has the sizes in place of its own."""
+    dims = tuple(map(replaced, value.shape.dims))
+    if dims == value.shape.dims:
+        return value
+    zeros = [frame.builder.constant(0, S64)] * len(dims)
+    return frame.builder.emit("dynamic-slice", value, *zeros, dynamic_slice_sizes=dims)
 
 
 def elements(frame: Frame, value: Instruction) -> list[Instruction]:

@@ -72,7 +72,7 @@ def known_value(program: Program, value: Instruction, what: str) -> Known:
 def need_sizes(program: Program, sizes: tuple[Size, ...], what: str) -> None:
     """Ask for the numbers of the symbols in `sizes`, if the function can specialise on them."""
     symbols = dim_math.symbols_of(sizes)
-    if symbols and program.arguments is not None and symbols.isdisjoint(program.computed):
+    if symbols and program.arguments is not None and not program.is_computed(sizes):
         raise ValueNeededError(frozenset(), symbols, what)
 
 
@@ -137,7 +137,7 @@ class _Source:
         symbols = dim_math.symbols_of(sizes)
         if symbols and self.program.arguments is None:
             raise UnknownValueError("it follows from a size that is open")
-        if not symbols.isdisjoint(self.program.computed):
+        if self.program.is_computed(sizes):
             raise UnknownValueError("it follows from a size that the program computes")
         self.symbols |= symbols
 

@@ -28,7 +28,6 @@ from ingot.frontends.tensorflow.lowering.list_state import (
     fitted,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.sizes import SizeOfDataError
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
     TensorList,
@@ -222,44 +221,10 @@ def _trace(
     return _Branch(frame, before, graph.run(callee, frame, inputs))
 
 
-def _traced_or_refused(
-    op: Op, packing: Packing, callee: CapturedFunction, operand: Instruction
-) -> _Branch | SizeOfDataError:
-    try:
-        return _trace(op, packing, callee, operand)
-    except SizeOfDataError as error:
-        return error
-
-
-def _only_branch(
-    op: Op, index: Instruction, callee: CapturedFunction, place: int, refused: SizeOfDataError
-) -> tuple[Value, ...]:
-    """Run the one branch that compiles; the program ends with an error if another is taken.
-
-    Keras divides sparse gradients so: only a divisor with zeros or NaN takes the branch whose
-    size the data decides.
-    """
-    if index.shape.dtype is PRED:
-        flag = index if place == 0 else op.b.not_(index)
-    else:
-        flag = op.b.compared("EQ", index, place)
-    why = refused.diagnostic
-    where = f"{why.op_type} at {why.location}" if why.location else why.op_type
-    emit_assertion(op.b, flag, f"this branch is not compiled: {why.message} ({where})")
-    return tuple(graph.run(callee, op.frame, op.values[1:]))
-
-
 def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tuple[Value, ...]:
     packing = Packing.of(op, op.values[1:], range(len(op.values) - 1), ())
     operand = packing.pack(op.frame, packing.values)
-    found = [_traced_or_refused(op, packing, callee, operand) for callee in callees]
-    traced = [item for item in found if isinstance(item, _Branch)]
-    refused = [item for item in found if isinstance(item, SizeOfDataError)]
-    if refused:
-        if len(traced) != 1:
-            raise refused[0]
-        place = found.index(traced[0])
-        return _only_branch(op, index, callees[place], place, refused[0])
+    traced = [_trace(op, packing, callee, operand) for callee in callees]
     written = _written(op, traced)
     _make_lists_alike(traced)
     templates = [
@@ -287,10 +252,14 @@ def _choose(op: Op, index: Instruction, callees: list[CapturedFunction]) -> tupl
 
 def _is_specialised(op: Op, shapes: Sequence[Shape]) -> bool:
     """Whether the program is for one branch of different shapes; False: for their sizes."""
+    sizes = [size for shape in shapes for leaf in shape.elements for size in leaf.dims]
+    is_open = all(have_same_ranks(shapes[0], shape) for shape in shapes)
+    if is_open and op.b.program.is_computed(sizes):
+        return False
     try:
         op.array(0, "condition, whose branches give different shapes")
     except UnsupportedError:
-        if all(have_same_ranks(shapes[0], shape) for shape in shapes):
+        if is_open:
             return False
         raise
     return True

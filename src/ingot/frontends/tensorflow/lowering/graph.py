@@ -14,13 +14,14 @@ from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering.computed_sizes import with_equal_sizes
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError, need_sizes
 from ingot.frontends.tensorflow.lowering.fold import fold
 from ingot.frontends.tensorflow.lowering.frame import Frame, Scope
 from ingot.frontends.tensorflow.lowering.op import Op, located
 from ingot.frontends.tensorflow.lowering.program import metadata_of
-from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
-from ingot.frontends.tensorflow.lowering.values import Value, sizes_in
+from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError, SizesDifferError
+from ingot.frontends.tensorflow.lowering.values import Size, Value, sizes_in
 from ingot.support.diagnostics import UnsupportedError, VerifyError
 
 
@@ -51,6 +52,20 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
 
 
 def _made(op: Op) -> Value | tuple[Value, ...]:
+    """Apply the rule, with operands whose sizes are equal where it needs that."""
+    seen: set[tuple[Size, Size]] = set()
+    while True:
+        try:
+            return _applied(op)
+        except SizesDifferError as found:
+            pair = (found.left, found.right)
+            if pair in seen:
+                raise found.refusal() from found
+            seen.add(pair)
+            op.values = with_equal_sizes(op.frame, op.values, found)
+
+
+def _applied(op: Op) -> Value | tuple[Value, ...]:
     """Apply the rule; what it cannot do with open sizes is done for the sizes of this call."""
     made = fold(op)
     if made is not None:

@@ -30,6 +30,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     dims_of,
     dtype_of,
     element_of,
+    object_array,
     plain_size,
 )
 from ingot.hlo.dtype import DType
@@ -100,6 +101,8 @@ class Op:
     def known(self, number: int) -> Array | None:
         """Return operand `number` as an array if it is known at compile time."""
         value = self.values[number]
+        if isinstance(value, Instruction):
+            value = self.b.program.evaluated.get(value, value)
         return value.array if isinstance(value, Known) else None
 
     def array(self, number: int, what: str) -> Array:
@@ -145,7 +148,12 @@ class Op:
         value = self.values[number]
         if isinstance(value, Known):
             return tuple(plain_size(item) for item in value.array.ravel())
-        return tuple(self._size(item, what) for item in elements(self.frame, self.tensor(number)))
+        vector = self.tensor(number)
+        sizes = tuple(self._size(item, what) for item in elements(self.frame, vector))
+        # An op that is lowered again has the same sizes.
+        found = object_array(list(sizes)).reshape(vector.shape.static_dims)
+        self.values[number] = Known.of(found, vector.shape.dtype)
+        return sizes
 
     def _size(self, value: Instruction, what: str) -> Size:
         try:

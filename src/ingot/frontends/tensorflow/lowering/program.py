@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering.sizes import Equalities
-from ingot.frontends.tensorflow.lowering.values import Known, Sizes, Variable
+from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Variable
 from ingot.frontends.tensorflow.random_state import RANDOM_STATE, has_random_state
 from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, CallArguments
 from ingot.frontends.tensorflow.variables import EffectsAnalysis
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction, Metadata
 
@@ -79,6 +80,10 @@ class Program:
         name = f"computed{len(self.computed)}"
         self.computed[name] = None
         return name
+
+    def is_computed(self, sizes: Iterable[Size]) -> bool:
+        """Whether some of the sizes are known only when the program runs."""
+        return not symbols_of(sizes).isdisjoint(self.computed)
 
     def random_place(self, function: str, node: str) -> int:
         """Return which element of the random state belongs to a node."""

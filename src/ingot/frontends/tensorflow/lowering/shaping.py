@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ingot.frontends.tensorflow.captured import TensorRef
-from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, is_computed
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
@@ -80,7 +80,7 @@ def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
 def _reshape(op: Op) -> Value:
     wanted = op.sizes(1, "new shape")
     total = dim_math.product(op.dims(0))
-    if is_computed(op.frame, (*wanted, total)):
+    if op.b.program.is_computed((*wanted, total)):
         return _computed_reshape(op, total, wanted)
     return op.b.reshape_to(op.tensor(0), resolve_reshape(op, total, wanted))
 
@@ -111,6 +111,15 @@ def _expand_dims(op: Op) -> Value:
     return op.b.reshape_to(op.tensor(0), (*dims[:axis], 1, *dims[axis:]))
 
 
+def _is_one(op: Op, size: Size) -> bool:
+    """Whether a dimension has one index; one of a computed size is taken to have not."""
+    if not op.b.program.is_computed((size,)):
+        return op.fixed(size, "size, whether it is 1") == 1
+    text = f"Squeeze would drop a dimension that the data decides: the size {size} is 1"
+    emit_assertion(op.b, op.b.compared("NE", op.b.size(size), 1), text)
+    return False
+
+
 def _squeeze(op: Op) -> Value:
     dims = op.dims(0)
     given = op.attribute("squeeze_dims") or op.attribute("axis") or ()
@@ -118,7 +127,7 @@ def _squeeze(op: Op) -> Value:
     for axis in axes:
         if not op.b.same(dims[axis], 1):
             raise op.error(f"cannot squeeze dimension {axis} of size {dims[axis]}")
-    dropped = axes or {place for place, size in enumerate(dims) if size == 1}
+    dropped = axes or {place for place, size in enumerate(dims) if _is_one(op, size)}
     kept = tuple(size for place, size in enumerate(dims) if place not in dropped)
     return op.b.reshape_to(op.tensor(0), kept)
 
@@ -178,7 +187,9 @@ def _split(op: Op) -> tuple[Value, ...]:
     count = int(op.attribute("num_split"))
     whole = operand.shape.dims[axis]
     part = dim_math.exact_quotient(whole, count)
-    if part is None:
+    if part is None and op.b.program.is_computed((whole,)):
+        part = computed_size(op.frame, op.b.binary("divide", op.b.size(whole), count))
+    if part is None or not op.b.same(part * count, whole):
         raise op.error(f"a dimension of size {whole} cannot be split into {count} equal parts")
     return tuple(op.b.sliced(operand, axis, part * n, part * (n + 1)) for n in range(count))
 

@@ -11,7 +11,7 @@ a solved symbol is replaced and the others keep their own dimension.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from math import gcd
 
 from ingot.frontends.tensorflow.captured import CapturedNode
@@ -21,8 +21,28 @@ from ingot.hlo.dim import Dim
 from ingot.support.diagnostics import UnsupportedError
 
 
-class SizeOfDataError(UnsupportedError):
-    """The data decides how large a result is: an op that is refused where it is sure to run."""
+class SizesDifferError(Exception):
+    """Two sizes must be equal, and only run time knows one of them.
+
+    Attributes:
+        left: a size.
+        right: the other one.
+        broadcasts: whether a size of 1 would do too.
+    """
+
+    def __init__(self, left: Size, right: Size, *, broadcasts: bool) -> None:
+        super().__init__(f"{left} and {right}")
+        self.left = left
+        self.right = right
+        self.broadcasts = broadcasts
+
+    def refusal(self) -> UnsupportedError:
+        """Return the error for an op that cannot be lowered with equal sizes."""
+        return UnsupportedError(
+            f"sizes {self.left} and {self.right} must be equal, and the data decides one of them",
+            code="INGOT0310",
+            hint="reshape one of them to the size of the other",
+        )
 
 
 class SizeLearnedError(Exception):
@@ -87,7 +107,7 @@ class Equalities:
         difference = left - right
         if not isinstance(difference, Dim):
             return False
-        solution = _solve(difference)
+        solution = solve(difference) or _paired(difference)
         if solution is None:
             return False
         name, size = solution
@@ -98,8 +118,8 @@ class Equalities:
         raise SizeLearnedError(name, size)
 
 
-def _solve(difference: Dim) -> tuple[str, Size] | None:
-    """Return (symbol, what it is) that makes `difference` zero."""
+def solve(difference: Dim, among: Container[str] | None = None) -> tuple[str, Size] | None:
+    """Return (symbol, what it is) that makes `difference` zero; `among`: the symbols to look at."""
     divisor = 0
     for _, factor in difference.terms:
         divisor = gcd(divisor, factor)
@@ -108,6 +128,8 @@ def _solve(difference: Dim) -> tuple[str, Size] | None:
         if len(key) != 1 or key[0].function or abs(factor) != divisor:
             continue
         name = key[0].text
+        if among is not None and name not in among:
+            continue
         symbol = Dim.symbol(name)
         rest = difference - symbol * factor
         if name in dim_math.symbols_of((rest,)):
@@ -116,7 +138,7 @@ def _solve(difference: Dim) -> tuple[str, Size] | None:
         if isinstance(size, int) and size < 0:
             return None
         return name, size
-    return _paired(difference)
+    return None
 
 
 def _paired(difference: Dim) -> tuple[str, Size] | None:

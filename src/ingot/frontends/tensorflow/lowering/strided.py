@@ -170,9 +170,11 @@ class _Reader:
         """Return `end - begin` where it is one number while the bounds themselves change."""
         program = self.op.b.program
         span = difference(end, begin, program.origins)
-        for product in span:
-            for factor in product:
-                self.op.number(factor, "slice's size")
+        try:
+            for factor in (factor for product in span for factor in product):
+                known_value(program, factor, "slice's size")
+        except UnknownValueError:
+            return None
         if span and (set(span) != {()} or span[()] < 0):
             return None
         try:

@@ -1,7 +1,7 @@
 """Non-maximum suppression: boxes are taken by falling score unless they overlap one taken before.
 
-A loop takes one box at a time. The result is padded to the greatest number of boxes, beside how
-many count: without padding, its size is the data's. Source: TensorFlow's
+A loop takes one box at a time. The result is padded to the greatest number of boxes, or as large as
+the number that is chosen. Source: TensorFlow's
 `kernels/image/non_max_suppression_op.cc`.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.reduction import arg_extreme
-from ingot.frontends.tensorflow.lowering.sizes import SizeOfDataError
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import F32, S32
@@ -80,7 +80,7 @@ def _loop_step(most: int) -> tuple[Callable[..., Instruction], Callable[..., lis
     return goes_on, step
 
 
-def _suppressed(op: Op) -> tuple[Value, Value]:
+def _suppressed(op: Op) -> tuple[Instruction, Instruction]:
     """boxes, scores, greatest number, overlap threshold, score threshold."""
     b = op.b
     (most,) = op.integers(2, "max_output_size")
@@ -98,21 +98,19 @@ def _suppressed(op: Op) -> tuple[Value, Value]:
     return found[1], found[2]
 
 
+def _exact(op: Op) -> tuple[Value, Value]:
+    """Return the chosen boxes without padding, and how many they are."""
+    chosen, count = _suppressed(op)
+    size = computed_size(op.frame, count)
+    zero = op.b.constant(0, S32)
+    return op.b.emit("dynamic-slice", chosen, zero, dynamic_slice_sizes=(size,)), count
+
+
 def _version_4(op: Op) -> tuple[Value, ...]:
-    if not op.attribute("pad_to_max_output_size", False):
-        return _version_3(op)
-    return _suppressed(op)
-
-
-def _version_3(op: Op) -> tuple[Value, ...]:
-    found = op.error(
-        f"the size of the result of {op.node.op} depends on the data",
-        "use tf.image.non_max_suppression_padded with pad_to_max_output_size=True",
-    )
-    raise SizeOfDataError(found.diagnostic)
+    return _suppressed(op) if op.attribute("pad_to_max_output_size", False) else _exact(op)
 
 
 RULES: dict[str, Rule] = {
-    "NonMaxSuppressionV3": _version_3,
+    "NonMaxSuppressionV3": lambda op: _exact(op)[:1],
     "NonMaxSuppressionV4": _version_4,
 }

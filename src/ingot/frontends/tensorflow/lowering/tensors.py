@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.tensorflow.lowering.program import Program
-from ingot.frontends.tensorflow.lowering.sizes import SizeOfDataError
+from ingot.frontends.tensorflow.lowering.sizes import SizesDifferError
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
@@ -23,6 +23,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Atom, Dim
 from ingot.hlo.dtype import F32, PRED, S32, S64, DType, Kind
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait, find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
@@ -37,6 +38,23 @@ class TensorBuilder(Builder):
         super().__init__(name)
         self.program = program
         self._symbol = symbol
+
+    def emit(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        shape: Shape | str | None = None,
+        name: str = "",
+        **attributes: Any,
+    ) -> Instruction:
+        """Add an instruction; operands of an elementwise op must have the same sizes."""
+        if len(operands) > 1 and find(opcode).has(Trait.ELEMENTWISE):
+            first = operands[0].shape.dims
+            for operand in operands[1:]:
+                dims = operand.shape.dims
+                if dims != first and len(dims) == len(first):
+                    all(map(self.same, first, dims))
+        return super().emit(opcode, *operands, shape=shape, name=name, **attributes)
 
     # ---- known values and sizes
 
@@ -100,16 +118,16 @@ class TensorBuilder(Builder):
 
     # ---- broadcasting
 
-    def same(self, left: Size, right: Size) -> bool:
-        """Whether two sizes are, or may be made, equal; see `Equalities.learn`."""
-        if left != right and not dim_math.symbols_of((left, right)).isdisjoint(
-            self.program.computed
-        ):
-            raise SizeOfDataError(
-                f"sizes {left} and {right} must be equal, and the data decides one of them",
-                code="INGOT0310",
-                hint="reshape one of them to the size of the other",
-            )
+    def same(self, left: Size, right: Size, *, broadcasts: bool = False) -> bool:
+        """Whether two sizes are, or may be made, equal; see `Equalities.learn`.
+
+        Raises:
+            SizesDifferError: only run time can tell; the op is lowered again with equal sizes.
+        """
+        if left != right and self.program.is_computed((left, right)):
+            if isinstance(left - right, int):
+                return False
+            raise SizesDifferError(left, right, broadcasts=broadcasts)
         return self.program.equalities.learn(left, right)
 
     def spread(
@@ -139,7 +157,7 @@ class TensorBuilder(Builder):
             for place, size in enumerate(dims, rank - len(dims)):
                 if size == 1:
                     continue
-                if result[place] != 1 and not self.same(result[place], size):
+                if result[place] != 1 and not self.same(result[place], size, broadcasts=True):
                     return None
                 result[place] = size
         return tuple(result)
