@@ -21,6 +21,7 @@ from ingot.hlo.size_definitions import (
     parameter_symbols,
     used_symbols,
 )
+from ingot.support.levels import assign_levels
 from ingot.support.records import record
 
 VIEWS = frozenset({"parameter", "tuple", "get-tuple-element"})
@@ -83,37 +84,18 @@ def levels_of(computation: Computation, known: frozenset[str]) -> Levels:
     inside = known | parameter_symbols(computation)
     order = in_size_order(computation.post_order(), found)
     nodes = {one for one in computation.actors if is_node(one, inside)} | set(found.values())
-    first: dict[Instruction, int] = {}
     needs: dict[Instruction, list[Instruction]] = {}
     for one in order:
         symbols = used_symbols(one) if found else frozenset[str]()
         definers = [found[name] for name in symbols if name in found and found[name] is not one]
         needs[one] = [*one.operands, *one.control_predecessors, *definers]
-        first[one] = max((first[o] + (o in nodes) for o in needs[one]), default=0)
-    last = max(first.values(), default=0)
-    chosen = _as_late_as_possible(order, nodes, first, needs, last)
-    count = 1 + max([last, *(first[node] for node in nodes)])
+    fixed = {one for one in order if one.control_predecessors or has_side_effect(one)}
+    level = assign_levels(order, needs, nodes, fixed)
+    count = 1 + max(level.values(), default=0)
     return Levels(
-        tuple(tuple(o for o in order if o in nodes and first[o] == k) for k in range(count)),
+        tuple(tuple(o for o in order if o in nodes and level[o] == k) for k in range(count)),
         tuple(
-            tuple(o for o in order if o not in nodes and o.opcode not in VIEWS and chosen[o] == k)
+            tuple(o for o in order if o not in nodes and o.opcode not in VIEWS and level[o] == k)
             for k in range(count)
         ),
     )
-
-
-def _as_late_as_possible(
-    order: list[Instruction],
-    nodes: set[Instruction],
-    first: dict[Instruction, int],
-    needs: dict[Instruction, list[Instruction]],
-    last: int,
-) -> dict[Instruction, int]:
-    latest = dict.fromkeys(order, last)
-    for one in reversed(order):
-        fixed = one in nodes or bool(one.control_predecessors)
-        if fixed or has_side_effect(one):
-            latest[one] = first[one]
-        for operand in needs[one]:
-            latest[operand] = min(latest[operand], latest[one])
-    return latest
