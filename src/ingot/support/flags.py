@@ -271,7 +271,14 @@ ISOLATED_READER = Flag(
     "Whether StableHLO from files and hosts is read in a child process: MLIR ends the process on "
     "some damaged data.",
 )
-
+STRICT = Flag(
+    "strict",
+    False,
+    _boolean,
+    "0 or 1",
+    "TensorFlow: an op that only the host can do is an error in a compiled function, as in XLA; "
+    "else TensorFlow runs it.",
+)
 ALL_FLAGS: tuple[Flag[Any], ...] = (
     DEBUG,
     NUM_THREADS,
@@ -290,6 +297,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     EXIT_TIMEOUT,
     RANDOM_SEED,
     ISOLATED_READER,
+    STRICT,
 )
 
 

@@ -11,7 +11,7 @@ Source: TensorFlow's `framework/graph.proto`, `attr_value.proto`, `function.prot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -51,13 +51,13 @@ def capture(
     pending = [(root, graph)]
     while pending:
         current, owner = pending.pop()
-        for callee in _called_functions(current):
+        for callee in called_functions(current):
             if callee in library:
                 continue
             if callee in known:
                 library[callee] = _adopt(known[callee], library)
                 continue
-            callee_graph = _graph_of(owner, callee)
+            callee_graph = graph_of(owner, callee)
             library[callee] = _capture_one(callee, callee_graph, library)
             pending.append((library[callee], callee_graph))
     return root
@@ -93,7 +93,7 @@ def _capture_one(
     )
 
 
-def _graph_of(owner: Any, name: str) -> Any:
+def graph_of(owner: Any, name: str) -> Any:
     """Return the FuncGraph of the function `name` that `owner` calls, true to its definition."""
     function = _find_function(owner, name)
     if function is None:
@@ -113,6 +113,12 @@ def _graph_of(owner: Any, name: str) -> Any:
     return atomic_function.to_func_graph(function)
 
 
+def definition_of(owner: Any, name: str) -> Any:
+    """Return the FunctionDef of the function `name` that `owner` calls."""
+    function = _find_function(owner, name)
+    return getattr(function, "cached_definition", None) or function.definition
+
+
 def _find_function(owner: Any, name: str) -> Any:
     graph = owner
     while graph is not None:
@@ -124,7 +130,7 @@ def _find_function(owner: Any, name: str) -> Any:
     return None
 
 
-def _called_functions(function: CapturedFunction) -> Iterable[str]:
+def called_functions(function: CapturedFunction) -> Iterable[str]:
     for node in function.nodes:
         for value in node.attributes.values():
             if isinstance(value, FunctionRef):
@@ -253,8 +259,9 @@ def _output_types(
 
 
 class _OutputArgument(NamedTuple):
-    """Where an output argument of an op has its element types from."""
+    """An output argument of an op, and where it has its element types from."""
 
+    name: str
     type_name: str
     type_attribute: str
     number_attribute: str
@@ -268,6 +275,7 @@ def _output_arguments(op: str) -> tuple[_OutputArgument, ...]:
         raise InternalError(f"TensorFlow has no op '{op}'")
     return tuple(
         _OutputArgument(
+            item.name,
             type_name(item.type).name if item.type else "",
             item.type_attr,
             item.number_attr,
@@ -279,12 +287,22 @@ def _output_arguments(op: str) -> tuple[_OutputArgument, ...]:
 
 def op_output_types(op: str, attributes: Mapping[str, Any]) -> list[str]:
     """Return the element type of each output of a node, from the op's definition."""
-    names: list[str] = []
+    return [kind for _, kind in _op_outputs(op, attributes)]
+
+
+def op_output_names(op: str, attributes: Mapping[str, Any]) -> list[str]:
+    """Return what a FunctionDef calls each output of a node, `argument:index`."""
+    return [name for name, _ in _op_outputs(op, attributes)]
+
+
+def _op_outputs(op: str, attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and element type of each output."""
     for argument in _output_arguments(op):
         if argument.list_attribute:
-            names.extend(item.name for item in attributes[argument.list_attribute])
-            continue
-        name = argument.type_name or attributes[argument.type_attribute].name
-        count = attributes[argument.number_attribute] if argument.number_attribute else 1
-        names.extend([name] * count)
-    return names
+            kinds = [item.name for item in attributes[argument.list_attribute]]
+        else:
+            kind = argument.type_name or attributes[argument.type_attribute].name
+            count = attributes[argument.number_attribute] if argument.number_attribute else 1
+            kinds = [kind] * count
+        for index, kind in enumerate(kinds):
+            yield f"{argument.name}:{index}", kind

@@ -11,6 +11,7 @@ from typing import Any
 
 from ingot.frontends.tensorflow.errors import status_error
 from ingot.frontends.tensorflow.launch import Compiled
+from ingot.frontends.tensorflow.launch_writer import Program
 from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
 from ingot.frontends.tensorflow.specialisation import Sizes
 from ingot.support.diagnostics import ExecutionError
@@ -22,13 +23,14 @@ STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 def executables() -> dict[str, tuple[Compiled, ...]]:
     """Return what was compiled so far, by the name TensorFlow gave the function.
 
+    A function that TensorFlow runs in part has an entry for each of its programs.
     A function has an executable per combination of ranks that it was called with, and per value
     of the arguments that it is specialised on: see `specialisations`.
     """
     return {
-        item.function.name: tuple(compiled for compiled, _ in item.launch.variants)
-        for item in live_replacements()
-        if item.launch.variants
+        program.function.name: tuple(compiled for compiled, _ in program.launch.variants)
+        for program in _programs()
+        if program.launch.variants
     }
 
 
@@ -39,10 +41,15 @@ def specialisations() -> dict[str, tuple[tuple[str, ...], ...]]:
     time. An executable without lines fits every call of its ranks.
     """
     return {
-        item.function.name: tuple(key.explain() for _, key in item.launch.variants)
-        for item in live_replacements()
-        if item.launch.variants
+        program.function.name: tuple(key.explain() for _, key in program.launch.variants)
+        for program in _programs()
+        if program.launch.variants
     }
+
+
+def _programs() -> list[Program]:
+    """Return every program of every function that TensorFlow still holds."""
+    return [program for item in live_replacements() for program in item.programs]
 
 
 def get_compiler_ir(original: Any) -> Any:
@@ -68,24 +75,25 @@ def _generator(replacement: Replacement) -> Callable[..., str]:
     ) -> str:
         """Return the function's code at a stage, as text."""
         del device_name, platform_name  # there is one target, this machine's CPU
-        return _compiled(replacement).as_text(STAGES.get(stage, stage))
+        name = STAGES.get(stage, stage)
+        return "\n\n".join(_compiled(item).as_text(name) for item in replacement.programs)
 
     return compiler_ir
 
 
-def _compiled(replacement: Replacement) -> Compiled:
-    """Return an executable of the function, compiling it if it never ran."""
-    launch = replacement.launch
+def _compiled(program: Program) -> Compiled:
+    """Return an executable of a program, compiling it if it never ran."""
+    launch = program.launch
     if not launch.variants:
-        report = launch.compile_for(_any_sizes(replacement))
+        report = launch.compile_for(_any_sizes(program))
         if report is not None:
             raise status_error(*report)
     return launch.variants[-1][0]
 
 
-def _any_sizes(replacement: Replacement) -> Sizes:
+def _any_sizes(program: Program) -> Sizes:
     """Return sizes that the function takes; any number stands for a size that stays symbolic."""
-    inputs = [replacement.function.inputs[item.input] for item in replacement.binding.parameters]
+    inputs = [program.function.inputs[item.input] for item in program.binding.parameters]
     shapes = [item.parameter_shape for item in inputs]
     known = [shape for shape in shapes if shape is not None]
     if len(known) != len(shapes):

@@ -28,8 +28,8 @@ CANNOT_RUN = "Ingot cannot run"
 _MOST_INPUTS = 8
 """Inputs whose shapes a message shows."""
 
-_TRACED_NAME = re.compile(r"__(?:inference|forward|inference___backward)_(.+)_\d+")
-_OWN_NODES = frozenset({"launch"})
+_TRACED_NAME = re.compile(r"__(?:inference|forward|inference___backward)_(.+)_\d+(?:_part\d+)?")
+_OWN_NODE = re.compile(r"(part\d+_)?launch")
 _WRAPPER = re.compile(
     r"^\{\{function_node __wrapped__[^}]*\}\} |\s*\[\[\{*node [^\]]*\]\]|\s*\[Op:\w*\]$"
 )
@@ -96,7 +96,11 @@ def keep_own_text(interpolate: Any) -> Any:
     """
 
     def interpolated(scope: Any, message: str, node_names: Any, debug_info: Any) -> str:
-        if CANNOT_COMPILE in message or CANNOT_RUN in message or _OWN_NODES.issuperset(node_names):
+        if (
+            CANNOT_COMPILE in message
+            or CANNOT_RUN in message
+            or all(map(_OWN_NODE.fullmatch, node_names))
+        ):
             return without_wrapper(message.strip())
         return str(interpolate(scope, message, node_names, debug_info))
 

@@ -168,7 +168,8 @@ def _make_call(record: _Record, sources: list[int | Any], args: Sequence[Any]) -
     if replacement is None or _has_handles(atomic):
         return None
     pack = _packer(record.concrete)
-    native = replacement.natives.find(sources, args)
+    one_op = replacement.one_op
+    native = None if one_op is None else one_op.natives.find(sources, args)
     if native is not None:
         return native if pack is None else lambda *given: _packed(pack, native(*given))
     direct = _direct(atomic, sources, replacement)
@@ -227,8 +228,8 @@ def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> 
         for at, source in places:
             inputs[at] = args[source]
         with atomic_function.InterpolateRuntimeError(atomic):
-            if replacement.is_one_op:
-                outputs = replacement.execute(inputs)
+            if replacement.one_op is not None:
+                outputs = replacement.one_op.execute(inputs)
             else:
                 attributes = _call_attributes(runtime)
                 outputs = execute.execute(name, count, inputs, attributes, runtime)

@@ -50,7 +50,7 @@ from ingot.frontends.tensorflow.replacement import (
     replace_function,
 )
 from ingot.support.collector import collector_paused
-from ingot.support.flags import check_environment
+from ingot.support.flags import STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -62,11 +62,17 @@ _patches: list[tuple[Any, str, Any]] = []
 
 
 @defers_fork
-def enable(compiler: Compiler = compile_with_ingot) -> None:
+def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = None) -> None:
     """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
 
     Functions that were traced before stay as they are. Enabling twice is harmless.
+
+    Args:
+        compiler: compiles a captured function.
+        strict: whether an op that only the host can do is an error, as in XLA; else TensorFlow runs
+            it, and the rest of the function is compiled. None: what `INGOT_STRICT` says.
     """
+    strict = STRICT.value() if strict is None else strict
     with _lock:
         if _patches:
             return
@@ -79,7 +85,9 @@ def enable(compiler: Compiler = compile_with_ingot) -> None:
         # stays after `disable`, for functions that were traced before.
         attributes.MONOMORPHIC_FUNCTION_ALLOWLIST |= {INGOT_COMPILE}
         _patch(
-            atomic_function, "from_func_graph", lambda original: _registration(original, compiler)
+            atomic_function,
+            "from_func_graph",
+            lambda original: _registration(original, compiler, strict),
         )
         _patch(
             concrete_function._DelayedRewriteGradientFunctions,
@@ -128,7 +136,7 @@ def _patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     _patches.append((owner, name, original))
 
 
-def _registration(original: Any, compiler: Compiler) -> Any:
+def _registration(original: Any, compiler: Compiler, strict: bool) -> Any:
     """Return the `from_func_graph` that replaces the bodies of jit functions."""
 
     def from_func_graph(
@@ -148,7 +156,7 @@ def _registration(original: Any, compiler: Compiler) -> Any:
         atomic = original(name, graph, given, function_type, overwrite)
         text = name.decode() if isinstance(name, bytes) else str(name)
         # The function keeps its replacement alive, and nothing else does.
-        atomic.ingot_replacement = replace_function(atomic, graph, text, compiler)
+        atomic.ingot_replacement = replace_function(atomic, graph, text, compiler, strict=strict)
         return atomic
 
     return from_func_graph
@@ -161,13 +169,13 @@ def _one_op_call(original: Any) -> Any:
         replacement: Replacement | None = getattr(atomic, "ingot_replacement", None)
         if (
             replacement is None
-            or not replacement.is_one_op
+            or replacement.one_op is None
             or not context.executing_eagerly()
             or len(args) != len(replacement.function.inputs)
         ):
             return original(atomic, *args)
         with atomic_function.InterpolateRuntimeError(atomic):
-            return replacement.execute(args) or None
+            return replacement.one_op.execute(args) or None
 
     return call_flat
 

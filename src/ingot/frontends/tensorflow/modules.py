@@ -31,6 +31,7 @@ eager_function_run: Any = _load(_INTERNAL + "eager.polymorphic_function.eager_fu
 compiler_ir: Any = _load(_INTERNAL + "eager.polymorphic_function.compiler_ir")
 ops: Any = _load(_INTERNAL + "framework.ops")
 op_def_registry: Any = _load(_INTERNAL + "framework.op_def_registry")
+kernels: Any = _load(_INTERNAL + "framework.kernels")
 dtypes: Any = _load(_INTERNAL + "framework.dtypes")
 func_graph: Any = _load(_INTERNAL + "framework.func_graph")
 function_def_to_graph: Any = _load(_INTERNAL + "framework.function_def_to_graph")

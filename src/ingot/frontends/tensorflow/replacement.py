@@ -11,23 +11,25 @@ function that calls it can inline it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ingot.frontends.tensorflow.body import BodyWriter, launch_output_types, variable_inputs
+from ingot.frontends.tensorflow.body import launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
-from ingot.frontends.tensorflow.errors import without_wrapper
+from ingot.frontends.tensorflow.host_report import report_hosted
+from ingot.frontends.tensorflow.hosting import write_hosted
 from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
-from ingot.frontends.tensorflow.modules import context, errors, execute
-from ingot.frontends.tensorflow.native_calls import NativeCalls
+from ingot.frontends.tensorflow.launch_writer import Program, write_body
+from ingot.frontends.tensorflow.modules import context
+from ingot.frontends.tensorflow.one_op import OneOp
+from ingot.frontends.tensorflow.placement import on_host
 from ingot.frontends.tensorflow.random_state import without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
-from ingot.frontends.tensorflow.variables import NOT_NUMBERS, bind
+from ingot.frontends.tensorflow.variables import bind
 from ingot.support.forking import ForkLock, fork_deferred
 
 _lock = ForkLock()
@@ -40,91 +42,84 @@ class Replacement:
 
     Attributes:
         function: the original, captured.
-        binding: how the launch meets the function's inputs and outputs.
-        launch: what runs.
-        natives: how it runs eagerly where no op is needed.
+        programs: what is compiled: the whole function, or its parts between nodes on the host.
+        one_op: how it runs eagerly, if it is a single launch.
     """
 
     __slots__ = (
         "__weakref__",
         "_atomic",
-        "_attributes",
         "_body",
-        "_op",
+        "_compiler",
+        "_inner",
         "_original",
-        "binding",
         "function",
-        "is_one_op",
-        "launch",
-        "natives",
+        "one_op",
+        "programs",
     )
 
-    def __init__(self, atomic: Any, function: CapturedFunction, compiler: Compiler) -> None:
-        """Replace the body of `atomic`, which was just registered with its original."""
-        self.function, self.binding = bind(function)
-        direct = is_available() and fits(self.function.inputs, self.binding)
-        compiles = FunctionCompiler(self.function, self.binding, compiler)
-        weakref.finalize(self, compiles.drop).atexit = False
-        self.launch = Launch(
-            function.name,
-            len(self.binding.parameters),
-            launch_output_types(self.function, self.binding, direct),
-            compiles,
-            variable_inputs(self.function, self.binding) if direct else (),
-        )
-        self.natives = NativeCalls(self.function, self.binding, self.launch)
+    def __init__(
+        self, atomic: Any, graph: Any, function: CapturedFunction, compiler: Compiler, strict: bool
+    ) -> None:
+        """Replace the body of `atomic`, which was just registered with its original.
+
+        `strict`: the function is compiled whole, or an error when it runs.
+        """
         self._atomic = weakref.ref(atomic)
         self._original = atomic.definition
-        writer = BodyWriter(self._original, self.function, self.binding, direct)
-        stateful = direct or self.binding.has_effects
-        self._op = STATEFUL_LAUNCH_OP if stateful else LAUNCH_OP
-        self._body = writer.write(self._op, self.launch.address, PROCESS_MARK)
-        self.is_one_op = [node.op for node in self._body.node_def] == [self._op]
-        self._attributes: Any = None
+        self._compiler = compiler
+        self._inner: tuple[Any, ...] = ()
+        self.function = function
+        self.one_op: OneOp | None = None
+        hosted = {} if strict else on_host(function)
+        if function.name in hosted:
+            self._write_hosted(graph, hosted)
+        else:
+            self._write_whole()
         if not _exporting:
             self.install()
 
-    def execute(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run the function eagerly, as the one op that it is at most; return its flat outputs."""
-        outputs = self.natives.run(inputs)
-        return self._execute_op(inputs) if outputs is None else outputs
+    def _write_whole(self) -> None:
+        program = self._make_program(self.function)
+        self.function, self.programs = program.function, (program,)
+        self._body = write_body(self._original, program)
+        if [node.op for node in self._body.node_def] == [program.op]:
+            self.one_op = OneOp(program, self._body)
 
-    def _execute_op(self, inputs: Sequence[Any]) -> list[Any]:
-        if self._attributes is None:
-            attributes = self._body.node_def[0].attr
-            kinds = [list(attributes[name].list.type) for name in ("Tin", "Tout")]
-            numbers = ("process", PROCESS_MARK, "launch", self.launch.address)
-            self._attributes = ("Tin", kinds[0], "Tout", kinds[1], *numbers)
-        given = [inputs[item.input] for item in self.binding.parameters]
-        count = len(self._attributes[3])
-        try:
-            results = execute.execute(self._op, count, given, self._attributes, context.context())
-        except errors.OpError as error:
-            error._message = without_wrapper(error.message)
-            raise
-        except RuntimeError as error:
-            # Ctrl-C ended the function; TensorFlow made this of its own error and Python's.
-            if "REPLACED BY KeyboardInterrupt" in str(error):
-                raise KeyboardInterrupt from None
-            raise
-        if not self.binding.handed_on:
-            return results
-        outputs: list[Any] = [None] * len(self.function.outputs)
-        for result, value in zip(self.binding.results, results, strict=False):
-            assert result.output is not None
-            outputs[result.output] = value
-        for output, source in self.binding.handed_on:
-            # Never the very tensor: a tape takes outputs for new ones.
-            kind = ("T", inputs[source].dtype.as_datatype_enum)
-            (outputs[output],) = execute.execute(
-                "Identity", 1, [inputs[source]], kind, context.context()
-            )
-            if self.function.inputs[source].type.dtype in NOT_NUMBERS:
-                outputs[output]._handle_data = inputs[source]._handle_data
-        return outputs
+    def _write_hosted(self, graph: Any, hosted: Mapping[str, frozenset[str]]) -> None:
+        written = write_hosted(
+            self._original, self.function, graph, hosted, self._make_program, _is_replaced
+        )
+        self._body, self._inner, self.programs = (
+            written.definition,
+            written.inner,
+            written.programs,
+        )
+        report_hosted(self.function, hosted, len(self.programs))
+        names = [item.signature.name for item in self._inner]
+        weakref.finalize(self, _forget, names).atexit = False
+
+    def _make_program(self, function: CapturedFunction) -> Program:
+        """Return a function, or a part of one, as a launch."""
+        function, binding = bind(function)
+        direct = is_available() and fits(function.inputs, binding)
+        compiles = FunctionCompiler(function, binding, self._compiler)
+        weakref.finalize(self, compiles.drop).atexit = False
+        launch = Launch(
+            function.name,
+            len(binding.parameters),
+            launch_output_types(function, binding, direct),
+            compiles,
+            variable_inputs(function, binding) if direct else (),
+        )
+        return Program(function, binding, direct, launch)
 
     def install(self) -> None:
         """Let TensorFlow's runtime run the launch."""
+        runtime = context.context()
+        for definition in self._inner:
+            if not runtime.has_function(definition.signature.name):
+                runtime.add_function_def(definition)
         self._define(self._body)
 
     def restore(self) -> None:
@@ -142,10 +137,25 @@ class Replacement:
         atomic._cached_definition = definition
 
 
-def replace_function(atomic: Any, graph: Any, name: str, compiler: Compiler) -> Replacement:
+def _forget(names: Sequence[str]) -> None:
+    """Remove functions that only a replaced function called."""
+    runtime = context.context()
+    for name in names:
+        if runtime.has_function(name):
+            runtime.remove_function(name)
+
+
+def _is_replaced(name: str) -> bool:
+    return name in _live
+
+
+def replace_function(
+    atomic: Any, graph: Any, name: str, compiler: Compiler, *, strict: bool
+) -> Replacement:
     """Replace the just registered function `name`; the result must live as long as `atomic`."""
     with fork_deferred(), _lock:
-        replacement = Replacement(atomic, capture(name, graph, _Originals()), compiler)
+        captured = capture(name, graph, _Originals())
+        replacement = Replacement(atomic, graph, captured, compiler, strict)
         _live[name] = replacement
         return replacement
 

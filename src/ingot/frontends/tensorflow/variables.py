@@ -186,14 +186,14 @@ def _touch(node: CapturedNode, handles: list[int], effects: Effects) -> None:
         effects.reads.update(set(handles) - effects.assigned)
     if node.op not in READS:
         effects.writes.update(handles)
-        effects.has_others |= not handles and _is_stateful(node.op)
+        effects.has_others |= not handles and is_stateful(node.op)
     dtype = node.attributes.get("dtype") if handles else None
     if isinstance(dtype, TypeName):
         effects.types.update((handle, dtype.name) for handle in handles)
 
 
 @lru_cache(maxsize=4096)
-def _is_stateful(op: str) -> bool:
+def is_stateful(op: str) -> bool:
     definition = op_def_registry.get(op)
     return definition is None or bool(definition.is_stateful)
 

@@ -1,0 +1,173 @@
+"""Bodies of functions with nodes that stay with TensorFlow: launches, and the nodes between them.
+
+    x -> launch of part 0 -> EagerPyFunc -> launch of part 1 -> y
+
+The function is cut (`partition`), each part becomes a launch, and a node on the host is written as
+it was, with TensorFlow's own kernel: at its place, in its order with other effects. A branch or
+loop with such a node inside stays TensorFlow's too, and what it calls is written in the same way
+under a name of its own.
+
+Invariant: a tensor between a launch and a node is TensorFlow's own; nothing is copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingot.frontends.tensorflow.body import Body
+from ingot.frontends.tensorflow.capture import definition_of, graph_of, handle_type, op_output_names
+from ingot.frontends.tensorflow.captured import (
+    CapturedFunction,
+    CapturedNode,
+    TensorRef,
+    TensorType,
+)
+from ingot.frontends.tensorflow.launch_writer import LaunchWriter, Program
+from ingot.frontends.tensorflow.modules import attributes
+from ingot.frontends.tensorflow.partition import Part, Partition, cut
+from ingot.frontends.tensorflow.placement import callees
+
+_numbers = itertools.count(1)
+_DROPPED = ("_class", attributes.XLA_COMPILE)
+
+
+@dataclass(frozen=True, slots=True)
+class HostedBody:
+    """What runs in place of a function with nodes on the host.
+
+    Attributes:
+        definition: its FunctionDef.
+        inner: the FunctionDefs of what its branches and loops call.
+        programs: what is compiled.
+    """
+
+    definition: Any
+    inner: tuple[Any, ...]
+    programs: tuple[Program, ...]
+
+
+def write_hosted(
+    original: Any,
+    function: CapturedFunction,
+    graph: Any,
+    hosted: Mapping[str, frozenset[str]],
+    make_program: Callable[[CapturedFunction], Program],
+    is_replaced: Callable[[str], bool],
+) -> HostedBody:
+    """Write the body of a function some of whose nodes stay with TensorFlow.
+
+    Args:
+        original: its FunctionDef.
+        function: the function, captured from `graph`.
+        graph: its FuncGraph.
+        hosted: the nodes that stay, by function (`placement.on_host`).
+        make_program: lets a part be compiled.
+        is_replaced: whether a function that is called has a body of its own already.
+    """
+    names: dict[str, str] = {}
+    programs: list[Program] = []
+    pending = [(original, function, graph, "")]
+    definitions: list[Any] = []
+    for definition, item, owner, name in pending:
+        nodes = hosted.get(item.name, frozenset[str]())
+        writer = _Writer(Body(definition, name), item, owner, nodes, make_program)
+        for callee in writer.called():
+            if callee in names or is_replaced(callee):
+                continue
+            names[callee] = f"{callee}_ingot_{next(_numbers)}"
+            inner = (definition_of(owner, callee), function.library[callee])
+            pending.append((*inner, graph_of(owner, callee), names[callee]))
+        definitions.append(writer.write(names))
+        programs += writer.programs
+    return HostedBody(definitions[0], tuple(definitions[1:]), tuple(programs))
+
+
+class _Writer:
+    """Writes the body of one function."""
+
+    def __init__(
+        self,
+        body: Body,
+        function: CapturedFunction,
+        graph: Any,
+        hosted: frozenset[str],
+        make_program: Callable[[CapturedFunction], Program],
+    ) -> None:
+        self.programs: list[Program] = []
+        self._body = body
+        self._function = function
+        self._graph = graph
+        self._partition: Partition = cut(function, hosted, self._handle_of)
+        self._make_program = make_program
+        self._tensors = dict(
+            zip((TensorRef(item.name) for item in function.inputs), body.arguments, strict=False)
+        )
+        self._effects: dict[int, list[str]] = {}
+        self._hosted: dict[str, CapturedNode] = {
+            node.name: node for _, nodes in self._partition.levels for node in nodes
+        }
+
+    def called(self) -> list[str]:
+        """Return the functions whose bodies must be written too; conditions stay as they are."""
+        conditions = {
+            getattr(node.attributes.get("cond"), "name", None) for node in self._hosted.values()
+        }
+        found = [name for node in self._hosted.values() for name in callees(node)]
+        return [name for name in dict.fromkeys(found) if name not in conditions]
+
+    def write(self, names: Mapping[str, str]) -> Any:
+        """Return the FunctionDef; `names`: functions that are called under other names."""
+        protos = {node.name: node for node in self._graph.as_graph_def().node}
+        for level, (part, nodes) in enumerate(self._partition.levels):
+            if part is not None:
+                self._write_part(level, part)
+            for node in nodes:
+                self._write_node(node, protos[node.name], names)
+        for output, ref in enumerate(self._function.outputs):
+            self._body.set_output(output, self._tensors[ref])
+        for name in self._function.control_outputs:
+            for effect in self._names_of([name]):
+                self._body.add_effect(effect)
+        return self._body.definition
+
+    def _write_part(self, level: int, part: Part) -> None:
+        program = self._make_program(part.function)
+        arguments = [self._tensors[ref] for ref in part.sources]
+        waits_for = self._names_of(sorted(part.waits_for))
+        writer = LaunchWriter(self._body, program, arguments, f"part{level}_", waits_for)
+        self._tensors.update(zip(part.outputs, writer.write(), strict=True))
+        self._effects[level] = writer.effects
+        if program.runs:
+            self.programs.append(program)
+
+    def _write_node(self, node: CapturedNode, proto: Any, names: Mapping[str, str]) -> None:
+        inputs = [self._tensors[ref] for ref in node.inputs]
+        inputs += [f"^{name}" for name in self._names_of(node.control_inputs)]
+        written = self._body.add_node(node.name, proto.op, inputs)
+        written.device = proto.device
+        for key, value in proto.attr.items():
+            if key not in _DROPPED:
+                written.attr[key].CopyFrom(value)
+        for value in written.attr.values():
+            for called in (value.func, *value.list.func):
+                if called.name in names:
+                    called.name = names[called.name]
+        for index, name in enumerate(op_output_names(node.op, node.attributes)):
+            self._tensors[TensorRef(node.name, index)] = f"{node.name}:{name}"
+
+    def _names_of(self, names: Sequence[str]) -> list[str]:
+        """Return the nodes of the body that stand for nodes of the function."""
+        found: list[str] = []
+        for name in names:
+            if name in self._hosted:
+                found.append(name)
+            elif name in self._partition.part_of:
+                found += self._effects.get(self._partition.part_of[name], [])
+        return list(dict.fromkeys(found))
+
+    def _handle_of(self, ref: TensorRef) -> TensorType | None:
+        operation = self._graph.get_operation_by_name(ref.node)
+        return handle_type(operation.outputs[ref.output])

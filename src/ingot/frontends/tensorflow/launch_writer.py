@@ -1,0 +1,212 @@
+"""Writes a launch into a body: reads, one launch, writes.
+
+    ReadVariableOp ...  ->  IngotLaunch  ->  outputs, AssignVariableOp ...
+
+TensorLists cross as one stacked tensor (`TensorListStack` before, `TensorListFromTensor` after the
+launch).
+
+Invariant: every read comes before the launch, which comes before every write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingot.frontends.tensorflow.binding import Binding
+from ingot.frontends.tensorflow.body import Body, launch_output_types, result_type, type_number
+from ingot.frontends.tensorflow.captured import CapturedFunction, Shape
+from ingot.frontends.tensorflow.launch import Launch
+from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
+from ingot.frontends.tensorflow.modules import dtypes, tensor_util
+from ingot.frontends.tensorflow.random_state import has_random_state, make_random_state
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function that is compiled, or a part of one, and how TensorFlow runs it.
+
+    Attributes:
+        function: what is compiled.
+        binding: its parameters and results.
+        direct: whether the launch takes the handles of variables, so that no reads and writes are
+            needed around it.
+        launch: the launch's record.
+    """
+
+    function: CapturedFunction
+    binding: Binding
+    direct: bool
+    launch: Launch
+
+    @property
+    def op(self) -> str:
+        """The launch op: stateful if it must run."""
+        is_stateful = self.direct or self.binding.has_effects
+        return STATEFUL_LAUNCH_OP if is_stateful else LAUNCH_OP
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is anything to run."""
+        return bool(self.binding.results) or self.binding.has_effects
+
+    @property
+    def reads_variables(self) -> bool:
+        """Whether some parameter is a variable's value."""
+        inputs = self.function.inputs
+        return any(inputs[item.input].is_variable for item in self.binding.parameters)
+
+
+class LaunchWriter:
+    """Writes one launch into a body, with what stands around it.
+
+    Attributes:
+        effects: the nodes that others must wait for, and that must run.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        program: Program,
+        arguments: Sequence[str],
+        prefix: str = "",
+        waits_for: Sequence[str] = (),
+    ) -> None:
+        """Write `program` for the tensors `arguments`, after the nodes `waits_for`.
+
+        `prefix` goes before the names of its nodes.
+        """
+        self._body = body
+        self._program = program
+        self._function, self._binding = program.function, program.binding
+        self._prefix = prefix
+        self._arguments = list(arguments)
+        self._waits_for = [f"^{name}" for name in waits_for]
+        self.effects: list[str] = []
+
+    def write(self) -> list[str]:
+        """Write the nodes; return the tensor that each output of the function is."""
+        self._write_random_state()
+        sources, types = self._write_sources()
+        program, binding = self._program, self._binding
+        kinds = launch_output_types(self._function, binding, program.direct)
+        if program.runs:
+            node = self._node("launch", program.op, sources)
+            node.attr["Tin"].list.SetInParent()
+            node.attr["Tout"].list.SetInParent()
+            node.attr["Tin"].list.type.extend(types)
+            node.attr["Tout"].list.type.extend(kinds)
+            node.attr["launch"].i = program.launch.address
+            node.attr["process"].i = PROCESS_MARK
+            # Reads too: a write that the caller orders after this function must wait for them.
+            if binding.has_effects or program.reads_variables:
+                self.effects.append(node.name)
+        outputs = [""] * len(self._function.outputs)
+        for index in range(len(kinds)):
+            result = binding.results[index]
+            if result.is_length:
+                continue
+            tensor = f"{self._prefix}launch:outputs:{index}"
+            if result.variable is not None:
+                self._write_variable(index, result.variable, tensor)
+            elif result.output is not None:
+                outputs[result.output] = self._write_output(index, result.output, tensor)
+        for output, source in binding.handed_on:
+            outputs[output] = self._arguments[source]
+        return outputs
+
+    def _node(self, name: str, op: str, inputs: list[str]) -> Any:
+        return self._body.add_node(self._prefix + name, op, [*inputs, *self._waits_for])
+
+    def _write_random_state(self) -> None:
+        """Make the handle of the hidden variable: an argument that the signature does not have."""
+        if not has_random_state(self._function.inputs):
+            return
+        handle = self._function.inputs[-1].handle
+        assert handle is not None
+        assert handle.shape is not None
+        (count,) = handle.shape
+        assert count is not None
+        node = self._node("random_state", "VarHandleOp", [])
+        node.attr["dtype"].type = type_number(handle.dtype)
+        node.attr["shape"].shape.dim.add().size = count
+        node.attr["shared_name"].s = make_random_state(count).encode()
+        node.attr["container"].s = b""
+        self._arguments.append(f"{self._prefix}random_state:resource:0")
+
+    def _write_sources(self) -> tuple[list[str], list[int]]:
+        names: list[str] = []
+        types: list[int] = []
+        for index, parameter in enumerate(self._binding.parameters):
+            item = self._function.inputs[parameter.input]
+            argument = self._arguments[parameter.input]
+            kind = item.type if item.handle is None else item.handle
+            if item.type.dtype == "resource" and self._program.direct:
+                kind = item.type
+            elif item.type.dtype == "resource":
+                node = self._node(f"read_{index}", "ReadVariableOp", [argument])
+                node.attr["dtype"].type = type_number(kind.dtype)
+                argument = f"{node.name}:value:0"
+            elif item.type.dtype == "variant":
+                shape = self._shape_constant(f"element_{index}", kind.shape)
+                node = self._node(f"stack_{index}", "TensorListStack", [argument, shape])
+                node.attr["element_dtype"].type = type_number(kind.dtype)
+                node.attr["num_elements"].i = -1
+                argument = f"{node.name}:tensor:0"
+            else:
+                kind = item.type
+            names.append(argument)
+            types.append(type_number(kind.dtype))
+        return names, types
+
+    def _shape_constant(self, name: str, shape: Shape) -> str:
+        sizes = -1 if shape is None else [-1 if size is None else size for size in shape]
+        return self._integers(name, sizes)
+
+    def _write_variable(self, index: int, variable: int, tensor: str) -> None:
+        kind = result_type(self._function, self._binding, index)
+        node = self._node(f"write_{index}", "AssignVariableOp", [self._arguments[variable], tensor])
+        node.attr["dtype"].type = type_number(kind.dtype)
+        self.effects.append(node.name)
+
+    def _write_output(self, index: int, output: int, tensor: str) -> str:
+        kind = result_type(self._function, self._binding, index)
+        if self._function.output_types[output].dtype != "variant" or kind.dtype == "variant":
+            return tensor
+        elements = self._write_elements(index, tensor, kind.dtype)
+        shape = self._shape_constant(f"shape_{index}", kind.shape)
+        node = self._node(f"list_{index}", "TensorListFromTensor", [elements, shape])
+        node.attr["element_dtype"].type = type_number(kind.dtype)
+        node.attr["shape_type"].type = type_number("int32")
+        return f"{node.name}:output_handle:0"
+
+    def _write_elements(self, index: int, tensor: str, dtype: str) -> str:
+        """Take the rows of a list's buffer that are elements: as many as the next result says."""
+        first, step = (
+            self._integers(f"{name}_{index}", [n]) for name, n in (("begin", 0), ("step", 1))
+        )
+        inputs = [tensor, first, f"{self._prefix}launch:outputs:{index + 1}", step]
+        node = self._node(f"elements_{index}", "StridedSlice", inputs)
+        node.attr["T"].type = type_number(dtype)
+        node.attr["Index"].type = type_number("int32")
+        return f"{node.name}:output:0"
+
+    def _integers(self, name: str, values: int | list[int]) -> str:
+        node = self._node(name, "Const", [])
+        node.attr["dtype"].type = type_number("int32")
+        made = tensor_util.make_tensor_proto(values, dtype=dtypes.int32)
+        node.attr["value"].tensor.CopyFrom(made)
+        return f"{node.name}:output:0"
+
+
+def write_body(original: Any, program: Program) -> Any:
+    """Return the FunctionDef that runs `program` in place of `original`."""
+    body = Body(original)
+    body.definition.signature.is_stateful = program.binding.has_effects
+    writer = LaunchWriter(body, program, body.arguments)
+    for output, tensor in enumerate(writer.write()):
+        body.set_output(output, tensor)
+    for node in writer.effects:
+        body.add_effect(node)
+    return body.definition
