@@ -11,7 +11,7 @@ Source: TensorFlow's `framework/graph.proto`, `attr_value.proto`, `function.prot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ def capture(
     pending = [(root, graph)]
     while pending:
         current, owner = pending.pop()
-        for callee in called_functions(current):
+        for callee in [n for node in current.nodes for n in called_functions(node.attributes)]:
             if callee in library:
                 continue
             if callee in known:
@@ -130,13 +130,13 @@ def _find_function(owner: Any, name: str) -> Any:
     return None
 
 
-def called_functions(function: CapturedFunction) -> Iterable[str]:
-    for node in function.nodes:
-        for value in node.attributes.values():
-            if isinstance(value, FunctionRef):
-                yield value.name
-            elif isinstance(value, tuple):
-                yield from (item.name for item in value if isinstance(item, FunctionRef))
+def called_functions(attributes: Mapping[str, Attribute]) -> Iterator[str]:
+    """Yield the functions that a node's attributes name."""
+    for value in attributes.values():
+        if isinstance(value, FunctionRef):
+            yield value.name
+        elif isinstance(value, tuple):
+            yield from (item.name for item in value if isinstance(item, FunctionRef))
 
 
 def tensor_type(tensor: Any) -> TensorType:

@@ -96,11 +96,8 @@ def keep_own_text(interpolate: Any) -> Any:
     """
 
     def interpolated(scope: Any, message: str, node_names: Any, debug_info: Any) -> str:
-        if (
-            CANNOT_COMPILE in message
-            or CANNOT_RUN in message
-            or all(map(_OWN_NODE.fullmatch, node_names))
-        ):
+        is_own = all(_OWN_NODE.fullmatch(name) for name in node_names)
+        if CANNOT_COMPILE in message or CANNOT_RUN in message or is_own:
             return without_wrapper(message.strip())
         return str(interpolate(scope, message, node_names, debug_info))
 

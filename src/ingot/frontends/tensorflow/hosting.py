@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingot.frontends.tensorflow.body import Body
-from ingot.frontends.tensorflow.capture import definition_of, graph_of, handle_type, op_output_names
+from ingot.frontends.tensorflow.capture import (
+    called_functions,
+    definition_of,
+    graph_of,
+    handle_type,
+    op_output_names,
+)
 from ingot.frontends.tensorflow.captured import (
     CapturedFunction,
     CapturedNode,
@@ -28,7 +34,6 @@ from ingot.frontends.tensorflow.captured import (
 from ingot.frontends.tensorflow.launch_writer import LaunchWriter, Program
 from ingot.frontends.tensorflow.modules import attributes
 from ingot.frontends.tensorflow.partition import Part, Partition, cut
-from ingot.frontends.tensorflow.placement import callees
 
 _numbers = itertools.count(1)
 _DROPPED = ("_class", attributes.XLA_COMPILE)
@@ -111,11 +116,16 @@ class _Writer:
         }
 
     def called(self) -> list[str]:
-        """Return the functions whose bodies must be written too; conditions stay as they are."""
+        """Return the functions whose bodies must be written too; conditions stay as they are.
+
+        Other ops with functions than calls, branches and loops are those of datasets.
+        """
         conditions = {
-            getattr(node.attributes.get("cond"), "name", None) for node in self._hosted.values()
+            name
+            for node in self._hosted.values()
+            for name in called_functions({"cond": node.attributes.get("cond", ())})
         }
-        found = [name for node in self._hosted.values() for name in callees(node)]
+        found = [n for node in self._hosted.values() for n in called_functions(node.attributes)]
         return [name for name in dict.fromkeys(found) if name not in conditions]
 
     def write(self, names: Mapping[str, str]) -> Any:

@@ -10,14 +10,12 @@ left to the compiler, whose error names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
+from ingot.frontends.tensorflow.capture import called_functions
 from ingot.frontends.tensorflow.captured import (
     Attribute,
     CapturedFunction,
-    CapturedNode,
-    FunctionRef,
     TensorRef,
     TypeName,
 )
@@ -58,15 +56,6 @@ def on_host(function: CapturedFunction) -> dict[str, frozenset[str]]:
     return found
 
 
-def callees(node: CapturedNode) -> Iterator[str]:
-    """Yield the functions that a call, branch or loop runs; none for other ops."""
-    for name in CALLS[node.op].attributes if node.op in CALLS else ():
-        value = node.attributes[name]
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, FunctionRef):
-                yield item.name
-
-
 def _nodes_on_host(function: CapturedFunction, known: dict[str, frozenset[str]]) -> frozenset[str]:
     found = _marked(function, known, lists=False)
     # Lists stay where somebody else has them in hand: they would be stacked at every cut.
@@ -96,7 +85,7 @@ def _marked(
         strange |= lists and "variant" in made and node.op not in CALLS
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))
         strange |= node.op not in rules.table() and has_kernel(node.op)
-        strange |= any(name in known for name in callees(node))
+        strange |= any(name in known for name in called_functions(node.attributes))
         if strange:
             found.add(node.name)
             continue

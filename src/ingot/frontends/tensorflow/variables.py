@@ -194,6 +194,7 @@ def _touch(node: CapturedNode, handles: list[int], effects: Effects) -> None:
 
 @lru_cache(maxsize=4096)
 def is_stateful(op: str) -> bool:
+    """Whether TensorFlow says that an op has effects; one that it does not know may have some."""
     definition = op_def_registry.get(op)
     return definition is None or bool(definition.is_stateful)
 

@@ -17,6 +17,7 @@ import fused_reduce
 import keras_mlp
 import shapes
 import training_step
+from ingot.frontends.tensorflow import hook
 
 STEPS = 100
 
@@ -129,6 +130,8 @@ def test_shapes(compiled):
 
 @pytest.mark.parametrize("name", errors.CASES)
 def test_errors_name_the_op_the_line_the_cause_and_a_way_out(name):
+    hook.disable()
+    hook.enable(strict=True)
     error = errors.error_of(name)
     assert isinstance(error, tf.errors.InvalidArgumentError)
     op, expression = {
