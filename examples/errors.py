@@ -1,6 +1,7 @@
 """Functions that cannot be compiled, and what the compiler says about each.
 
-Plain TensorFlow. Run it with `python` (TensorFlow's own XLA) or `python -m ingot` (Ingot).
+Plain TensorFlow. Run it with `python` (TensorFlow's own XLA) or `python -m ingot` (Ingot, with
+INGOT_STRICT=1: TensorFlow runs no part of a compiled function itself).
 """
 
 import tensorflow as tf

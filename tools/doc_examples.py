@@ -50,9 +50,13 @@ def run_shell(code: str) -> str:
     output = ""
     for line in code.strip().splitlines():
         words = shlex.split(line)
+        settings: dict[str, str] = {}
+        while "=" in words[0]:
+            name, _, value = words.pop(0).partition("=")
+            settings[name] = value
         command = [sys.executable if words[0] == "python" else words[0], *words[1:]]
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PATH": path}
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PATH": path, **settings}
         result = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )

@@ -57,14 +57,14 @@ def on_host(function: CapturedFunction) -> dict[str, frozenset[str]]:
 
 
 def _nodes_on_host(function: CapturedFunction, known: dict[str, frozenset[str]]) -> frozenset[str]:
-    found = _marked(function, known, lists=False)
-    # Lists stay where somebody else has them in hand: they would be stacked at every cut.
-    return _marked(function, known, lists=True) if found else found
+    found = _marked(function, known, cut=False)
+    return _marked(function, known, cut=True) if found else found
 
 
 def _marked(
-    function: CapturedFunction, known: dict[str, frozenset[str]], *, lists: bool
+    function: CapturedFunction, known: dict[str, frozenset[str]], *, cut: bool
 ) -> frozenset[str]:
+    """Return the nodes on the host; `cut`: of a function that has some for sure."""
     found: set[str] = set()
     # Handles that compiled code can use, and constant strings.
     variables = {TensorRef(item.name) for item in function.inputs if item.is_variable}
@@ -77,12 +77,15 @@ def _marked(
         strange = any(
             (kind == "resource" and ref not in variables)
             or (kind == "string" and not (ref in texts and node.op in TAKES_TEXT))
-            or (lists and kind == "variant" and node.op not in CALLS)
+            or (cut and kind == "variant" and node.op not in CALLS)
             for ref, kind in given
         )
         made = {item.dtype for item in node.outputs}
         strange |= "string" in made and node.op != "Const"
-        strange |= lists and "variant" in made and node.op not in CALLS
+        # Lists stay where somebody else has them in hand: they would be stacked at every cut.
+        strange |= cut and "variant" in made and node.op not in CALLS
+        # What a branch gives in place of a value that nobody uses may have no shape.
+        strange |= cut and node.op == "FakeParam"
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))
         strange |= node.op not in rules.table() and has_kernel(node.op)
         strange |= any(name in known for name in called_functions(node.attributes))
