@@ -103,6 +103,5 @@ def _marked(
 
 def _is_text(value: Attribute) -> bool:
     """Whether an attribute is the type of strings, or a list with it."""
-    if isinstance(value, tuple):
-        return any(map(_is_text, value))
-    return isinstance(value, TypeName) and value.name == "string"
+    items = value if isinstance(value, tuple) else (value,)
+    return any(isinstance(item, TypeName) and item.name == "string" for item in items)
