@@ -37,6 +37,7 @@ from ingot.frontends.tensorflow.modules import (
     func_graph,
     gen_list_ops,
     gradients_util,
+    ops,
     polymorphic_function,
     saved_model_save,
     traceback_utils,
@@ -48,6 +49,7 @@ from ingot.frontends.tensorflow.replacement import (
     live_replacements,
     original_bodies,
     replace_function,
+    with_original_bodies,
 )
 from ingot.support.collector import collector_paused
 from ingot.support.flags import STRICT, check_environment
@@ -111,7 +113,9 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
         _patch(atomic_function.InterpolateRuntimeError, "interpolate", keep_own_text)
         _patch(traceback_utils, "_EXCLUDED_PATHS", lambda paths: (*paths, _PACKAGE))
         _patch(polymorphic_function.Function, "experimental_get_compiler_ir", get_compiler_ir)
-        _patch(saved_model_save, "_build_meta_graph", _with_original_bodies)
+        _patch(saved_model_save, "_build_meta_graph", _saved_originals)
+        _patch(ops.Graph, "_as_graph_def", _exported_originals)
+        _patch(context.Context, "add_function_def", _without_known)
 
 
 @defers_fork
@@ -189,7 +193,26 @@ def _unmark_calls(graph: Any) -> None:
             operation._clear_attr(attributes.XLA_COMPILE)
 
 
-def _with_original_bodies(original: Any) -> Any:
+def _exported_originals(original: Any) -> Any:
+    def _as_graph_def(graph: Any, *args: Any, **kwargs: Any) -> Any:
+        graph_def, version = original(graph, *args, **kwargs)
+        return with_original_bodies(graph_def), version
+
+    return _as_graph_def
+
+
+def _without_known(original: Any) -> Any:
+    """Return the `add_function_def` that leaves out the original of a body that is there."""
+
+    def add_function_def(runtime: Any, definition: Any) -> None:
+        name = definition.signature.name
+        if find_replacement(name) is None or not runtime.has_function(name):
+            original(runtime, definition)
+
+    return add_function_def
+
+
+def _saved_originals(original: Any) -> Any:
     def build_meta_graph(*args: Any, **kwargs: Any) -> Any:
         with original_bodies():
             return original(*args, **kwargs)

@@ -1,8 +1,8 @@
 """Replaced functions: what TensorFlow registered, what runs instead, and switching between them.
 
 Every jit function that passes the hook gets one `Replacement`. While a SavedModel is written the
-original bodies are back in place, so that the file holds the user's functions and can be loaded
-where there is no Ingot.
+original bodies are back in place, and a GraphDef is given with them, so that what is exported holds
+the user's functions, can be differentiated, and can be loaded where there is no Ingot.
 
 Invariant: `originals` holds the capture of every live replaced function by name, so that a
 function that calls it can inline it.
@@ -15,7 +15,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ingot.frontends.tensorflow.body import launch_output_types, variable_inputs
+from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
@@ -126,6 +126,15 @@ class Replacement:
         """Let TensorFlow's runtime hold the original again."""
         self._define(self._original)
 
+    def write_original(self, definition: Any) -> None:
+        """Make `definition`, a FunctionDef of the body, the original; shapes noted in it stay."""
+        noted = dict(definition.attr)
+        definition.CopyFrom(self._original)
+        for key, value in noted.items():
+            if key not in definition.attr:
+                definition.attr[key].CopyFrom(value)
+        del definition.attr[INGOT_COMPILE]
+
     def _define(self, definition: Any) -> None:
         atomic = self._atomic()
         if atomic is None:
@@ -178,6 +187,15 @@ class _Originals(dict[str, CapturedFunction]):
 
     def __missing__(self, name: str) -> CapturedFunction:
         return without_random_state(_live[name].function)
+
+
+def with_original_bodies(graph_def: Any) -> Any:
+    """Return a GraphDef with the original bodies of the functions in its library."""
+    for definition in graph_def.library.function:
+        replacement = find_replacement(definition.signature.name)
+        if replacement is not None and INGOT_COMPILE in definition.attr:
+            replacement.write_original(definition)
+    return graph_def
 
 
 @contextmanager

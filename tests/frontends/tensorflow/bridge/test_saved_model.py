@@ -1,7 +1,8 @@
-"""SavedModels hold the user's functions, not launches, and are compiled again when loaded."""
+"""SavedModels and GraphDefs hold the user's functions, not launches, and can be differentiated."""
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, STATEFUL_LAUNCH_OP
 
@@ -47,3 +48,72 @@ def test_export_and_load(compiled, tmp_path):
     np.testing.assert_allclose(loaded.scale(tf.constant(X)), 4 * X)
     np.testing.assert_allclose(loaded.signatures["serving_default"](x=X)["result"], 5 * X + 1)
     assert len(compiled) == 2  # as a function of its own, and inside of the signature
+
+
+def slope(x):
+    return np.sin(x) + x * np.cos(x)
+
+
+def total_of_waves():
+    return tf.function(lambda x: tf.reduce_sum(tf.sin(x) * x), jit_compile=True)
+
+
+def test_an_imported_graph_is_differentiated(compiled):
+    total = total_of_waves()
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [3], name="x")
+        tf.identity(total(x), name="y")
+    definition = graph.as_graph_def(add_shapes=True)
+    (function,) = definition.library.function
+    assert "Sin" in {node.op for node in function.node_def}
+    assert list(function.attr["_input_shapes"].list.shape)
+    with tf.Graph().as_default() as imported, tf.compat.v1.Session() as session:
+        tf.import_graph_def(definition, name="")
+        x, y = (imported.get_tensor_by_name(f"{name}:0") for name in "xy")
+        have, gradient = session.run([y, tf.gradients(y, x)[0]], {x: X})
+    np.testing.assert_allclose(have, np.sum(np.sin(X) * X), rtol=1e-6)
+    np.testing.assert_allclose(gradient, slope(X), rtol=1e-5)
+
+
+def test_a_graph_session_differentiates_what_is_compiled(compiled):
+    total = total_of_waves()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float32, [3])
+        (gradient,) = tf.gradients(total(x), x)
+        np.testing.assert_allclose(session.run(gradient, {x: X}), slope(X), rtol=1e-5)
+    assert compiled
+
+
+def test_a_wrapped_function_differentiates_what_is_compiled(compiled):
+    total = total_of_waves()
+    wrapped = tf.compat.v1.wrap_function(
+        lambda x: tf.gradients(total(x), x), [tf.TensorSpec([3], tf.float32)]
+    )
+    np.testing.assert_allclose(wrapped(tf.constant(X))[0], slope(X), rtol=1e-5)
+    assert compiled
+
+
+def test_variables_are_frozen(compiled):
+    model = Model()
+    scale = tf.function(lambda x: total_of_waves()(x) * model.factor)
+    concrete = scale.get_concrete_function(tf.TensorSpec([3], tf.float32))
+    frozen = convert_variables_to_constants_v2(concrete)
+    have = frozen(tf.constant(X))[0]
+    np.testing.assert_allclose(have, 2 * np.sum(np.sin(X) * X), rtol=1e-6)
+
+
+def test_a_loaded_model_is_differentiated(compiled, tmp_path):
+    model = tf.Module()
+    signature = [tf.TensorSpec([3], tf.float32)]
+    model.total = tf.function(
+        total_of_waves().python_function, jit_compile=True, input_signature=signature
+    )
+    tf.saved_model.save(model, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    x = tf.constant(X)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = loaded.total(x)
+    np.testing.assert_allclose(tape.gradient(y, x), slope(X), rtol=1e-5)
+    assert len(compiled) == 2
