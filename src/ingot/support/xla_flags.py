@@ -60,7 +60,8 @@ class XlaFlags:
         return bool(self.dump_hlo_pass_re) and re.search(self.dump_hlo_pass_re, name) is not None
 
 
-def _boolean(text: str) -> bool:
+def boolean(text: str) -> bool:
+    """Return the truth that a flag's value says; a bare flag is true."""
     values = {"": True, "true": True, "1": True, "false": False, "0": False}
     if text.lower() not in values:
         raise ValueError("it takes true or false")
@@ -88,9 +89,9 @@ def _names(text: str) -> tuple[str, ...]:
 # XLA's flag -> (how to read it, what it does here). The field has the name without `xla_`.
 _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     "xla_dump_to": (str, "The folder for dumps; `-` for standard output."),
-    "xla_dump_hlo_as_text": (_boolean, "Dump HLO text (the default format)."),
-    "xla_dump_hlo_as_long_text": (_boolean, "Dump HLO text with everything known."),
-    "xla_dump_hlo_as_proto": (_boolean, "Dump HLO protos (`.hlo.pb`) beside the text."),
+    "xla_dump_hlo_as_text": (boolean, "Dump HLO text (the default format)."),
+    "xla_dump_hlo_as_long_text": (boolean, "Dump HLO text with everything known."),
+    "xla_dump_hlo_as_proto": (boolean, "Dump HLO protos (`.hlo.pb`) beside the text."),
     "xla_dump_hlo_pass_re": (_regular_expression, "Dump around the passes that match."),
     "xla_dump_hlo_module_re": (_regular_expression, "Dump only the modules that match."),
     "xla_disable_hlo_passes": (_names, "Passes to leave out, separated by commas."),
@@ -109,10 +110,20 @@ _WITHOUT_EFFECT: dict[str, str] = {
 }
 
 
-def _split(text: str) -> dict[str, str]:
-    """Return the flags of `text` as name -> value; a later one replaces an earlier one."""
+def split(text: str, variable: str) -> dict[str, str]:
+    """Return the flags of `text`, the value of `variable`, as name -> value; a later one wins.
+
+    Raises:
+        FlagError: INGOT0600, a quote is open, or the file that `text` names cannot be read.
+    """
+    if text.strip() and not text.lstrip().startswith("-"):
+        text = _read_file(text.strip(), variable)
+    try:
+        words = shlex.split(text, comments=False)
+    except ValueError as error:
+        raise FlagError(f"{variable} cannot be split into flags: {error}") from error
     values: dict[str, str] = {}
-    for word in shlex.split(text, comments=False):
+    for word in words:
         name, _, value = word.lstrip("-").partition("=")
         values[name] = value
     return values
@@ -138,12 +149,7 @@ def parse(text: str) -> XlaFlags:
     """
     if not text.strip():
         return XlaFlags()
-    if not text.lstrip().startswith("-"):
-        text = _read_file(text.strip())
-    try:
-        values = _split(text)
-    except ValueError as error:
-        raise FlagError(f"{VARIABLE} cannot be split into flags: {error}") from error
+    values = split(text, VARIABLE)
     known = [*_SETTINGS, *_WITHOUT_EFFECT]
     for name in values if values.keys() & (_SETTINGS.keys() - _COMMON) else ():
         if name not in known:
@@ -169,12 +175,12 @@ def override(settings: XlaFlags, values: Mapping[str, str]) -> XlaFlags:
     return replace(settings, **known) if known else settings
 
 
-def _read_file(name: str) -> str:
+def _read_file(name: str, variable: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except OSError as error:
         raise FlagError(
-            f"{VARIABLE} names the file {name!r}, which cannot be read: {error.strerror}",
+            f"{variable} names the file {name!r}, which cannot be read: {error.strerror}",
             hint="flags start with --; anything else is the name of a file that holds the flags",
         ) from error
 

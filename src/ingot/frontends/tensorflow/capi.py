@@ -34,7 +34,29 @@ INTERNAL = 13
 EAGER_TENSOR_HANDLE = "_Z18EagerTensor_HandlePK7_object"
 EAGER_TENSOR_FROM_HANDLE = "_Z21EagerTensorFromHandleP16TFE_TensorHandleb"
 
+INIT_GRAPH_PLUGIN = (
+    "_ZN10tensorflow8grappler15InitGraphPluginEPFvP30TP_OptimizerRegistrationParamsP10TSL_StatusE"
+)
+
 _EAGER_NAMES = (EAGER_TENSOR_HANDLE, EAGER_TENSOR_FROM_HANDLE)
+
+_LIST = (POINTER, POINTER, INT, POINTER, ctypes.c_size_t, POINTER)
+"""Where a list of strings is put: texts, lengths, count, storage, its size, status."""
+
+_CORE_NAMES = (
+    "TFE_",
+    "_ZN10tensorflow14LookupResource",
+    "_ZN10tensorflow8grappler",
+    "TF_NewBuffer",
+    "TF_DeleteBuffer",
+    "TF_GetNodesToPreserve",
+    "TF_GetFetchNodes",
+    "TF_NewGraphProperties",
+    "TF_DeleteGraphProperties",
+    "TF_InferStatically",
+    "TF_GetOutputProperties",
+)
+"""How names begin that the core library exports, and not the framework's."""
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "TF_NewStatus": (POINTER,),
@@ -55,6 +77,18 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "TF_RegisterKernelBuilder": (None, TEXT, POINTER, POINTER),
     "TFE_TensorHandleDevicePointer": (POINTER, POINTER, POINTER),
     EAGER_TENSOR_HANDLE: (POINTER, ctypes.py_object),
+    INIT_GRAPH_PLUGIN: (None, POINTER, POINTER),
+    "TF_NewBuffer": (POINTER,),
+    "TF_DeleteBuffer": (None, POINTER),
+    "TF_GetNodesToPreserveListSize": (None, POINTER, POINTER, POINTER, POINTER),
+    "TF_GetNodesToPreserveList": (None, POINTER, *_LIST),
+    "TF_GetFetchNodesListSize": (None, POINTER, POINTER, POINTER, POINTER),
+    "TF_GetFetchNodesList": (None, POINTER, *_LIST),
+    "TF_NewGraphProperties": (POINTER, POINTER),
+    "TF_DeleteGraphProperties": (None, POINTER),
+    "TF_InferStatically": (None, POINTER, *[ctypes.c_uint8] * 4, POINTER),
+    "TF_GetOutputPropertiesListSize": (None, POINTER, TEXT, POINTER, POINTER),
+    "TF_GetOutputPropertiesList": (None, POINTER, TEXT, POINTER, INT, POINTER),
 }
 """Functions that Python calls: result type, then parameter types."""
 
@@ -74,8 +108,7 @@ def _symbol(name: str) -> Any:
     if name in _EAGER_NAMES:
         library = PYTHON
     else:
-        in_core = name.startswith(("TFE_", "_ZN10tensorflow14LookupResource"))
-        library = CORE if in_core else FRAMEWORK
+        library = CORE if name.startswith(_CORE_NAMES) else FRAMEWORK
     found = getattr(_library(library), name, None)
     if found is None:
         raise UnsupportedError(

@@ -6,11 +6,12 @@ compiles, with TensorFlow's names of the stages. Further stages are those of `Ex
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ingot.frontends.tensorflow.clustering.optimizer import clusters
 from ingot.frontends.tensorflow.errors import status_error
-from ingot.frontends.tensorflow.launch import Compiled
+from ingot.frontends.tensorflow.launch import Compiled, Launch
 from ingot.frontends.tensorflow.launch_writer import Program
 from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
 from ingot.frontends.tensorflow.specialisation import Sizes
@@ -23,14 +24,15 @@ STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 def executables() -> dict[str, tuple[Compiled, ...]]:
     """Return what was compiled so far, by the name TensorFlow gave the function.
 
-    A function that TensorFlow runs in part has an entry for each of its programs.
+    A function that TensorFlow runs in part has an entry for each of its programs, and so has each
+    cluster of other graphs.
     A function has an executable per combination of ranks that it was called with, and per value
     of the arguments that it is specialised on: see `specialisations`.
     """
     return {
-        program.function.name: tuple(compiled for compiled, _ in program.launch.variants)
-        for program in _programs()
-        if program.launch.variants
+        name: tuple(compiled for compiled, _ in launch.variants)
+        for name, launch in _named_launches()
+        if launch.variants
     }
 
 
@@ -41,15 +43,19 @@ def specialisations() -> dict[str, tuple[tuple[str, ...], ...]]:
     time. An executable without lines fits every call of its ranks.
     """
     return {
-        program.function.name: tuple(key.explain() for _, key in program.launch.variants)
-        for program in _programs()
-        if program.launch.variants
+        name: tuple(key.explain() for _, key in launch.variants)
+        for name, launch in _named_launches()
+        if launch.variants
     }
 
 
-def _programs() -> list[Program]:
-    """Return every program of every function that TensorFlow still holds."""
-    return [program for item in live_replacements() for program in item.programs]
+def _named_launches() -> Iterator[tuple[str, Launch]]:
+    """Yield the launches of every function that TensorFlow still holds, and of clusters."""
+    for item in live_replacements():
+        for program in item.programs:
+            yield program.function.name, program.launch
+    for launch in clusters():
+        yield launch.name, launch
 
 
 def get_compiler_ir(original: Any) -> Any:

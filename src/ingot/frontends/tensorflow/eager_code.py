@@ -17,7 +17,7 @@ import ctypes
 from functools import cache
 
 from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.launch_code import emit_guards
+from ingot.frontends.tensorflow.launch_inputs import emit_guards
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object

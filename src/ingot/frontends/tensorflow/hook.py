@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
+from ingot.frontends.tensorflow.clustering import flags as clustering_flags
+from ingot.frontends.tensorflow.clustering import requests as clustering
 from ingot.frontends.tensorflow.compiler import Compiler, compile_with_ingot, preload
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
@@ -67,18 +69,24 @@ _patches: list[tuple[Any, str, Any]] = []
 def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = None) -> None:
     """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
 
-    Functions that were traced before stay as they are. Enabling twice is harmless.
+    Functions that were traced before stay as they are. Enabling twice is harmless. Parts of other
+    graphs are compiled where `TF_XLA_FLAGS`, `tf.config.optimizer.set_jit` or `jit_scope` ask for
+    that.
 
     Args:
         compiler: compiles a captured function.
         strict: whether an op that only the host can do is an error, as in XLA; else TensorFlow runs
             it, and the rest of the function is compiled. None: what `INGOT_STRICT` says.
+
+    Raises:
+        FlagError: INGOT0600, `TF_XLA_FLAGS` holds a flag that TensorFlow does not have.
     """
     strict = STRICT.value() if strict is None else strict
     with _lock:
         if _patches:
             return
         check_environment()
+        clustering_flags.current()
         with collector_paused():
             preload()
         register()
@@ -116,6 +124,7 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
         _patch(saved_model_save, "_build_meta_graph", _saved_originals)
         _patch(ops.Graph, "_as_graph_def", _exported_originals)
         _patch(context.Context, "add_function_def", _without_known)
+        clustering.start(compiler, _patch)
 
 
 @defers_fork
@@ -125,6 +134,7 @@ def disable() -> None:
         while _patches:
             owner, name, original = _patches.pop()
             setattr(owner, name, original)
+        clustering.stop()
         for replacement in live_replacements():
             replacement.restore()
 

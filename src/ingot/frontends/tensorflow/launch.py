@@ -28,6 +28,7 @@ from ingot.frontends.tensorflow.launch_records import (
     GUARD,
     LAUNCH,
     MISS,
+    REQUEST,
     TRY_EXACT,
     VARIABLE,
     VARIANT,
@@ -73,6 +74,14 @@ class Compiled(Protocol):
 
     def as_text(self, stage: str) -> str:
         """Return the program at a stage, for people to read."""
+        ...
+
+
+class Requester(Protocol):
+    """Decides when a launch that has a fallback is compiled."""
+
+    def __call__(self, sizes: Sizes, read: Reader) -> None:
+        """Take note that there is no program for a call; `read` is valid until this returns."""
         ...
 
 
@@ -151,6 +160,7 @@ class Launch:
         "kept",
         "name",
         "record",
+        "requester",
     )
 
     def __init__(
@@ -171,6 +181,7 @@ class Launch:
             variables: the inputs that are handles, which the op reads and writes itself.
         """
         self.name = name
+        self.requester: Requester | None = None
         self.identifier = next(_identifiers)
         self._compiler = compiler
         self._lock = ForkLock()
@@ -345,6 +356,20 @@ def _input_sizes(ranks: Any, dims: Any, count: int) -> Sizes:
 def _on_miss(identifier: int, ranks: Any, dims: Any, data: Any, exact: int, status: int) -> None:
     launch = _launches[identifier]
     sizes = _input_sizes(ranks, dims, launch.record.num_inputs)
+    report = launch.compile_for(sizes, _reader(data), bool(exact))
+    if report is not None:
+        code, text = report
+        capi.function("TF_SetStatus")(status, code, text.encode())
+
+
+def _on_request(identifier: int, ranks: Any, dims: Any, data: Any) -> None:
+    launch = _launches[identifier]
+    if launch.requester is not None:
+        launch.requester(_input_sizes(ranks, dims, launch.record.num_inputs), _reader(data))
+
+
+def _reader(data: Any) -> Reader:
+    """Return what reads the memory of an execution's inputs."""
 
     def read(parameter: int, count: int) -> bytes | None:
         address = data[parameter]
@@ -352,10 +377,7 @@ def _on_miss(identifier: int, ranks: Any, dims: Any, data: Any, exact: int, stat
             return None
         return ctypes.string_at(address, count) if count else b""
 
-    report = launch.compile_for(sizes, read, bool(exact))
-    if report is not None:
-        code, text = report
-        capi.function("TF_SetStatus")(status, code, text.encode())
+    return read
 
 
 def _on_failure(identifier: int, variant: int, dims: Any, code: int, status: int) -> int:
@@ -381,6 +403,7 @@ _TRAMPOLINES: dict[str, Any] = {
     FAILED: ctypes.CFUNCTYPE(ctypes.c_int32, _NUMBER, _ADDRESS, _ROWS, _NUMBER, _ADDRESS)(
         _on_failure
     ),
+    REQUEST: ctypes.CFUNCTYPE(None, _NUMBER, _INTEGERS, _ROWS, _ADDRESSES)(_on_request),
 }
 
 

@@ -2,6 +2,8 @@
 
 `IngotLaunch` is for functions without effects (TensorFlow may drop or share it), and
 `IngotLaunchStateful` for those that must run. Both have the same kernel, which is machine code.
+`IngotReady` says whether a launch has a program for its inputs; it is stateful, because the answer
+changes.
 
 Invariant: registered ops and kernels cannot be unregistered, so `register` does its work only
 once, and what it registers stays valid until the process ends.
@@ -30,6 +32,7 @@ from ingot.support.forking import ForkLock, defers_fork
 
 LAUNCH_OP = "IngotLaunch"
 STATEFUL_LAUNCH_OP = "IngotLaunchStateful"
+READY_OP = "IngotReady"
 
 _process_mark = ctypes.c_int64(secrets.randbits(62))
 PROCESS_MARK = _process_mark.value
@@ -46,9 +49,12 @@ def register() -> None:
         if _libraries:
             return
         library = _build()
-        for name, stateful in ((LAUNCH_OP, False), (STATEFUL_LAUNCH_OP, True)):
-            _register_op(name, stateful, library)
-            _register_kernel(name, library)
+        _register_op(LAUNCH_OP, ("Tout: list(type) >= 0",), "outputs: Tout", False, library)
+        _register_op(STATEFUL_LAUNCH_OP, ("Tout: list(type) >= 0",), "outputs: Tout", True, library)
+        _register_op(READY_OP, (), "ready: bool", True, library)
+        for name in (LAUNCH_OP, STATEFUL_LAUNCH_OP):
+            _register_kernel(name, "ingot_launch_compute", library)
+        _register_kernel(READY_OP, "ingot_ready_compute", library)
         _libraries.append(library)
 
 
@@ -69,17 +75,14 @@ def _build() -> Library:
     return library
 
 
-def _register_op(name: str, stateful: bool, library: Library) -> None:
+def _register_op(
+    name: str, more: tuple[str, ...], output: str, stateful: bool, library: Library
+) -> None:
     builder = capi.function("TF_NewOpDefinitionBuilder")(name.encode())
-    for attribute in (
-        "Tin: list(type) >= 0",
-        "Tout: list(type) >= 0",
-        "process: int",
-        "launch: int",
-    ):
+    for attribute in ("Tin: list(type) >= 0", *more, "process: int", "launch: int"):
         capi.function("TF_OpDefinitionBuilderAddAttr")(builder, attribute.encode())
     capi.function("TF_OpDefinitionBuilderAddInput")(builder, b"inputs: Tin")
-    capi.function("TF_OpDefinitionBuilderAddOutput")(builder, b"outputs: Tout")
+    capi.function("TF_OpDefinitionBuilderAddOutput")(builder, output.encode())
     capi.function("TF_OpDefinitionBuilderSetIsStateful")(builder, stateful)
     capi.function("TF_OpDefinitionBuilderSetShapeInferenceFunction")(
         builder, library.address("ingot_launch_shape")
@@ -89,10 +92,9 @@ def _register_op(name: str, stateful: bool, library: Library) -> None:
         status.check(f"register the op {name}")
 
 
-def _register_kernel(name: str, library: Library) -> None:
-    functions = [
-        library.address(f"ingot_launch_{part}") for part in ("create", "compute", "delete")
-    ]
+def _register_kernel(name: str, compute: str, library: Library) -> None:
+    names = ("ingot_launch_create", compute, "ingot_launch_delete")
+    functions = [library.address(item) for item in names]
     builder = capi.function("TF_NewKernelBuilder")(name.encode(), b"CPU", *functions)
     with capi.Status() as status:
         capi.function("TF_RegisterKernelBuilder")(name.encode(), builder, status.pointer)

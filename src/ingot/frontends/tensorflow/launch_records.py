@@ -21,6 +21,7 @@ LAUNCH = Record(
     Field("rows", "ptr", note="int64_t[num_inputs]: row in `variables`, or -1 for a tensor"),
     Field("num_variables", "i64", note="inputs that are handles of variables"),
     Field("variables", "ptr", note="IngotVariable[num_variables]"),
+    Field("quiet", "i64", note="1: `request` need not be called"),
 )
 
 VARIABLE = Record(
@@ -91,17 +92,20 @@ RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
 }
 """The runtime's entries, as `runtime.records.c_header` declares them."""
 
+REQUEST = "ingot_launch_request"
 MISS = "ingot_launch_miss"
 FAILED = "ingot_launch_failed"
 
 TRAMPOLINES: dict[str, tuple[Type, tuple[Type, ...]]] = {
     MISS: (VOID, (I64, PTR, PTR, PTR, I64, PTR)),
     FAILED: (I32, (I64, PTR, PTR, I64, PTR)),
+    REQUEST: (VOID, (I64, PTR, PTR, PTR)),
 }
 """Functions of Python. `miss(identifier, i64* ranks, i64** dims, void** data, exact, TF_Status*)`
 compiles a variant, for exactly these sizes if `exact`; memory that cannot be read is null.
 `failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)` says why, or returns `TRY_EXACT`
-where a variant for exactly these sizes may do."""
+where a variant for exactly these sizes may do.
+`request(identifier, i64* ranks, i64** dims, void** data)` asks for a variant, now or later."""
 
 DONE, NO_VARIANT, TRY_EXACT = 0, 1, 2
 """What an attempt returns: the status says how it went; `miss` first; `miss` with `exact` first."""

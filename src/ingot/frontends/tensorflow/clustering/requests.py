@@ -1,0 +1,187 @@
+"""Who asks for clustering, and where TensorFlow is told so: the patches of this package.
+
+* `TF_XLA_FLAGS` and `tf.config.optimizer.set_jit` ask for all graphs of functions and sessions;
+* a session's ConfigProto (`global_jit_level`) asks for the session's graphs;
+* `tf.xla.experimental.jit_scope` asks for the ops that it marks.
+
+The built-in XLA's clustering is switched off meanwhile, so that it compiles nothing.
+
+Invariant: `patches` are undone by `hook.disable`; the plug-in, which TensorFlow keeps, then leaves
+every graph as it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from ingot.frontends.tensorflow.clustering import flags as flags_module
+from ingot.frontends.tensorflow.clustering import plugin
+from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE
+from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
+from ingot.frontends.tensorflow.clustering.optimizer import (
+    AT_ONCE,
+    BACKGROUND,
+    NEVER,
+    REQUIRED,
+    ClusterOptimizer,
+)
+from ingot.frontends.tensorflow.compiler import Compiler
+from ingot.frontends.tensorflow.modules import (
+    config,
+    config_pb2,
+    context,
+    ops,
+    pywrap_tfe,
+    session,
+)
+
+Patch = Callable[[Any, str, Callable[[Any], Any]], None]
+
+_OFF, _ON = -1, 1
+_state = threading.local()
+
+
+class _Clustering:
+    """Clustering while Ingot is enabled."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self.flags = flags_module.current()
+        self._optimizer = ClusterOptimizer(self.flags, compiler)
+
+    def optimize(self, data: bytes, item: GrapplerItem) -> bytes | None:
+        """Cluster a graph, if somebody asks for it."""
+        is_global = self._level() > 0 and self.flags.cpu_global_jit
+        if not is_global and b"_Xla" not in data:
+            return None
+        return self._optimizer.optimize(data, item, is_global, self._mode())
+
+    def _level(self) -> int:
+        if self.flags.auto_jit:
+            return self.flags.auto_jit
+        level: int | None = getattr(_state, "level", None)
+        return _context_level() if level is None else level
+
+    def _mode(self) -> str:
+        flags = self.flags
+        if flags.always_defer_compilation:
+            return NEVER
+        if not flags.enable_lazy_compilation:
+            return REQUIRED
+        # A program that wants the same bits in every run cannot change kernels while it runs.
+        at_once = not flags.async_compilation or config.is_op_determinism_enabled()
+        return AT_ONCE if at_once else BACKGROUND
+
+
+_active: _Clustering | None = None
+
+
+def start(compiler: Compiler, patch: Patch) -> None:
+    """Read the flags and put the patches in.
+
+    Raises:
+        FlagError: INGOT0600, `TF_XLA_FLAGS` holds something that TensorFlow does not know.
+    """
+    global _active
+    _active = _Clustering(compiler)
+    pywrap_tfe.TF_SetXlaAutoJitMode("-1")
+    patch(session.BaseSession, "__init__", _session_init)
+    patch(session.BaseSession, "_do_call", _session_call)
+    patch(session.BaseSession._Callable, "__init__", _callable_init)
+    patch(context.Context, "optimizer_jit", _optimizer_jit)
+    patch(ops.Graph, "_attr_scope", _attribute_scope)
+    if _active.flags.auto_jit > 0 or _context_level() > 0:
+        plugin.register(_optimize)
+
+
+def stop() -> None:
+    """Leave graphs to TensorFlow again."""
+    global _active
+    if _active is None:
+        return
+    pywrap_tfe.TF_SetXlaAutoJitMode(str(_active.flags.auto_jit))
+    _active = None
+
+
+def _optimize(data: bytes, item: GrapplerItem) -> bytes | None:
+    return None if _active is None else _active.optimize(data, item)
+
+
+def _context_level() -> int:
+    return _ON if context.context()._optimizer_jit else 0
+
+
+def _optimizer_jit(original: Any) -> Any:
+    """Return the property behind `tf.config.optimizer.set_jit`, which registers the plug-in."""
+
+    def set_level(self: Any, enabled: Any) -> None:
+        if enabled:
+            plugin.register(_optimize)
+        original.fset(self, enabled)
+
+    return property(original.fget, set_level)
+
+
+def _session_init(original: Any) -> Any:
+    """Return the `BaseSession.__init__` that lets Grappler look at small graphs too."""
+
+    def init(self: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        if config is not None and not isinstance(config, config_pb2.ConfigProto):
+            original(self, target, graph, config)  # which says what is wrong
+            return
+        made = config_pb2.ConfigProto()
+        if config is not None:
+            made.CopyFrom(config)
+        level = made.graph_options.optimizer_options.global_jit_level
+        self._ingot_level = level
+        if level > 0:
+            plugin.register(_optimize)
+        rewrites = made.graph_options.rewrite_options
+        rewrites.min_graph_nodes = rewrites.min_graph_nodes or -1
+        original(self, target, graph, made)
+
+    return init
+
+
+def _session_call(original: Any) -> Any:
+    def call(self: Any, fn: Any, *args: Any) -> Any:
+        with _level_of(self):
+            return original(self, fn, *args)
+
+    return call
+
+
+def _callable_init(original: Any) -> Any:
+    def init(self: Any, owner: Any, options: Any) -> None:
+        with _level_of(owner):
+            original(self, owner, options)
+
+    return init
+
+
+@contextmanager
+def _level_of(owner: Any) -> Any:
+    """Let graphs that are optimized in this thread be those of a session."""
+    before = getattr(_state, "level", None)
+    _state.level = getattr(owner, "_ingot_level", 0)
+    try:
+        yield
+    finally:
+        _state.level = before
+
+
+def _attribute_scope(original: Any) -> Any:
+    """Return the `Graph._attr_scope` that registers the plug-in for marks of `jit_scope`."""
+
+    def attribute_scope(self: Any, attributes: Any) -> Any:
+        if XLA_COMPILE in attributes:
+            plugin.register(_optimize)
+            runtime = context.context()
+            # TensorFlow gives Grappler no graph of fewer than four nodes unless it is told to.
+            if "min_graph_nodes" not in runtime._optimizer_experimental_options:
+                runtime.set_optimizer_experimental_options({"min_graph_nodes": -1})
+        return original(self, attributes)
+
+    return attribute_scope

@@ -1,0 +1,93 @@
+"""Clustered programs compute what TensorFlow's own kernels compute, however they are compiled."""
+
+import numpy as np
+import pytest
+
+FUNCTIONS = ["straight", "branches", "loops", "arrays", "gradients", "variables", "sizes", "types"]
+OTHERS = ["datasets", "sessions", "old_control_flow", "keras_training", "recurrent_training"]
+AUTO = "--tf_xla_auto_jit=2"
+MODES = {
+    "at_once": f"{AUTO} --tf_xla_async_compilation=false",
+    "required": f"{AUTO} --tf_xla_enable_lazy_compilation=false --tf_xla_min_cluster_size=1",
+    "background": AUTO,
+    "small": f"{AUTO} --tf_xla_async_compilation=false --tf_xla_max_cluster_size=3 "
+    "--tf_xla_min_cluster_size=2",
+}
+
+
+def compare(found, wanted, names):
+    for name in names:
+        for (have, dtype), (want, _) in zip(found[name], wanted[name], strict=True):
+            assert np.shape(have) == np.shape(want), name
+            exact = not dtype.startswith(("float", "complex"))
+            tolerance = 0 if exact else 2e-4
+            np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.fixture(scope="session")
+def plain(run_programs):
+    return run_programs([*FUNCTIONS, *OTHERS])[0]
+
+
+def test_functions(run_programs, plain):
+    names = ["straight", "branches", "variables"]
+    found, _ = run_programs(names, MODES["at_once"])
+    compare(found, plain, names)
+    assert found["clusters"]
+    assert found["compiled"] == found["clusters"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_programs_in_every_mode(run_programs, plain, mode):
+    names = [*FUNCTIONS, *OTHERS]
+    found, stderr = run_programs(names, MODES[mode])
+    compare(found, plain, names)
+    assert len(found["clusters"]) > 20
+    assert "not clustered" not in stderr
+    if mode != "background":
+        assert len(found["compiled"]) > len(found["clusters"]) // 2
+
+
+@pytest.mark.slow
+def test_who_asks(run_programs, plain):
+    """Without flags nothing is clustered but what a program asks for."""
+    found, _ = run_programs(["straight", "session_level", "set_jit", "scopes"], "")
+    compare(found, plain, ["straight"])
+    compare({"straight": found["set_jit"]}, plain, ["straight"])
+    wanted = [np.sin(k) * 2 + np.cos(k) * k - np.exp(k) for k in (1.0, 2.0)]
+    for (have, _), want in zip(found["session_level"], wanted, strict=True):
+        np.testing.assert_allclose(have, np.full(4, want), rtol=1e-5)
+    y = np.sin(1.0) * 2
+    np.testing.assert_allclose(found["scopes"][0][0], np.full(3, (np.cos(y) + 1) * y), rtol=1e-5)
+    np.testing.assert_allclose(found["scopes"][1][0], np.exp([0.0, 1.0, 2.0]), rtol=1e-5)
+    # One of the session, one or two of set_jit (a function is optimized once per its tracings),
+    # two of jit_scope.
+    assert len(found["clusters"]) >= 4
+    off, _ = run_programs(["straight"], "")
+    assert off["clusters"] == []
+
+
+@pytest.mark.slow
+def test_switched_off(run_programs, plain):
+    for flags in (f"{AUTO} --tf_xla_cpu_global_jit=false", "--tf_xla_auto_jit=-1"):
+        found, _ = run_programs(["straight"], flags)
+        compare(found, plain, ["straight"])
+        assert found["clusters"] == []
+
+
+@pytest.mark.slow
+def test_graphs_are_written_under_xlas_names(run_programs, tmp_path):
+    flags = f"{AUTO} --tf_xla_clustering_debug --tf_xla_deterministic_cluster_names"
+    first, _ = run_programs(["straight"], flags, TF_DUMP_GRAPH_PREFIX=str(tmp_path))
+    for name in (
+        "before_mark_for_compilation",
+        "mark_for_compilation",
+        "mark_for_compilation_annotated",
+        "encapsulate_subgraphs_after",
+    ):
+        text = (tmp_path / f"{name}.pbtxt").read_text()
+        assert ("cluster_" in text) == (name != "before_mark_for_compilation")
+    assert "IngotReady" in (tmp_path / "encapsulate_subgraphs_after.pbtxt").read_text()
+    second, _ = run_programs(["branches", "straight"], flags)
+    assert set(first["clusters"]) < set(second["clusters"])
