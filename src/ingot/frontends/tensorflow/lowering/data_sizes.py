@@ -10,7 +10,7 @@ from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.cumulative import scan
 from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segments
+from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_sizes, segments
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.values import Size, Value
 from ingot.hlo.dtype import S64
@@ -100,31 +100,26 @@ def _unique(op: Op) -> tuple[Value, ...]:
     return tuple(results)
 
 
+def segment_count(op: Op, numbers: Instruction) -> Size:
+    """Return how many sorted segments there are: as many as the last number says, and one."""
+    b = op.b
+    ends = b.binary("add", b.convert_to(numbers, S64), 1)
+    # No rows at all are no segments.
+    return computed_size(op.frame, b.maximum(b.reduced("maximum", ends, (0,)), b.constant(0, S64)))
+
+
 def _segments(opcode: str) -> Rule:
-    """Sorted segments: there are as many as the last number says, and one."""
-
-    def rule(op: Op) -> Value:
-        b = op.b
-        ends = b.binary("add", b.convert_to(op.tensor(1), S64), 1)
-        # No rows at all are no segments.
-        count = b.maximum(b.reduced("maximum", ends, (0,)), b.constant(0, S64))
-        return segments(op, opcode, computed_size(op.frame, count))
-
-    return rule
+    return lambda op: segments(op, opcode, segment_count(op, op.tensor(1)))
 
 
 def _segment_mean(op: Op) -> Value:
     """Sums of segments over their numbers of rows; a segment without rows gives 0."""
     b = op.b
-    element = op.tensor(0).shape.dtype
-    total = _segments("add")(op)
-    assert isinstance(total, Instruction)
-    numbers, (count, *rest) = op.tensor(1), total.shape.dims
-    ones = b.like(1, Shape.array(element, numbers.shape.dims))
-    each = scatter_rows(op, "add", b.zeros(Shape.array(element, (count,))), numbers, ones)
-    least = b.maximum(each, b.like(1, each.shape))
-    wide = b.broadcast_to(least, (count, *rest), (0,))
-    return b.divide(total, wide)
+    numbers = op.tensor(1)
+    total = segments(op, "add", segment_count(op, numbers))
+    return b.divide(
+        total, b.spread(segment_sizes(op, numbers, total.shape), total.shape.dims, (0,))
+    )
 
 
 RULES: dict[str, Rule] = {

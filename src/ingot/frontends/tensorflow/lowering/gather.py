@@ -34,8 +34,11 @@ def take(
     axis: int = 0,
     batch_dims: int = 0,
 ) -> Instruction:
-    """Take slices along `axis` at indices that are in range."""
+    """Take slices along `axis` at indices that are in range; of nothing, at none."""
     rank, dims = operand.shape.rank, operand.shape.dims
+    if dims[axis] == 0:
+        made = (*dims[:axis], *indices.shape.dims[batch_dims:], *dims[axis + 1 :])
+        return b.zeros(operand.shape.with_dims(made))
     places = indices.shape.rank - batch_dims
     offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + places, rank - 1 + places))
     sizes: Sizes = tuple(

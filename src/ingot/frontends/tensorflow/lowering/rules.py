@@ -15,10 +15,10 @@ from ingot.support.diagnostics import InternalError, UnsupportedError
 FAMILIES = (
     "activation", "binary", "blocks", "control_flow", "convolution", "cumulative", "data_sizes",
     "diagonals", "gather", "images", "incomplete", "layouts", "linalg", "list_pieces", "local_norm",
-    "matmul", "normalization", "optimizers", "patches", "pooling", "quantization", "random",
-    "random_gamma", "random_picks", "reduction", "scatter", "shaping", "slicing", "sorting",
-    "special", "spectral", "suppression", "tensor_lists", "tridiagonal", "unary",
-    "uniform_quantization", "variables", "xla", "xla_calls", "xla_grids", "xla_modules",
+    "matmul", "normalization", "optimizers", "patches", "pooling", "quantization", "ragged",
+    "random", "random_gamma", "random_picks", "reduction", "scatter", "shaping", "slicing",
+    "sorting", "sparse", "special", "spectral", "suppression", "tensor_lists", "tridiagonal",
+    "unary", "uniform_quantization", "variables", "xla", "xla_calls", "xla_grids", "xla_modules",
     "xla_products", "zeta_bessel",
 )  # fmt: skip
 
@@ -31,8 +31,6 @@ _REASONS = (
      "write it with TensorFlow ops, or " + _HOST_HINT),
     (("LookupTable", "HashTable", "MutableHash", "Iterator", "OptionalGet"),
      "tables and iterators live on the host", _HOST_HINT),
-    (("Sparse",), "sparse tensors have sizes that only the data knows",
-     "use tf.sparse.to_dense outside, or dense ops"),
     (("Collective",), "collectives are not compiled", _HOST_HINT),
 )  # fmt: skip
 

@@ -119,6 +119,14 @@ def segments(op: Op, opcode: str, count: Size) -> Instruction:
     return op.b.convert_to(made, element)
 
 
+def segment_sizes(op: Op, numbers: Instruction, shape: Shape) -> Instruction:
+    """Return how many rows each segment of a result of `shape` has; 1 for none."""
+    ones = op.b.like(1, Shape.array(shape.dtype, numbers.shape.dims))
+    least = op.b.zeros(shape.with_dims(shape.dims[:1]))
+    found = scatter_rows(op, "add", least, numbers, ones)
+    return op.b.maximum(found, op.b.like(1, found.shape))
+
+
 def _unsorted(opcode: str) -> Rule:
     def rule(op: Op) -> Value:
         (count,) = op.sizes(2, "number of segments")

@@ -1,0 +1,170 @@
+"""Sparse tensors: products, sums, orders and elementwise ops of indices `[n, rank]` and values.
+
+What is missing from a sparse tensor is 0, so results with a place for everything are scattered into
+zeros. Source: TensorFlow's `kernels/sparse_*_op.cc`, `segment_reduction_ops_impl.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingot.frontends.tensorflow.lowering.data_sizes import segment_count
+from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd, take
+from ingot.frontends.tensorflow.lowering.matmul import conjugate
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows, segment_sizes
+from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
+from ingot.frontends.tensorflow.lowering.tensors import neutral, wider
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def _column(op: Op, indices: Instruction, axis: int) -> Instruction:
+    """Return the indices of one dimension, `s64[n]`."""
+    count = indices.shape.dims[0]
+    column = op.b.reshape_to(op.b.sliced(indices, 1, axis, axis + 1), (count,))
+    return op.b.convert_to(column, S64)
+
+
+def _columns(op: Op, indices: Instruction, axes: Sequence[int]) -> Instruction:
+    """Return the indices of some dimensions, `s64[n, axes]`."""
+    count = indices.shape.dims[0]
+    parts = [op.b.reshape_to(_column(op, indices, axis), (count, 1)) for axis in axes]
+    if not parts:
+        return op.b.zeros(Shape.array(S64, (count, 0)))
+    return op.b.concatenated(parts, 1)
+
+
+def _product(op: Op) -> Value:
+    """Indices, values and shape of a matrix; a dense one."""
+    b, indices, values = op.b, op.tensor(0), op.tensor(1)
+    sizes = op.sizes(2, "dense shape")
+    right = op.tensor(3)
+    rows, columns = 0, 1
+    if op.attribute("adjoint_a", False):
+        rows, columns, values = 1, 0, conjugate(b, values)
+    if op.attribute("adjoint_b", False):
+        right = conjugate(b, b.transposed(right, (1, 0)))
+    if not b.same(sizes[columns], right.shape.dims[0]):
+        raise op.mismatch(0, 3)
+    element = wider(values.shape.dtype)
+    found = b.convert_to(gather(op, right, _column(op, indices, columns), 0, 0), element)
+    scaled = b.multiply(found, b.spread(b.convert_to(values, element), found.shape.dims, (0,)))
+    zeros = b.zeros(Shape.array(element, (sizes[rows], right.shape.dims[1])))
+    made = scatter_rows(op, "add", zeros, _column(op, indices, rows), scaled)
+    return b.convert_to(made, op.result())
+
+
+def _reduced(opcode: str) -> Rule:
+    """Reduce the values that are there; where there is none, the result is 0."""
+
+    def rule(op: Op) -> Value:
+        b, indices, values = op.b, op.tensor(0), op.tensor(1)
+        dims = op.sizes(2, "dense shape")
+        axes = set(op.axes(3, len(dims), "reduction axes"))
+        # No axis at all stands for every one.
+        axes = axes or set(range(len(dims)))
+        kept = [axis for axis in range(len(dims)) if axis not in axes]
+        sizes = tuple(dims[axis] for axis in kept)
+        places = _columns(op, indices, kept)
+        into = b.like(neutral(opcode, values.shape.dtype), values.shape.with_dims(sizes))
+        made = scatter_nd(op, opcode, into, places, values)
+        if opcode != "add":
+            flags = b.like(True, Shape.array(PRED, values.shape.dims))
+            some = scatter_nd(op, "or", b.zeros(Shape.array(PRED, sizes)), places, flags)
+            made = b.select(some, made, b.zeros(made.shape))
+        if op.attribute("keep_dims", False):
+            ones = tuple(1 if axis in axes else size for axis, size in enumerate(dims))
+            made = b.reshape_to(made, ones)
+        return made
+
+    return rule
+
+
+def _reordered(op: Op) -> tuple[Value, ...]:
+    """Indices and values by rows: in the order of the dense elements."""
+    b, indices, values = op.b, op.tensor(0), op.tensor(1)
+    dims = op.sizes(2, "dense shape")
+    count = indices.shape.dims[0]
+    place = b.zeros(Shape.array(S64, (count,)))
+    for axis, size in enumerate(dims):
+        wide = b.multiply(place, b.spread(b.size(size), (count,)))
+        place = b.add(wide, _column(op, indices, axis))
+    order = b.element_of(sort_by_first(b, (place, b.iota_of(S64, (count,), 0)), 0), 1)
+    return take(b, indices, order), take(b, values, order)
+
+
+def _with_dense(opcode: str) -> Rule:
+    """Combine each value with the dense element at its place; the dense operand is broadcast."""
+
+    def rule(op: Op) -> Value:
+        b = op.b
+        dense = b.spread(op.tensor(3), op.sizes(2, "dense shape"))
+        indices = b.convert_to(op.tensor(0), S64)
+        return b.emit(opcode, op.tensor(1), gather_nd(op, dense, indices))
+
+    return rule
+
+
+def _add_dense(op: Op) -> Value:
+    return scatter_nd(op, "add", op.tensor(3), op.tensor(0), op.tensor(1))
+
+
+def _scaled(op: Op, kind: str, sums: Instruction, numbers: Instruction) -> Instruction:
+    """Divide sums of segments by their numbers of rows, or by the roots of those."""
+    if kind == "Sum":
+        return sums
+    b, counts = op.b, segment_sizes(op, numbers, sums.shape)
+    return b.divide(
+        sums, b.spread(b.sqrt(counts) if kind == "SqrtN" else counts, sums.shape.dims, (0,))
+    )
+
+
+def _segments(kind: str, *, are_counted: bool) -> Rule:
+    """Combine rows of the data, which the indices choose, by sorted segment numbers."""
+
+    def rule(op: Op) -> Value:
+        b, data, numbers = op.b, op.tensor(0), op.tensor(2)
+        if are_counted:
+            (count,) = op.sizes(3, "number of segments")
+        else:
+            count = segment_count(op, numbers)
+        shape = Shape.array(wider(data.shape.dtype), (count, *data.shape.dims[1:]))
+        rows = b.convert_to(gather(op, data, op.tensor(1), 0, 0), shape.dtype)
+        made = scatter_rows(op, "add", b.zeros(shape), numbers, rows)
+        return b.convert_to(_scaled(op, kind, made, numbers), op.result())
+
+    return rule
+
+
+def _segments_gradient(kind: str) -> Rule:
+    """Gradient, indices, segment numbers, how many rows the data had."""
+
+    def rule(op: Op) -> Value:
+        b, gradient, numbers = op.b, op.tensor(0), op.tensor(2)
+        (count,) = op.sizes(3, "number of rows")
+        wide = b.convert_to(gradient, wider(gradient.shape.dtype))
+        wide = _scaled(op, kind, wide, numbers)
+        zeros = b.zeros(wide.shape.with_dims((count, *wide.shape.dims[1:])))
+        made = scatter_rows(op, "add", zeros, op.tensor(1), gather(op, wide, numbers, 0, 0))
+        return b.convert_to(made, op.result())
+
+    return rule
+
+
+_KINDS = ("Mean", "SqrtN", "Sum")
+RULES: dict[str, Rule] = {
+    "SparseDenseCwiseAdd": _with_dense("add"),
+    "SparseDenseCwiseDiv": _with_dense("divide"),
+    "SparseDenseCwiseMul": _with_dense("multiply"),
+    "SparseReduceMax": _reduced("maximum"),
+    "SparseReduceSum": _reduced("add"),
+    "SparseReorder": _reordered,
+    "SparseTensorDenseAdd": _add_dense,
+    "SparseTensorDenseMatMul": _product,
+    **{f"SparseSegment{kind}": _segments(kind, are_counted=False) for kind in _KINDS},
+    **{f"SparseSegment{kind}WithNumSegments": _segments(kind, are_counted=True) for kind in _KINDS},
+    **{f"SparseSegment{kind}Grad": _segments_gradient(kind) for kind in _KINDS},
+}
