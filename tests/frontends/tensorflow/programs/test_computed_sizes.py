@@ -70,6 +70,28 @@ def window(x: Any) -> Any:
     return tf.while_loop(lambda i, total: i < 3000, body, [tf.constant(0), tf.constant(0.0)])
 
 
+def cut_by(limit: Any, step: int) -> Callable[[Any], Any]:
+    """Windows of 7 that begin in each step before the limit."""
+
+    def run(x: Any) -> Any:
+        def body(i: Any, total: Any) -> Any:
+            part = x[i : i + 7] * (1 + x[i : i + 7])
+            return i + step, total + tf.reduce_sum(part) / tf.cast(tf.size(part), tf.float32)
+
+        end = tf.size(x) if limit is None else limit
+        return tf.while_loop(lambda i, total: i < end, body, [tf.constant(0), tf.constant(0.0)])
+
+    return run
+
+
+def batches(x: Any) -> Any:
+    total = tf.constant(0.0)
+    for n in tf.range(1 + tf.size(x) // 13):
+        for k in tf.range(2):
+            total += tf.reduce_mean(x[n * 13 : n * 13 + 13]) * tf.cast(k + 1, tf.float32)
+    return total
+
+
 def two_masks_gradient(x: Any) -> Any:
     first, second = masks(x)
     return tf.gradients(tf.reduce_sum(first**2 * second / (1 + second)), x)[0]
@@ -132,6 +154,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "mask and number": lambda x: tf.boolean_mask(x[:9], x[:9] >= 0) + tf.range(9.0),
     "gradient of two masks": two_masks_gradient,
     "cut windows": window,
+    "windows to the end": cut_by(None, 1),
+    "windows over the end": cut_by(3009, 4),
+    "windows inside": cut_by(2993, 7),
+    "the last batch": batches,
     "squeezed": lambda x: tf.squeeze(tf.boolean_mask(x, tf.range(3000) < whole(x) // 99 + 1), 0),
     "squeezed where it can be": lambda x: tf.squeeze(masks(x)[0][None, :, None]),
     "ensured": lambda x: tf.ensure_shape(tf.boolean_mask(x[:9], x[:9] >= 0), [9]) * 2,
@@ -189,6 +215,15 @@ def test_unique_values_are_equal_ones(dtype: str) -> None:
         np.testing.assert_array_equal(one.numpy(), other.numpy())
         if one.dtype == x.dtype:
             np.testing.assert_array_equal(np.signbit(one.numpy()), np.signbit(other.numpy()))
+
+
+def test_windows_of_any_size_are_cut() -> None:
+    signature = [tf.TensorSpec([None], tf.float32)]
+    program = cut_by(None, 1)
+    compiled = tf.function(program, jit_compile=True, input_signature=signature)
+    for count in (3, 12, 7):
+        x = tf.range(float(count))
+        np.testing.assert_allclose(compiled(x)[1], program(x)[1], rtol=1e-6)
 
 
 PAIRS: dict[str, Callable[[Any, Any], Any]] = {

@@ -97,7 +97,7 @@ def test_a_moving_window_that_is_cut_is_an_error():
     @tf.function(jit_compile=True)
     def f(x):
         return tf.while_loop(
-            lambda i, t: i < 13, lambda i, t: (i + 1, t + tf.reduce_sum(x[i : i + 2])), (8, 0.0)
+            lambda i, t: i != 13, lambda i, t: (i + 1, t + tf.reduce_sum(x[i : i + 2])), (8, 0.0)
         )[1]
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="slice of 2 elements reaches over"):

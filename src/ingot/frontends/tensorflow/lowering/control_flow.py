@@ -10,7 +10,7 @@ outside, since TensorFlow hands resources through bodies unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef
@@ -27,6 +27,7 @@ from ingot.frontends.tensorflow.lowering.list_state import (
     common_form,
     fitted,
 )
+from ingot.frontends.tensorflow.lowering.loop_counters import LoopCounter, loop_counters
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
@@ -209,6 +210,7 @@ def _trace(
     callee: CapturedFunction,
     operand: Instruction,
     shape: Shape | None = None,
+    counters: Mapping[int, LoopCounter] | None = None,
 ) -> _Branch:
     """Lower a body of `operand`; `shape`: that of its parameter, whose sizes may be its own."""
     frame = Frame(callee.name, op.b.program)
@@ -217,6 +219,10 @@ def _trace(
     inputs = packing.enter(frame, packed, operand)
     if shape is not None:
         measured(frame, _elements(frame, packed), outside=op.frame)
+    for number, counter in (counters or {}).items():
+        element = inputs[number]
+        if isinstance(element, Instruction):
+            op.b.program.counters[element] = counter
     before = dict(frame.state)
     return _Branch(frame, before, graph.run(callee, frame, inputs))
 
@@ -387,13 +393,14 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     written = {n for name in ("body", "cond") for n in effects.of(_callee(op, name)).writes}
     packing = Packing.of(op, values, _unchanged(_callee(op, "body")), written)
     start = packing.pack(op.frame, values)
+    counters = loop_counters(_callee(op, "cond"), _callee(op, "body"), values, packing.unchanged)
     state = start.shape
     while True:
         condition = _trace(op, packing, _callee(op, "cond"), start, state)
         test = condition.frame.tensor(condition.outputs[0])
         if test.shape.dtype is not PRED:
             test = condition.frame.builder.compared("NE", test, 0)
-        body = _trace(op, packing, _callee(op, "body"), start, state)
+        body = _trace(op, packing, _callee(op, "body"), start, state, counters)
         learnt = _with_buffers(op, values, body.outputs)
         if learnt is not None:
             return learnt

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
+from ingot.frontends.tensorflow.lowering.loop_counters import LoopCounter
 from ingot.frontends.tensorflow.lowering.sizes import Equalities
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Variable
 from ingot.frontends.tensorflow.random_state import RANDOM_STATE, has_random_state
@@ -41,6 +42,7 @@ class Program:
         parameters: the entry's parameters, and the inputs that they are.
         origins: what an element of a body's parameter is outside of the body, where the body
             cannot change it.
+        counters: elements of a loop body's parameter that count.
         evaluated: instructions whose values were needed at compile time.
         computed: the sizes that the program computes.
         effects: which variables the functions of the library write.
@@ -53,6 +55,7 @@ class Program:
     known: dict[int, Known] = field(default_factory=dict[int, Known])
     parameters: dict[Instruction, int] = field(default_factory=dict[Instruction, int])
     origins: dict[Instruction, Instruction] = field(default_factory=dict[Instruction, Instruction])
+    counters: dict[Instruction, LoopCounter] = field(default_factory=dict[Instruction, LoopCounter])
     evaluated: dict[Instruction, Known] = field(default_factory=dict[Instruction, Known])
     effects: EffectsAnalysis = field(init=False)
     reducers: dict[tuple[str, str], Computation] = field(

@@ -17,7 +17,7 @@ from ingot.frontends.tensorflow.lowering.affine import difference
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.constants import UnknownValueError, known_value
 from ingot.frontends.tensorflow.lowering.op import Op
-from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes
+from ingot.frontends.tensorflow.lowering.values import Array, Known, Size, Sizes, Variable
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
@@ -129,7 +129,7 @@ class _Reader:
             return Entry("slice", begin, None, stride, span, is_checked=True)
         if isinstance(begin, Instruction) and isinstance(end, Instruction) and stride > 0:
             span = self._moving_span(begin, end)
-            if span is not None:
+            if span is not None and not self._is_cut(begin, span, axis):
                 return Entry("slice", begin, None, stride, span)
         try:
             return Entry("slice", self._fixed(begin), self._fixed(end), stride)
@@ -184,6 +184,22 @@ class _Reader:
         except UnknownValueError:
             return span.get((), 0)
         return None
+
+    def _is_cut(self, begin: Instruction, span: int, axis: int) -> bool:
+        """Whether a window reaches over the end of its dimension in some iteration of a loop."""
+        program = self.op.b.program
+        form = dict(difference(begin, self.op.b.constant(0, begin.shape.dtype), program.origins))
+        most: Size = form.pop((), 0) + span
+        if len(form) != 1:
+            return False
+        ((factors, times),) = form.items()
+        counter = program.counters.get(factors[0]) if len(factors) == 1 else None
+        if counter is None or times < 1 or not dim_math.never_negative(counter.first):
+            return False
+        if isinstance(self.op.values[0], Variable):
+            return False
+        room = self.op.dims(0)[axis] - most - counter.most * times
+        return isinstance(room, int) and room < 0
 
     def _bound(self, operand: int, place: int) -> Size | Instruction:
         value = self.op.values[operand]
