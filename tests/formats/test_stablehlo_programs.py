@@ -148,9 +148,20 @@ def _halves(x: Any) -> Any:
     return x[:half].sum(0), x[half:] * 2, x.shape[0] % 3 + x[0]
 
 
+def _steps(x: Any) -> Any:
+    """Take rows of a symbolic length in turn: slices at places that data says."""
+    last, all_of_them = jax.lax.scan(lambda c, r: (c * 0.5 + r, c), x[0], x)
+    return last, all_of_them, jax.lax.dynamic_slice_in_dim(x, x[0, 0].astype(jnp.int32), 1, 0)
+
+
 @pytest.mark.parametrize(
     ("function", "specification"),
-    [(_halves, ("b, 4",)), (_mixed, ("b, 4", "4, n", "b")), (_loops, ("b, 4", "b"))],
+    [
+        (_steps, ("b, n",)),
+        (_halves, ("b, 4",)),
+        (_mixed, ("b, 4", "4, n", "b")),
+        (_loops, ("b, 4", "b")),
+    ],
 )
 def test_exported_programs_of_symbolic_sizes_compile_once(
     function: Any, specification: tuple[str, ...]

@@ -114,6 +114,17 @@ def test_a_worker_that_dies_hangs_or_raises_is_a_finding(tmp_path: Path) -> None
         watched.close()
 
 
+def test_findings_keep_their_cases(tmp_path: Path) -> None:
+    """A worker goes on to the next case before its parent reads what it found."""
+    chosen = target("tests.fuzz.misbehaving")
+    watched = Watched(chosen, tmp_path)
+    cases = [chosen.generate(random.Random(seed)) for seed in range(23, 26)]
+    assert cases == [b"raise", b"well", b"well"]
+    ((_, _, data),) = watched.run(23, count=3).findings
+    watched.close()
+    assert data == b"raise"
+
+
 def test_signatures_do_not_depend_on_numbers() -> None:
     assert of_text("at [1, 2]: 3.5 not 4").signature == of_text("at [7]: 1e-3 not 5").signature
     signatures = set()

@@ -6,6 +6,7 @@ stack and is ended; the case that it worked at is a finding, and the next comman
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -123,8 +124,9 @@ class Watched:
                 outcome.next_seed = int(rest) + 1
             elif word == "finding":
                 number, _, text = rest.partition(" ")
-                finding = Finding(**json.loads(text))
-                outcome.findings.append((int(number), finding, self._case.read_bytes()))
+                said = json.loads(text)
+                data = base64.b64decode(said.pop("case"))
+                outcome.findings.append((int(number), Finding(**said), data))
             elif word == "done":
                 outcome.reached = json.loads(rest)
                 return outcome

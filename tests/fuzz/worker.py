@@ -3,8 +3,8 @@
 Commands come on standard input, one a line: `run SEED COUNT SECONDS` makes and checks so many
 cases from that seed on, or until the time is over; `check PATH` checks the case in a file; `steer
 JSON` names what to aim at. Answers go to the first standard output, which nothing else can reach:
-`ready` once, `case SEED` before each, `finding SEED JSON`, `done JSON`. The bytes of the case at
-work stand in a file, for a parent that sees this process end.
+`ready` once, `case SEED` before each, `finding SEED JSON` (with the case's bytes in Base64), `done
+JSON`. The bytes of the case at work stand in a file, for a parent that sees this process end.
 
 Example:
     echo 'run 0 100 10' | .venv/bin/python -m tests.fuzz.worker exact_programs /tmp/case.hlo
@@ -13,6 +13,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import base64
 import faulthandler
 import gc
 import json
@@ -79,7 +80,7 @@ class _Worker:
             try:
                 data = self._target.generate(random.Random(seed))
             except Exception as error:
-                self._say(seed, of_exception(error))
+                self._say(seed, of_exception(error), b"")
             else:
                 self.check(seed, data)
 
@@ -89,13 +90,15 @@ class _Worker:
             with self.reach:
                 text = self._target.check(data)
         except Exception as error:
-            self._say(seed, of_exception(error))
+            self._say(seed, of_exception(error), data)
         else:
             if text:
-                self._say(seed, of_text(text))
+                self._say(seed, of_text(text), data)
 
-    def _say(self, seed: int, finding: Finding) -> None:
-        print("finding", seed, json.dumps(asdict(finding)), file=self._answers)
+    def _say(self, seed: int, finding: Finding, data: bytes) -> None:
+        # The file holds the next case by the time that the parent reads this line.
+        said = {**asdict(finding), "case": base64.b64encode(data).decode()}
+        print("finding", seed, json.dumps(said), file=self._answers)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ from ingot.support.trampoline import Recursion
 def gather(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
     """Windows of the operand, each moved so that it lies inside; zeros of what has no elements."""
     operand, indices = operands
-    if operand.size == 0:
+    sizes = context.numbers(op.attributes.slice_sizes)
+    if operand.size == 0 or 0 in sizes:  # A window of none may be collapsed to one element.
         return np.zeros(context.dims(op.shape), operand.dtype)
     numbers: IndexMap = op.attributes.index_map
-    sizes = context.numbers(op.attributes.slice_sizes)
     limits = [whole - size for whole, size in zip(operand.shape, sizes, strict=True)]
     starts = [
         np.clip(start, 0, limit)

@@ -1,4 +1,8 @@
-"""The programs of `exact_programs` on real XLA: what the evaluator says is what XLA says."""
+"""The programs of `exact_programs` on real XLA: what the evaluator says is what XLA says.
+
+XLA demands that a fold begins with its neutral value, and makes a reshape of one over dimensions of
+one element whatever it begins with; programs with such a fold are not compared.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,23 @@ from tests.fuzz.program_case import read_case
 from tests.fuzz.target import Target
 from tests.fuzz.targets.exact_programs import generate
 
+from ingot.hlo.instruction import Instruction
+
 
 def check(data: bytes) -> str:
     """Compare real XLA with the evaluator."""
     case = read_case(data)
+    if any(map(_forgets_start, case.module.entry.instructions)):
+        return ""
     return case.difference("xla", on_xla(case.module, list(case.inputs)), case.wanted())
+
+
+def _forgets_start(op: Instruction) -> bool:
+    """Whether XLA leaves out what a fold begins with."""
+    if op.opcode != "reduce":
+        return False
+    result = op.shape.elements[0] if op.shape.is_tuple else op.shape
+    return result.size == op.operands[0].shape.size
 
 
 TARGET = Target("exact_programs_xla", ".hlo", generate, check, share=0.5)

@@ -162,12 +162,22 @@ def _slice_at(
 ) -> Results:
     """Slice at places computed from data: the sizes of the result must be known."""
     starts, limits, steps = bounds
-    shape = _bound(site, "its bounds")
-    if strides is None or any(stride != 1 for stride in strides):
+    in_steps = strides is None or any(stride != 1 for stride in strides)
+    sizes = None if in_steps else _distance(site, starts, limits)
+    shape = operand.shape.with_dims(sizes) if sizes is not None else _bound(site, "its bounds")
+    if in_steps:
         return sliced(site.builder, operand, (starts, limits, steps), shape)
     attributes = SizesAttributes(shape.dims)
     places = scalars(site.builder, starts)
     return site.emit(find("dynamic-slice"), (operand, *places), attributes, shape)
+
+
+def _distance(site: Site, starts: Instruction, limits: Instruction) -> Sizes | None:
+    """Return the sizes of a slice that ends known sizes behind its start, as JAX writes one."""
+    if limits.opcode != "add" or starts not in limits.operands:
+        return None
+    left, right = limits.operands
+    return site.conversion.sizes_of(right if left is starts else left)
 
 
 def _convolution(site: Site) -> Results:

@@ -29,7 +29,7 @@ class ZeroSizedElimination(Pass):
     """Replaces arrays without elements, and what is made of such."""
 
     name: ClassVar[str] = "zero-sized-hlo-elimination"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY})
+    concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY, "gather"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every reachable computation."""
@@ -51,7 +51,10 @@ def _is_kept(instruction: Instruction, effects: dict[Computation, bool]) -> bool
     """Whether an op stays as it is: replacing it again and again is no progress."""
     shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
     return (
-        not any(_is_empty(leaf) for shape in shapes for _, leaf in shape.leaves())
+        not (
+            any(_is_empty(leaf) for shape in shapes for _, leaf in shape.leaves())
+            or _takes_nothing(instruction)
+        )
         or any(shape.bounded for shape in shapes)
         or instruction.opcode in ("parameter", "constant", "broadcast")
         or bool(instruction.control_predecessors)
@@ -59,6 +62,11 @@ def _is_kept(instruction: Instruction, effects: dict[Computation, bool]) -> bool
         or instruction.has(Trait.COLLECTIVE)
         or has_side_effect(instruction, effects)
     )
+
+
+def _takes_nothing(op: Instruction) -> bool:
+    """Whether a gather's windows are empty: no place of its operand is one that it may read."""
+    return op.opcode == "gather" and 0 in op.attributes.slice_sizes
 
 
 def _is_empty(shape: Shape) -> bool:
@@ -103,7 +111,7 @@ def _folds(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
 def _zeros(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
     """Return zeros: a product over nothing, a gather from nothing."""
     factors = op.operands[:1] if op.opcode == "gather" else op.operands
-    if not any(_is_empty(factor.shape) for factor in factors):
+    if not (any(_is_empty(factor.shape) for factor in factors) or _takes_nothing(op)):
         return None
     return [build.full(0, op.shape)]
 
