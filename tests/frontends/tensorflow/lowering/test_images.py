@@ -92,6 +92,22 @@ IMAGES = {
     "nearest_corners": lambda x: RAW.ResizeNearestNeighbor(
         images=x, size=[6, 9], align_corners=True
     ),
+    **{
+        f"{method}{'_v1' if not centers else ''}_{'x'.join(map(str, size))}": (
+            lambda x, method=method, size=size, centers=centers: (
+                tf.image.resize(x, size, method=method)
+                if centers
+                else RAW.ResizeBicubic(images=x, size=size)
+            )
+        )
+        for method in ("bicubic", "area")
+        for size in ([7, 3], [9, 11], [1, 1], [2, 5])
+        for centers in ((True, False) if method == "bicubic" else (True,))
+    },
+    "bicubic_corners": lambda x: RAW.ResizeBicubic(images=x, size=[8, 9], align_corners=True),
+    "area_corners": lambda x: RAW.ResizeArea(images=x, size=[3, 9], align_corners=True),
+    "area_integers": lambda x: RAW.ResizeArea(images=tf.cast(x * 255, tf.uint8), size=[3, 9]),
+    "bicubic_doubles": lambda x: RAW.ResizeBicubic(images=tf.cast(x, tf.float64), size=[3, 9]),
     "fake_quant": lambda x: tf.quantization.fake_quant_with_min_max_args(x, -0.3, 0.7),
     "fake_quant_vars": lambda x: tf.quantization.fake_quant_with_min_max_vars(x, 0.1, 0.6, 4),
     "fake_quant_narrow": lambda x: tf.quantization.fake_quant_with_min_max_vars_per_channel(
@@ -105,9 +121,23 @@ def test_image_ops(name):
     check(IMAGES[name], PIXELS, tolerance=2e-5)
 
 
-@pytest.mark.parametrize("name", ["resize_bilinear", "bilinear_v1", "resize_nearest", "nearest_v1"])
+RESIZED = [
+    "resize_bilinear", "bilinear_v1", "resize_nearest", "nearest_v1", "bicubic_7x3",
+    "bicubic_v1_9x11", "bicubic_corners", "bicubic_doubles",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESIZED)
 def test_gradients_of_resizing(name):
     check(with_gradients(IMAGES[name]), PIXELS, tolerance=2e-5)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic", "area"])
+def test_a_pixel_that_is_no_number_reaches_its_neighbours_alone(method):
+    pixels = PIXELS.copy()
+    pixels[0, 1, 2, 0], pixels[1, 3, 4, 1] = np.nan, np.inf
+    for size in ([9, 11], [3, 2]):
+        check(lambda x, size=size: tf.image.resize(x, size, method=method), pixels, tolerance=2e-5)
 
 
 def test_gradients_of_fake_quantisation():

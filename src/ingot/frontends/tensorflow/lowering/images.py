@@ -1,19 +1,14 @@
-"""Images: colour spaces, adjustments, resizing; and fake quantisation.
+"""Images: colour spaces and adjustments; and fake quantisation.
 
-Resizing is two small matrix products, with weights known at compile time: image sizes must be
-known. Source: TensorFlow's `kernels/image/` and `kernels/fake_quant_ops_functor.h`.
+Source: TensorFlow's `kernels/image/` and `kernels/fake_quant_ops_functor.h`.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from ingot.frontends.tensorflow.lowering.matmul import dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.reduction import mean
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Array, Value
-from ingot.hlo.dtype import F32
+from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.instruction import Instruction
 
 
@@ -93,91 +88,6 @@ def _adjust_contrast(op: Op) -> Value:
     return b.binary("add", scaled, average)
 
 
-def _positions(op: Op, size: int, target: int) -> Array:
-    """Return where each target pixel lies in the source, in source pixels."""
-    place = np.arange(target, dtype=np.float32)
-    if op.attribute("align_corners", False) and target > 1:
-        return place * np.float32((size - 1) / (target - 1))
-    scale = np.float32(size / target)
-    if op.attribute("half_pixel_centers", False):
-        return (place + np.float32(0.5)) * scale - np.float32(0.5)
-    return place * scale
-
-
-def _linear_weights(op: Op, size: int, target: int) -> Array:
-    """Return `[target, size]`: the weight of each source pixel."""
-    place = _positions(op, size, target)
-    floor = np.floor(place)
-    share = (place - floor).astype(np.float32)
-    low = np.clip(floor, 0, size - 1).astype(int)
-    high = np.clip(floor + 1, 0, size - 1).astype(int)
-    weights = np.zeros((target, size), np.float32)
-    np.add.at(weights, (np.arange(target), low), 1 - share)
-    np.add.at(weights, (np.arange(target), high), share)
-    return weights
-
-
-def _nearest_weights(op: Op, size: int, target: int) -> Array:
-    centres = bool(op.attribute("half_pixel_centers", False))
-    place = _positions(op, size, target)
-    if centres or op.attribute("align_corners", False):
-        source = np.floor(place + np.float32(0.5))
-    else:
-        source = np.floor(place)
-    weights = np.zeros((target, size), np.float32)
-    weights[np.arange(target), np.clip(source, 0, size - 1).astype(int)] = 1
-    return weights
-
-
-def _image_sizes(op: Op, number: int) -> tuple[int, int]:
-    height, width = op.dims(number)[1:3]
-    if not isinstance(height, int) or not isinstance(width, int):
-        raise op.error("resizing needs image sizes that are known at compile time")
-    return height, width
-
-
-def _resampled(b: TensorBuilder, image: Instruction, rows: Array, columns: Array) -> Instruction:
-    """Return rows x image x columns for `[batch, height, width, channels]`."""
-    element = image.shape.dtype
-    tall = dot(b, image, b.constant(rows, element), ((1,), (1,)))
-    wide = dot(b, tall, b.constant(columns, element), ((1,), (1,)))
-    return b.transposed(wide, (0, 2, 3, 1))
-
-
-def _resize_bilinear(op: Op) -> Value:
-    (height, width), targets = _image_sizes(op, 0), op.integers(1, "size")
-    image = op.b.convert_to(op.tensor(0), F32)
-    rows = _linear_weights(op, height, targets[0])
-    return _resampled(op.b, image, rows, _linear_weights(op, width, targets[1]))
-
-
-def _resize_bilinear_gradient(op: Op) -> Value:
-    """Gradient, original image: the same products, transposed."""
-    (height, width), targets = _image_sizes(op, 1), _image_sizes(op, 0)
-    rows = _linear_weights(op, height, targets[0]).T
-    columns = _linear_weights(op, width, targets[1]).T
-    made = _resampled(op.b, op.tensor(0), rows, columns)
-    return op.b.convert_to(made, op.result())
-
-
-def _resize_nearest(op: Op) -> Value:
-    """Rows and columns taken whole: a gather, exact for every element type."""
-    (height, width), targets = _image_sizes(op, 0), op.integers(1, "size")
-    image = op.tensor(0)
-    for axis, size, target in ((1, height, targets[0]), (2, width, targets[1])):
-        source = _nearest_weights(op, size, target).argmax(axis=1)
-        parts = [op.b.sliced(image, axis, int(n), int(n) + 1) for n in source]
-        image = op.b.concatenated(parts, axis)
-    return image
-
-
-def _resize_nearest_gradient(op: Op) -> Value:
-    targets = _image_sizes(op, 0)
-    height, width = op.integers(1, "size")
-    rows = _nearest_weights(op, height, targets[0]).T
-    return _resampled(op.b, op.tensor(0), rows, _nearest_weights(op, width, targets[1]).T)
-
-
 def _nudged(
     b: TensorBuilder, low: Instruction, high: Instruction, bits: int, narrow: bool
 ) -> tuple[Instruction, Instruction, Instruction]:
@@ -252,8 +162,4 @@ RULES: dict[str, Rule] = {
     ),
     "HSVToRGB": _hsv_to_rgb,
     "RGBToHSV": _rgb_to_hsv,
-    "ResizeBilinear": _resize_bilinear,
-    "ResizeBilinearGrad": _resize_bilinear_gradient,
-    "ResizeNearestNeighbor": _resize_nearest,
-    "ResizeNearestNeighborGrad": _resize_nearest_gradient,
 }

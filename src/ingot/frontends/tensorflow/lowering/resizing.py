@@ -1,0 +1,201 @@
+"""Resizing of images: nearest, bilinear, bicubic, by area; and the gradients.
+
+Rows and columns are resampled one after the other. Each pixel of the result is a weighted sum of a
+few source pixels (taps), whose indices and weights are known at compile time. Source: TensorFlow's
+`util/image_resizer_state.h`, `kernels/image/resize_*_op.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.tensorflow.lowering.matmul import dot
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Array, Value
+from ingot.hlo.dtype import F32, S32
+from ingot.hlo.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """Indices and weights `[target, taps]` of the source pixels of each target pixel.
+
+    A pixel with fewer taps than another has index -1 for the rest, and weight 0.
+    """
+
+    indices: Array
+    weights: Array
+
+    def matrix(self, size: int) -> Array:
+        """Return the weights as `[target, size]`."""
+        found = np.zeros((len(self.indices), size), np.float32)
+        np.add.at(found, (np.arange(len(found))[:, None], self.indices), self.weights)
+        return found
+
+
+Method = Callable[[Op, int, int], _Taps]
+
+
+def _scale(op: Op, size: int, target: int) -> np.float32:
+    """Return how many source pixels a target pixel is apart from the next."""
+    if op.attribute("align_corners", False) and target > 1:
+        return np.float32(size - 1) / np.float32(target - 1)
+    return np.float32(size) / np.float32(target)
+
+
+def _positions(op: Op, size: int, target: int) -> Array:
+    """Return where each target pixel lies in the source, in source pixels."""
+    place = np.arange(target, dtype=np.float32)
+    scale = _scale(op, size, target)
+    if op.attribute("half_pixel_centers", False):
+        return (place + np.float32(0.5)) * scale - np.float32(0.5)
+    return place * scale
+
+
+def _nearest(op: Op, size: int, target: int) -> _Taps:
+    place = _positions(op, size, target)
+    if op.attribute("half_pixel_centers", False) or op.attribute("align_corners", False):
+        place = place + np.float32(0.5)
+    source = np.clip(np.floor(place), 0, size - 1).astype(int)[:, None]
+    return _Taps(source, np.ones(source.shape, np.float32))
+
+
+def _linear(op: Op, size: int, target: int) -> _Taps:
+    place = _positions(op, size, target)
+    share = place - np.floor(place)
+    high = np.minimum(np.ceil(place), size - 1)
+    low = np.minimum(np.maximum(np.floor(place), 0), high)
+    return _Taps(
+        np.stack([low, np.maximum(high, 0)], 1).astype(int), np.stack([1 - share, share], 1)
+    )
+
+
+def _cubic(op: Op, size: int, target: int) -> _Taps:
+    """Four taps; their weights are rounded to those of 1024 steps between two pixels.
+
+    With half-pixel centers, pixels outside do not count and the others are weighted up.
+    """
+    keys = bool(op.attribute("half_pixel_centers", False))
+    a = np.float64(-0.5 if keys else -0.75)
+    place = _positions(op, size, target)
+    step = np.rint((place - np.floor(place)) * 1024).astype(int)
+    near = np.stack([step, 1024 - step], 1) / 1024
+    inner = ((a + 2) * near - (a + 3)) * near * near + 1
+    far = near + 1
+    outer = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+    weights = np.stack([outer[:, 0], inner[:, 0], inner[:, 1], outer[:, 1]], 1).astype(np.float32)
+    exact = np.floor(place).astype(int)[:, None] + np.arange(-1, 3)
+    indices = np.clip(exact, 0, size - 1)
+    if keys:
+        weights[indices != exact] = 0
+        total = weights.sum(1, keepdims=True, dtype=np.float32)
+        tiny = np.abs(total) < 1000 * np.finfo(np.float32).tiny
+        weights /= np.where(tiny, np.float32(1), total)
+    return _Taps(indices, weights)
+
+
+def _area(op: Op, size: int, target: int) -> _Taps:
+    """As many taps as source pixels fall on a target pixel, wholly or partly."""
+    scale = _scale(op, size, target)
+    start = (np.arange(target) * scale).astype(np.float32)[:, None]
+    end = (np.arange(1, target + 1) * scale).astype(np.float32)[:, None]
+    last = np.ceil(end) - 1
+    exact = np.floor(start) + np.arange(int(np.max(last - np.floor(start))) + 1, dtype=np.float32)
+    covered = np.where(exact < start, exact + 1 - start, np.float32(1))
+    cut = np.where(exact < start, scale, end - exact)
+    weights = np.where(exact + 1 > end, cut, covered)
+    weights = np.where(exact > last, 0, weights) / scale
+    indices = np.where(exact > last, -1, np.clip(exact, 0, size - 1))
+    return _Taps(indices.astype(int), weights.astype(np.float32))
+
+
+def _image_sizes(op: Op, number: int) -> tuple[int, int]:
+    height, width = (op.fixed(size, "size of the image") for size in op.dims(number)[1:3])
+    return height, width
+
+
+def _sampled(b: TensorBuilder, image: Instruction, axis: int, taps: _Taps) -> Instruction:
+    """Return the weighted sums of taps along an axis."""
+    found = _taken(b, image, axis, np.maximum(taps.indices, 0))
+    places = (axis, axis + 1)
+    weights = b.constant(taps.weights, image.shape.dtype)
+    scaled = b.multiply(found, b.spread(weights, found.shape.dims, places))
+    if taps.indices.min(initial=0) < 0:
+        counts = b.spread(b.constant(taps.indices >= 0), found.shape.dims, places)
+        scaled = b.select(counts, scaled, b.zeros(scaled.shape))
+    return b.reduced("add", scaled, (axis + 1,))
+
+
+def _taken(b: TensorBuilder, image: Instruction, axis: int, indices: Array) -> Instruction:
+    return take(b, image, b.constant(indices.astype(np.int32), S32), axis)
+
+
+def _resized(method: Method) -> Rule:
+    def rule(op: Op) -> Value:
+        sizes, targets = _image_sizes(op, 0), op.integers(1, "size")
+        image = op.b.convert_to(op.tensor(0), F32)
+        for axis, size, target in zip((1, 2), sizes, targets, strict=True):
+            image = _sampled(op.b, image, axis, method(op, size, target))
+        return image
+
+    return rule
+
+
+def _resize_bilinear(op: Op) -> Value:
+    """Low + (high - low) * share, so that an infinity gives what it gives in TensorFlow."""
+    sizes, targets = _image_sizes(op, 0), op.integers(1, "size")
+    b, image = op.b, op.b.convert_to(op.tensor(0), F32)
+    for axis, size, target in zip((1, 2), sizes, targets, strict=True):
+        if size == target:
+            continue
+        taps = _linear(op, size, target)
+        low, high = (_taken(b, image, axis, taps.indices[:, side]) for side in range(2))
+        share = b.spread(b.constant(taps.weights[:, 1]), low.shape.dims, (axis,))
+        image = b.add(low, b.multiply(b.subtract(high, low), share))
+    return image
+
+
+def _resize_nearest(op: Op) -> Value:
+    """Rows and columns taken whole: exact for every element type."""
+    sizes, targets = _image_sizes(op, 0), op.integers(1, "size")
+    image = op.tensor(0)
+    for axis, size, target in zip((1, 2), sizes, targets, strict=True):
+        source = _nearest(op, size, target).indices[:, 0]
+        parts = [op.b.sliced(image, axis, int(n), int(n) + 1) for n in source]
+        image = op.b.concatenated(parts, axis)
+    return image
+
+
+def _gradient_of(op: Op, sizes: tuple[int, ...], method: Method) -> Instruction:
+    """Return operand 0, a gradient, brought back to the image's sizes: rows, then columns."""
+    b, made = op.b, op.tensor(0)
+    for size, target in zip(sizes, _image_sizes(op, 0), strict=True):
+        matrix = b.constant(method(op, size, target).matrix(size), made.shape.dtype)
+        # The axis that is summed leaves the front of the image's, and comes back as the last.
+        made = dot(b, made, matrix, ((1,), (0,)))
+    return b.transposed(made, (0, 2, 3, 1))
+
+
+def _gradient(method: Method) -> Rule:
+    """Gradient, original image: the weights, transposed."""
+    return lambda op: op.b.convert_to(_gradient_of(op, _image_sizes(op, 1), method), op.result())
+
+
+def _nearest_gradient(op: Op) -> Value:
+    return _gradient_of(op, op.integers(1, "size"), _nearest)
+
+
+RULES: dict[str, Rule] = {
+    "ResizeArea": _resized(_area),
+    "ResizeBicubic": _resized(_cubic),
+    "ResizeBicubicGrad": _gradient(_cubic),
+    "ResizeBilinear": _resize_bilinear,
+    "ResizeBilinearGrad": _gradient(_linear),
+    "ResizeNearestNeighbor": _resize_nearest,
+    "ResizeNearestNeighborGrad": _nearest_gradient,
+}
