@@ -21,6 +21,7 @@ from ingot.hlo.dim import evaluate as size_at
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
 
 N, M = Dim.symbol("n"), Dim.symbol("m")
 Sizes = Sequence[int | Dim]
@@ -250,7 +251,19 @@ def _scan(program: SymbolicProgram) -> tuple[Instruction, str]:
     return builder.get_tuple_element(made, index=1), EXACT
 
 
+def _convolution(program: SymbolicProgram) -> tuple[Instruction, str]:
+    """Return a convolution of symbolic batch, size or features."""
+    sizes: tuple[int | Dim, ...] = (N, M, 1, 3, 8)
+    batch, length, inputs, outputs = (program.choose.choice(sizes) for _ in range(4))
+    taps = program.choose.choice((1, 3))
+    image = program.parameter("f32", (batch, length, inputs))
+    kernel = program.parameter("f32", (taps, inputs, outputs))
+    window = (WindowDimension(taps, 1, taps // 2, taps // 2),)
+    made = program.builder.convolution(image, kernel, window=window, dim_labels="b0f_0io->b0f")
+    return made, "ulps 2 of largest"
+
+
 SYMBOLIC_PARTS: tuple[Maker, ...] = (
     _fold, _fold, _product, _product, _sort, _selection, _transform, _rows, _moved, _normalized,
-    _scan,
+    _scan, _convolution,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 
+from tests.fuzz.rare_parts import RARE_PARTS
 from tests.fuzz.strategy_parts import STRATEGY_PARTS
 from tests.fuzz.surroundings import surrounded
 from tests.fuzz.target import Target
@@ -14,12 +15,13 @@ from tests.fuzz.targets import mixed_cases
 
 from ingot.client import load_library
 
+_PARTS = (*STRATEGY_PARTS, *RARE_PARTS)
 LOADED = b"// LIBRARY: loaded\n"
 
 
 def generate(choose: random.Random) -> bytes:
     """Return a program of one or two such parts."""
-    parts = [choose.choice(STRATEGY_PARTS)(choose) for _ in range(choose.choice((1, 1, 2)))]
+    parts = [choose.choice(_PARTS)(choose) for _ in range(choose.choice((1, 1, 2)))]
     data = surrounded(parts, choose).to_bytes()
     return LOADED + data if choose.random() < 0.1 else data
 

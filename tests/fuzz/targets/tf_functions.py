@@ -62,8 +62,13 @@ def check(data: bytes) -> str:
     exec(compile(data, "<case>", "exec"), names)
     run, signature = names["RUN"], names.get("SIGNATURE")
     inputs = [tf.constant(value) for value in names["INPUTS"]]
-    plain = tf.function(run)
-    want = _leaves(plain(*inputs))
+    plain = tf.function(run, input_signature=signature)
+    try:
+        want = _leaves(plain(*inputs))
+    except ValueError as error:
+        if "Cannot infer argument `num`" in str(error):
+            return ""  # `unstack` of as many arrays as nothing says: TensorFlow makes no graph
+        raise
     near = _leaves(plain(*[value * np.float32(1 + 2e-6) for value in inputs]))
     try:
         compiled = tf.function(run, jit_compile=True, input_signature=signature)

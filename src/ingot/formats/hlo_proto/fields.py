@@ -64,15 +64,23 @@ def _value(name: str, empty: Any, convert: Callable[[Any], Any] = lambda value: 
     return Row(read, write)
 
 
-def _name(name: str, empty: Any) -> Row:
-    """Return the row of an identifier: text prints it without quotes."""
+def _name(name: str, empty: Any = MISSING) -> Row:
+    """Return the row of an identifier: text prints it without quotes. It must be set or `empty`."""
 
     def convert(text: str) -> str:
         if _NAME.fullmatch(text) is None:
             raise broken(f"{name} is {text!r}")
         return text
 
-    return _value(name, empty, convert)
+    row = _value(name, "" if empty is MISSING else empty, convert)
+
+    def read(message: Message) -> str:
+        found: str = row.read(message)
+        if empty is MISSING and not found:
+            raise broken(f"{name} is missing")
+        return found
+
+    return Row(read, row.write)
 
 
 def _numbers(name: str) -> Row:
@@ -194,9 +202,9 @@ ROWS: dict[str | tuple[str, str], Row] = {
     "number": _number("parameter_number"),
     "literal": Row(_constant, lambda message, value: message.update(literal=write_literal(value))),
     "index": _number("tuple_index"),
-    ("fusion", "kind"): _name("fusion_kind", ""),
+    ("fusion", "kind"): _name("fusion_kind"),
     "iota_dimension": _first("dimensions"),
-    "direction": _name("comparison_direction", ""),
+    "direction": _name("comparison_direction"),
     ("compare", "type"): _name("comparison_type", ""),
     "slice": _converted("slice_dimensions", structure.read_slice, structure.write_slice, ()),
     "padding": _converted("padding_config", structure.read_padding, structure.write_padding, ()),
@@ -296,5 +304,5 @@ def _plain(field: Field[Any]) -> Row:
     if codec is Codec.FLOAT:
         return _value(name, 0.0)
     if codec is Codec.NAME:
-        return _name(name, "" if default is MISSING else default)
+        return _name(name, default)
     return _value(name, "" if default is MISSING else default)
