@@ -12,7 +12,7 @@ Invariant: what is built for functions that nobody compiles is what TensorFlow b
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ingot.frontends.tensorflow.known_lists import list_property
 from ingot.frontends.tensorflow.known_tensors import KnownTensors
 from ingot.frontends.tensorflow.modules import (
     attributes,
+    cond_v2,
     control_flow_ops,
     control_flow_util,
     func_graph,
@@ -82,7 +83,7 @@ def with_known_values(original: Any) -> Any:
 
 def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:
     is_function = type(graph) is func_graph.FuncGraph
-    if is_function and not graph.name.startswith(_BACKWARD):
+    if is_function and not _is_gradient(graph):
         return None
     if not control_flow_util.GraphOrParentsInXlaContext(graph):
         return None
@@ -96,11 +97,11 @@ def _known_tensors(graph: Any) -> KnownTensors:
 
 
 def known_length(original: Any) -> Any:
-    """Return the `tensor_list_length` that gives what is known in the gradient of a loop."""
+    """Return the `tensor_list_length` that keeps no list for the sake of its length."""
 
     def tensor_list_length(input_handle: Any, name: Any = None) -> Any:
-        value = _known_of_list("length", input_handle)
-        return original(input_handle, name) if value is None else tensorflow.constant(value)
+        found = _of_list("length", input_handle, original)
+        return original(input_handle, name) if found is None else found
 
     return tensor_list_length
 
@@ -109,21 +110,32 @@ def known_element_shape(original: Any) -> Any:
     """Return the `tensor_list_element_shape` that does the same."""
 
     def tensor_list_element_shape(input_handle: Any, shape_type: Any, name: Any = None) -> Any:
-        value = _known_of_list("element_shape", input_handle)
-        if value is None:
-            return original(input_handle, shape_type, name)
-        return tensorflow.constant(value, shape_type)
+        found = _of_list("element_shape", input_handle, lambda handle: original(handle, shape_type))
+        return original(input_handle, shape_type, name) if found is None else found
 
     return tensor_list_element_shape
 
 
-def _known_of_list(what: str, found: Any) -> np.ndarray | None:
+def _of_list(what: str, found: Any, ask: Callable[[Any], Any]) -> Any:
+    """Return what a gradient asks of a list outside of it: what is known, or asked out there.
+
+    A number is handed in to the gradient then, and not the list.
+    """
     graph = ops.get_default_graph()
-    if not isinstance(graph, while_v2._WhileBodyGradFuncGraph):
+    if not _is_gradient(graph) or found.graph is graph:
         return None
-    if found.graph is graph or not control_flow_util.GraphOrParentsInXlaContext(graph):
+    if not control_flow_util.GraphOrParentsInXlaContext(graph):
         return None
-    return list_property(_known_tensors(graph), what, found)
+    value = list_property(_known_tensors(graph), what, found)
+    if value is not None:
+        return tensorflow.constant(value, tensorflow.int32)
+    with found.graph.as_default(), ops.control_dependencies(None):
+        return ask(found)
+
+
+def _is_gradient(graph: Any) -> bool:
+    kinds = (while_v2._WhileBodyGradFuncGraph, cond_v2._CondGradFuncGraph)
+    return isinstance(graph, kinds) or getattr(graph, "name", "").startswith(_BACKWARD)
 
 
 def with_list_types(original: Any) -> Any:

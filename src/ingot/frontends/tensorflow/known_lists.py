@@ -16,7 +16,7 @@ import numpy as np
 from ingot.frontends.tensorflow.capture import handle_type
 from ingot.frontends.tensorflow.known_tensors import KnownTensors
 
-_SAME_LENGTH = frozenset({"AddN", "Identity", "TensorListSetItem", "ZerosLike"})
+_SAME_LENGTH = frozenset({"AddN", "Identity", "ZerosLike"})
 _LOOPS = frozenset({"StatelessWhile", "While"})
 
 
@@ -48,9 +48,16 @@ def _length(known: KnownTensors, found: Any) -> np.ndarray | None:
 
 def _origin(found: Any) -> Any:
     """Return the list of the same length that `found` was made of in its graph."""
-    while found.op.type in _SAME_LENGTH:
+    while _keeps(found.op):
         found = found.op.inputs[0]
     return found
+
+
+def _keeps(operation: Any) -> bool:
+    """Whether an op gives a list of the length of its first input."""
+    if operation.type == "TensorListSetItem":
+        return not operation.get_attr("resize_if_index_out_of_bounds")
+    return operation.type in _SAME_LENGTH
 
 
 def _before_the_loop(found: Any) -> Any:

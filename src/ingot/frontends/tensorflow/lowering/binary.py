@@ -1,25 +1,27 @@
 """Elementwise ops of two or more operands: arithmetic, comparison, logic, selection.
 
 All broadcast as NumPy does. Integer division and remainder are TensorFlow's: FloorDiv and FloorMod
-round down, Div and TruncateDiv towards zero.
+round down, Div and TruncateDiv towards zero, and a divisor of 0 is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensor_lists import add_lists
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import TensorList, Value
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.instruction import Instruction
 
 OPCODES = {
     "Add": "add", "AddV2": "add", "Atan2": "atan2", "BitwiseAnd": "and", "BitwiseOr": "or",
-    "BitwiseXor": "xor", "Div": "divide", "LogicalAnd": "and", "LogicalOr": "or",
-    "Maximum": "maximum", "Minimum": "minimum", "Mod": "remainder", "Mul": "multiply",
-    "Pow": "power", "RealDiv": "divide", "Sub": "subtract", "TruncateDiv": "divide",
-    "TruncateMod": "remainder",
+    "BitwiseXor": "xor", "LogicalAnd": "and", "LogicalOr": "or",
+    "Maximum": "maximum", "Minimum": "minimum", "Mul": "multiply",
+    "Pow": "power", "RealDiv": "divide", "Sub": "subtract",
 }  # fmt: skip
 DIRECTIONS = {
     "Equal": "EQ", "NotEqual": "NE", "Less": "LT", "LessEqual": "LE", "Greater": "GT",
@@ -44,6 +46,21 @@ def _comparison(direction: str) -> Rule:
 
 def _composed(compute: Compute) -> Rule:
     return lambda op: compute(op.b, *_operands(op))
+
+
+def _division(compute: Compute) -> Rule:
+    """Divide; integers by 0 are an error, as on CPU in TensorFlow."""
+
+    def rule(op: Op) -> Value:
+        b, divisor = op.b, op.tensor(1)
+        known = op.known(1)
+        is_integer = not (divisor.shape.dtype.is_float or divisor.shape.dtype.is_complex)
+        if is_integer and (known is None or not np.all(known)):
+            is_valid = b.reduced("and", b.truth(divisor), range(divisor.shape.rank))
+            emit_assertion(b, is_valid, "Integer division by zero")
+        return compute(b, *_operands(op))
+
+    return rule
 
 
 def _signs_differ(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
@@ -149,8 +166,12 @@ RULES: dict[str, Rule] = {
     "ApproximateEqual": _approximate_equal,
     "ClipByValue": _clip,
     "DivNoNan": _composed(_zero_where(1, "divide")),
-    "FloorDiv": _composed(floor_divide),
-    "FloorMod": _composed(floor_modulo),
+    "Div": _division(lambda b, x, y: b.divide(x, y)),
+    "FloorDiv": _division(floor_divide),
+    "FloorMod": _division(floor_modulo),
+    "Mod": _division(lambda b, x, y: b.remainder(x, y)),
+    "TruncateDiv": _division(lambda b, x, y: b.divide(x, y)),
+    "TruncateMod": _division(lambda b, x, y: b.remainder(x, y)),
     "LeftShift": lambda op: _shift(op, "shift-left"),
     "MulNoNan": _composed(_zero_where(1, "multiply")),
     "RightShift": _right_shift,

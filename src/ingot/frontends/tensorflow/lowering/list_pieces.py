@@ -7,8 +7,10 @@ Source: TensorFlow's `kernels/list_kernels.h`.
 from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.tensor_lists import elements_of
 from ingot.frontends.tensorflow.lowering.values import Known, TensorList, Value
 from ingot.hlo.dtype import S64
+from ingot.hlo.shape import Shape
 
 
 def _split(op: Op) -> Value:
@@ -33,16 +35,17 @@ def _split(op: Op) -> Value:
 def _concat(op: Op) -> tuple[Value, ...]:
     """List, element shape, lengths for what has no value yet."""
     found = op.list(0)
-    if found.buffer is None or found.is_counted:
-        raise op.error("a list whose elements or length are not known is put end to end")
-    count, *dims = found.buffer.shape.dims
+    if found.buffer is None:
+        raise op.error("a list whose elements are not known is put end to end")
+    elements = elements_of(op, found)
+    count, *dims = elements.shape.dims
     if not dims:
         raise op.error("Concat requires elements to be at least vectors, found scalars instead.")
     length, *rest = dims
-    whole = op.b.reshape_to(found.buffer, (count * length, *rest))
-    if not isinstance(count, int):
-        raise op.error("a list whose length is open at compile time is put end to end")
-    return whole, Known.sizes([length] * count, S64)
+    whole = op.b.reshape_to(elements, (count * length, *rest))
+    if isinstance(count, int):
+        return whole, Known.sizes([length] * count, S64)
+    return whole, op.b.like(length, Shape.array(S64, (count,)))
 
 
 RULES: dict[str, Rule] = {

@@ -54,6 +54,19 @@ def _with_zeros(builder: TensorBuilder, found: TensorList, rows: Size, dims: Siz
     return replace(found, buffer=buffer, dims=dims, lengths=lengths)
 
 
+def counted(builder: TensorBuilder, found: TensorList) -> TensorList:
+    """Return a list that has a buffer as one that is counted, with room to grow."""
+    if found.is_counted:
+        return found
+    assert found.buffer is not None
+    assert found.dims is not None
+    more = _room(found.element, found.dims)
+    rows = found.rows + more if found.bound is None else found.bound
+    return replace(
+        found, buffer=with_rows(builder, found.buffer, rows, 0), length=length_of(builder, found)
+    )
+
+
 def with_rows(builder: TensorBuilder, buffer: Instruction, rows: Size, axis: int) -> Instruction:
     """Return a buffer with zeros behind, so that there are as many rows along `axis`."""
     zero = builder.scalar(0, buffer.shape.dtype)

@@ -13,16 +13,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ingot.frontends.tensorflow.captured import TypeName
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.list_state import (
     alike,
+    counted,
     length_of,
     with_buffer,
     with_rows,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, TensorList, Value
+from ingot.frontends.tensorflow.lowering.values import (
+    Known,
+    Size,
+    Sizes,
+    TensorList,
+    Value,
+    plain_size,
+)
 from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dtype import S32
@@ -71,6 +80,30 @@ def _from_tensor(op: Op) -> Value:
     return TensorList(tensor, size, tensor.shape.dtype, tuple(dims))
 
 
+def _resize(op: Op) -> Value:
+    """The first elements, or all with zeros behind."""
+    found, known = op.list(0), op.known(1)
+    if found.buffer is None and isinstance(found.length, Instruction):
+        raise op.error("a list gets another length whose element shape is not known")
+    if known is not None and not found.is_counted:
+        size = plain_size(known.item())
+        if found.buffer is None:
+            return replace(found, length=size)
+        if isinstance(size, int) and isinstance(found.length, int) and size < found.length:
+            return replace(found, buffer=op.b.sliced(found.buffer, 0, 0, size), length=size)
+        return replace(found, buffer=with_rows(op.b, found.buffer, size, 0), length=size)
+    if found.buffer is None:
+        raise op.error("a list gets another length whose element shape is not known")
+    found, size = counted(op.b, found), op.b.convert_to(op.tensor(1), S32)
+    assert found.buffer is not None
+    limit = op.b.compared("LE", size, op.b.scalar(found.rows, S32))
+    emit_assertion(op.b, limit, _too_long(found.rows))
+    inside = op.b.compared("LT", op.b.iota_of(S32, (found.rows,), 0), size)
+    shape = found.buffer.shape
+    buffer = op.b.select(op.b.spread(inside, shape.dims, (0,)), found.buffer, op.b.zeros(shape))
+    return replace(found, buffer=buffer, length=size)
+
+
 def _starts(op: Op, index: Instruction, rank: int) -> list[Instruction]:
     zero = op.b.constant(0, S32)
     return [op.b.convert_to(index, S32), *([zero] * rank)]
@@ -98,12 +131,27 @@ def _read(op: Op, found: TensorList, index: Instruction, dims: Sizes | None) -> 
 
 
 def _set_item(op: Op) -> Value:
-    if op.attribute("resize_if_index_out_of_bounds", False):
-        raise op.error("the TensorArray grows (dynamic_size=True)", "give it its full size")
     item = op.tensor(2)
     found = with_buffer(op.b, op.list(0), item.shape.dims)
+    if op.attribute("resize_if_index_out_of_bounds", False):
+        found = _with_index(op, found)
     assert found.buffer is not None
     return replace(found, buffer=_with_row(op, found.buffer, op.tensor(1), item))
+
+
+def _with_index(op: Op, found: TensorList) -> TensorList:
+    """Return the list, grown to have the element that operand 1 numbers."""
+    known = op.known(1)
+    if known is not None and not found.is_counted and isinstance(found.length, int):
+        length = max(found.length, op.fixed(plain_size(known.item()), "index") + 1)
+        assert found.buffer is not None
+        return replace(found, buffer=with_rows(op.b, found.buffer, length, 0), length=length)
+    found = counted(op.b, found)
+    index = op.b.convert_to(op.tensor(1), S32)
+    limit = op.b.compared("LT", index, op.b.scalar(found.rows, S32))
+    emit_assertion(op.b, limit, _too_long(found.rows))
+    length = op.b.maximum(length_of(op.b, found), op.b.binary("add", index, 1))
+    return replace(found, length=length)
 
 
 def _get_item(op: Op) -> Value:
@@ -158,8 +206,8 @@ def _pushed(op: Op, found: TensorList, item: Instruction, length: Instruction | 
 
 def _too_long(rows: Size) -> str:
     return (
-        f"a loop that is differentiated ran more than {rows} times; give tf.while_loop "
-        "maximum_iterations to make room for more"
+        f"a list that grows in a loop got more than {rows} elements; give tf.while_loop "
+        "maximum_iterations, or the TensorArray its size, to make room for more"
     )
 
 
@@ -190,14 +238,22 @@ def _shorter(op: Op, found: TensorList, last: Instruction) -> TensorList:
 
 def _stack(op: Op) -> Value:
     found = op.list(0)
-    if found.is_counted:
-        raise op.error("a list that was pushed to is stacked: its size depends on the data")
     dims = _element_dims(op, 1)
     if found.buffer is None and dims is not None:
         found = with_buffer(op.b, found, dims)
     if found.buffer is None:
         raise op.error("a list is stacked whose element shape is not known")
-    return found.buffer
+    return elements_of(op, found)
+
+
+def elements_of(op: Op, found: TensorList) -> Instruction:
+    """Return the elements of a list that has a buffer, stacked: as many as there are."""
+    assert found.buffer is not None
+    if not isinstance(found.length, Instruction):
+        return found.buffer
+    sizes = (computed_size(op.frame, found.length), *found.buffer.shape.dims[1:])
+    starts = [op.b.constant(0, S32)] * len(sizes)
+    return op.b.emit("dynamic-slice", found.buffer, *starts, dynamic_slice_sizes=sizes)
 
 
 def add_lists(op: Op) -> Value:
@@ -245,6 +301,14 @@ def _scatter(op: Op) -> Value:
     return TensorList(buffer, size, tensor.shape.dtype, dims)
 
 
+def _scatter_into(op: Op) -> Value:
+    """List, tensor, indices of elements that the list has."""
+    tensor = op.tensor(1)
+    found = with_buffer(op.b, op.list(0), tensor.shape.dims[1:])
+    assert found.buffer is not None
+    return replace(found, buffer=scatter_rows(op, "update", found.buffer, op.tensor(2), tensor))
+
+
 RULES: dict[str, Rule] = {
     "EmptyTensorList": _empty,
     "TensorListElementShape": _element_shape,
@@ -255,6 +319,8 @@ RULES: dict[str, Rule] = {
     "TensorListPopBack": _pop_back,
     "TensorListPushBack": _push_back,
     "TensorListReserve": _reserve,
+    "TensorListResize": _resize,
+    "TensorListScatterIntoExistingList": _scatter_into,
     "TensorListScatterV2": _scatter,
     "TensorListSetItem": _set_item,
     "TensorListStack": _stack,
