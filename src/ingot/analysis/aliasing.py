@@ -211,16 +211,17 @@ class _Analyzer:
         for parameter, tree in zip(computation.parameters, arguments, strict=True):
             trees[parameter] = tree
         for instruction in computation.post_order():
-            if instruction.opcode != "parameter":
-                trees[instruction] = yield from self._tree(instruction)
+            if instruction.opcode == "while":
+                trees[instruction] = yield from self._while(instruction)
+            elif instruction.opcode == "conditional":
+                trees[instruction] = yield from self._conditional(instruction)
+            elif instruction.opcode != "parameter":
+                trees[instruction] = self._tree(instruction)
 
-    def _tree(self, instruction: Instruction) -> Recursion[Tree]:
+    def _tree(self, instruction: Instruction) -> Tree:
+        """Return the values of an instruction that runs nothing else."""
         if is_view(instruction):
             return _view_tree(instruction, self._analysis.trees)
-        if instruction.opcode == "while":
-            return (yield from self._while(instruction))
-        if instruction.opcode == "conditional":
-            return (yield from self._conditional(instruction))
         if instruction.opcode == "call":
             self._analysis.calls.append(instruction)
         kind = "constant" if instruction.opcode == "constant" else "instruction"

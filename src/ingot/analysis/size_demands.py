@@ -40,15 +40,13 @@ class Demand:
         return self.size - self.least
 
 
-def size_demands(module: Module) -> list[Demand]:
-    """Return the demands of the entry's ops that do not hold for every size, each once."""
-    return list(_demands(module.entry).values())
+def size_demands(module: Module) -> dict[Computation, list[Demand]]:
+    """Return the demands that do not hold for every size: of the entry's ops, each once.
 
-
-def region_demands(module: Module) -> dict[Computation, list[Demand]]:
-    """Return the demands of the own ops of what loops, branches and calls run, but the entry's."""
+    Then those of the own ops of what loops, branches and calls run, but the entry's.
+    """
     known = _demands(module.entry)
-    found: dict[Computation, list[Demand]] = {}
+    found = {module.entry: list(known.values())}
     for computation in _regions(module.entry):
         inner = [d for margin, d in _demands(computation).items() if margin not in known]
         if inner:
@@ -60,7 +58,7 @@ def _regions(entry: Computation) -> Iterator[Computation]:
     """Yield the computations of loops, branches and calls, outer ones first."""
     stack, seen = [entry], {entry}
     while stack:
-        for instruction in stack.pop().instructions:
+        for instruction in stack.pop().actors:
             if instruction.opcode not in ("while", "conditional", "call"):
                 continue
             for called in instruction.called_computations:
@@ -73,23 +71,18 @@ def _regions(entry: Computation) -> Iterator[Computation]:
 def _demands(computation: Computation) -> dict[int | Dim, Demand]:
     found: dict[int | Dim, Demand] = {}
     ops = list(_ops(computation))
-    for rule in (_op_pairs, _result_pairs):
-        for op in ops:
-            for least, size in rule(op):
-                demand = Demand(op, least, size)
-                if isinstance(demand.margin, Dim) and not dim.never_negative(demand.margin):
-                    found.setdefault(demand.margin, demand)
+    # What an op says of its operands, then what makes sense of the sizes of results.
+    asked = [(op, _RULES[op.opcode]) for op in ops if op.opcode in _RULES]
+    asked += [(op, _result_pairs) for op in ops if not op.shape.is_static]
+    for op, rule in asked:
+        for least, size in rule(op):
+            demand = Demand(op, least, size)
+            if isinstance(demand.margin, Dim) and not dim.never_negative(demand.margin):
+                found.setdefault(demand.margin, demand)
     return found
 
 
-def _op_pairs(op: Instruction) -> Iterator[Pair]:
-    """Yield what the op says of its operands."""
-    rule = _RULES.get(op.opcode)
-    return iter(()) if rule is None else rule(op)
-
-
 def _result_pairs(op: Instruction) -> Iterator[Pair]:
-    """Yield what makes sense of the sizes of an op's result."""
     if op.opcode in _HANDED_ON:
         return
     for _, shape in op.shape.leaves():

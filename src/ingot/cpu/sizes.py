@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ingot.analysis.size_demands import Demand, region_demands, size_demands
+from ingot.analysis.size_demands import Demand, size_demands
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES
 from ingot.cpu.emit.values.indices import IndexValue
@@ -138,8 +138,8 @@ def plan_sizes(module: Module) -> SizePlan:
             if symbols_of((demand.margin,)) <= bindings.keys()
         )
 
-    regions = {place: margins(found) for place, found in region_demands(module).items()}
-    entry = margins(size_demands(module))
+    regions = {place: margins(found) for place, found in size_demands(module).items()}
+    entry = regions.pop(module.entry)
     return SizePlan(tuple(bindings.values()), tuple(constraints), entry, regions)
 
 

@@ -132,9 +132,9 @@ def _copy(target: Slot, source: Slot, size: int) -> Step:
 
 
 def _kernel_slot(held: KernelSlot) -> Slot:
-    if isinstance(held, CodeSlot):
-        return Slot(NUMBER, held.symbol)
+    if isinstance(held, int):
+        return Slot(NUMBER, held)
     if isinstance(held, RuntimeSlot):
         return Slot(RUNTIME, 0)
-    assert isinstance(held, int), "no size is symbolic"
-    return Slot(NUMBER, held)
+    assert isinstance(held, CodeSlot), "no size is symbolic"
+    return Slot(NUMBER, held.symbol)

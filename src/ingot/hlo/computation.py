@@ -385,8 +385,12 @@ def callees_first(
                 order.append(path.pop())
         elif called not in seen and (skips is None or not skips(called)):
             seen.add(called)
-            path.append(called)
-            stack.append(iter(called.callees()))
+            inner = called.callees()
+            if inner:
+                path.append(called)
+                stack.append(iter(inner))
+            else:
+                order.append(called)
     return order
 
 
@@ -408,15 +412,17 @@ def acts_somewhere(
 ) -> bool:
     """Whether `acts` holds for the instruction or for one in what it calls, however deep.
 
-    `acts` is asked of instructions that may have effects. `known` holds the computations that the
+    `acts` is asked of instructions that may have effects. `known` holds computations that the
     answer is known of, and gets those that are looked at.
     """
     if not instruction.definition.may_act:
         return False
     if acts(instruction):
         return True
+    called = [one for one in instruction.called_computations if one.actors]
+    if not called:
+        return False
     found = {} if known is None else known
-    called = instruction.called_computations
     for one in callees_first(called, found.__contains__):
         found[one] = any(map(acts, one.actors)) or any(found[inner] for inner in one.callees())
     return any(found[one] for one in called)
@@ -427,7 +433,7 @@ def has_side_effect(instruction: Instruction, known: dict[Computation, bool] | N
 
     `known` holds the computations that this is known of, and gets those that are looked at.
     """
-    return acts_somewhere(instruction, _has_effect_itself, known)
+    return instruction.definition.may_act and acts_somewhere(instruction, _has_effect_itself, known)
 
 
 def _has_effect_itself(instruction: Instruction) -> bool:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from ingot.hlo.computation import Computation, callees_first
-from ingot.hlo.instruction import Instruction, called_fields
+from ingot.hlo.instruction import Instruction
 from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
@@ -206,14 +207,17 @@ def retarget(instruction: Instruction, replacements: dict[Computation, Computati
 
 def set_called(instruction: Instruction, called: Sequence[Computation]) -> None:
     """Make the instruction call `called`, in the order of its `called_computations`."""
-    if all(new is old for new, old in zip(called, instruction.called_computations, strict=True)):
+    new, old = tuple(called), instruction.called_computations
+    if new == old:
         return
-    given: dict[str, list[Computation]] = {}
-    fields = called_fields(instruction.definition, instruction.attributes)
-    for (name, _), computation in zip(fields, called, strict=True):
-        given.setdefault(name, []).append(computation)
-    lists = dict(instruction.definition.callees)
-    changed: dict[str, Any] = {
-        name: tuple(found) if lists[name] else found[0] for name, found in given.items()
-    }
-    instruction.computation.set_attributes(instruction, replace(instruction.attributes, **changed))
+    if len(new) != len(old):
+        raise InternalError(f"{instruction.name} calls {len(old)} computations, not {len(new)}")
+    attributes, rest = instruction.attributes, iter(new)
+    changed: dict[str, Any] = {}
+    for name, is_list in instruction.definition.callees:
+        value = getattr(attributes, name)
+        if is_list:
+            changed[name] = tuple(islice(rest, len(value)))
+        elif value is not None:
+            changed[name] = next(rest)
+    instruction.computation.set_attributes(instruction, replace(attributes, **changed))

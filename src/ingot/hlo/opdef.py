@@ -26,6 +26,9 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
 from ingot.support.records import record
 
+MAX_SHAPE_BYTES = 1 << 62
+"""The largest value, materialized or not: an index, rounded up to a tile, fits into 64 bits."""
+
 FAMILIES = (
     "elementwise",
     "shaping",
@@ -179,6 +182,11 @@ class OpDef:
                 if operand.dtype.storage is None:
                     label = f"{label_prefix(self.spec)}_i1"
                     require(False, label, f"{self.name} takes arrays, got {operand}")
+        if declared is not None:
+            size = declared.bytes
+            if isinstance(size, int) and size > MAX_SHAPE_BYTES:
+                message = f"{declared} takes {size} bytes, more than 2**62"
+                raise VerifyError(message, code="INGOT0218")
         return self.infer(OpView(self.name, operands, attributes, declared))
 
     def refuse_result(self, inferred: Shape, declared: Shape) -> None:

@@ -135,9 +135,10 @@ class Shape:
     @property
     def is_static(self) -> bool:
         """Whether every dimension is an int."""
-        return all(isinstance(size, int) for size in self.dims) and all(
-            element.is_static for element in self.elements
-        )
+        for size in self.dims:
+            if not isinstance(size, int):
+                return False
+        return not self.elements or all(element.is_static for element in self.elements)
 
     @property
     def is_scalar(self) -> bool:

@@ -23,9 +23,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import InternalError, VerifyError
 
-MAX_SHAPE_BYTES = 1 << 62
-"""The largest value, materialized or not: an index, rounded up to a tile, fits into 64 bits."""
-
 
 def verify(module: Module) -> None:
     """Check the whole module.
@@ -47,7 +44,9 @@ def verify(module: Module) -> None:
         _refuse_names(module)
     if module.entry.name not in module.computations:
         raise VerifyError(f"entry {module.entry.name} is not in the module")
-    _verify_sharing(module)
+    problem = sharing_problem(module)
+    if problem:
+        raise VerifyError(problem, code="INGOT0217")
 
 
 def _fused_computations(module: Module) -> set[Computation]:
@@ -127,13 +126,6 @@ def _verify_op(instruction: Instruction) -> None:
     definition, operands = instruction.definition, instruction.operands
     if not isinstance(instruction.attributes, definition.attributes):
         raise _error(instruction, f"{definition.name} has attributes of another op")
-    size = instruction.shape.bytes
-    if isinstance(size, int) and size > MAX_SHAPE_BYTES:
-        raise _error(
-            instruction,
-            f"{instruction.shape} takes {size} bytes, more than 2**62",
-            code="INGOT0218",
-        )
     shapes = tuple([operand.shape for operand in operands])
     try:
         inferred = definition.result(shapes, instruction.attributes, instruction.shape)
@@ -142,12 +134,6 @@ def _verify_op(instruction: Instruction) -> None:
     except VerifyError as error:
         found = error.diagnostic
         raise _error(instruction, found.message, notes=found.notes, code=found.code) from error
-
-
-def _verify_sharing(module: Module) -> None:
-    problem = sharing_problem(module)
-    if problem:
-        raise VerifyError(problem, code="INGOT0217")
 
 
 def _error(

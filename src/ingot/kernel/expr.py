@@ -83,12 +83,14 @@ class Expr:
 
 
 _exprs = InternTable[tuple[object, ...], Expr]()
+_reference = _exprs.reference
 
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None) -> Expr:
     """Return the expression, made once."""
     key = (op, dtype.name, args, payload)
-    found = _exprs.find(key)
+    known = _reference(key)
+    found = None if known is None else known()
     if found is None:
         found = Expr()
         found.op, found.dtype, found.args, found.payload = op, dtype, args, payload

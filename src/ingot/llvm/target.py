@@ -83,7 +83,7 @@ class TargetSpec:
         """Return an NVIDIA GPU target: compute capability and PTX version."""
         return TargetSpec("nvptx64-nvidia-cuda", capability, ptx)
 
-    @property
+    @cached_property
     def lacking(self) -> tuple[str, ...]:
         """The features of the levels that this has and the CPU of this machine has not."""
         return tuple(sorted(self.feature_set & _LEVEL_FEATURES - host_features()))

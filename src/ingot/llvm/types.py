@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from ingot.support.diagnostics import InternalError
@@ -92,7 +93,7 @@ VOID = Type("void", "void", 0, "")
 
 _SCALARS = frozenset(("integer", "float", "pointer"))
 _LATEST = 512
-_vectors = InternTable[tuple[Type, int], Type](_LATEST)
+_vectors = InternTable[tuple[Type, int], Type]()
 _arrays = InternTable[tuple[Type, int], Type](_LATEST)
 _structs = InternTable[tuple[Type, ...], Type](_LATEST)
 _pointers = InternTable[int, Type](_LATEST)
@@ -109,6 +110,7 @@ def pointer(address_space: int = 0) -> Type:
     return found
 
 
+@lru_cache(maxsize=_LATEST)
 def vector(element: Type, lanes: int) -> Type:
     """Return `<lanes x element>`; one lane is the element itself, so that widths can be generic.
 

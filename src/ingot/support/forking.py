@@ -19,43 +19,35 @@ import threading
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Own:
+class _Own(threading.local):
     """Of one thread: how many pieces of work it is inside of, and how many of them are counted."""
 
-    depth: int = 0
-    counted: int = 0
+    depth = 0
+    counted = 0
 
 
 class _Gate:
     """Counts the pieces of work that are going on; a fork waits for those of other threads."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._active = 0
         self._forks = 0
-        self._threads = threading.local()
-
-    def own(self) -> _Own:
-        """Return what this thread has begun."""
-        try:
-            return self._threads.own
-        except AttributeError:
-            self._threads.own = _Own()
-            return self._threads.own
+        self.own = _Own()
 
     def enter(self) -> None:
         """Begin work; if this is the thread's only one, after a fork that waits."""
-        own = self.own()
+        own = self.own
         if not own.depth:
-            with self._changed:
+            # Not `self._changed`, which is the same lock, but in Python.
+            with self._lock:
                 while self._forks:
                     self._changed.wait()
                 self._active += 1
@@ -64,30 +56,30 @@ class _Gate:
 
     def leave(self) -> None:
         """End work."""
-        own = self.own()
+        own = self.own
         own.depth -= 1
         if not own.depth:
             self._end(own)
 
     def reserve(self) -> None:
         """Count work that another thread is to begin, from here on."""
-        with self._changed:
+        with self._lock:
             self._active += 1
 
     def adopt(self) -> None:
         """Begin work that was counted."""
-        own = self.own()
+        own = self.own
         own.depth += 1
         own.counted += 1
 
     def release(self) -> None:
         """End work that was counted."""
-        own = self.own()
+        own = self.own
         own.depth -= 1
         self._end(own)
 
     def _end(self, own: _Own) -> None:
-        with self._changed:
+        with self._lock:
             self._active -= 1
             own.counted -= 1
             if self._forks:
@@ -95,8 +87,8 @@ class _Gate:
 
     def before_fork(self) -> None:
         """Wait for the work of other threads, and let none begin."""
-        mine = self.own().counted
-        self._changed.acquire()
+        mine = self.own.counted
+        self._lock.acquire()
         self._forks += 1
         while self._active > mine:
             self._changed.wait()
@@ -105,16 +97,21 @@ class _Gate:
         """Let work begin again."""
         self._forks -= 1
         self._changed.notify_all()
-        self._changed.release()
+        self._lock.release()
 
     def after_fork_in_child(self) -> None:
         """Start with the work of the only thread."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._forks = 0
-        self._active = self.own().counted
+        self._active = self.own.counted
 
 
-class ForkLock:
+# The type of locks that can be taken again: `threading.RLock` is a function that makes one.
+_ReentrantLock: Any = type(threading.RLock())
+
+
+class ForkLock(_ReentrantLock):
     """A lock that is free in a forked child: the fork itself holds it.
 
     For short critical sections; the thread that has it may take it again, since the collector runs
@@ -122,20 +119,11 @@ class ForkLock:
     layer, which is made later.
     """
 
-    __slots__ = ("__weakref__", "_lock")
+    __slots__ = ()
 
     def __init__(self) -> None:
         """Make it, free."""
-        self._lock = threading.RLock()
         _locks[next(_numbers)] = self
-
-    def __enter__(self) -> None:
-        """Take the lock."""
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        """Give the lock back."""
-        self._lock.release()
 
 
 _numbers = itertools.count()
@@ -160,6 +148,8 @@ def defers_fork(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> T:
+        if _gate.own.depth:
+            return function(*arguments, **options)
         _gate.enter()
         try:
             return function(*arguments, **options)
@@ -196,7 +186,7 @@ _foreign: list[Any] = []
 
 def _before() -> None:
     _gate.before_fork()
-    ours = [lock._lock for _, lock in sorted(_locks.items(), reverse=True)]  # pyright: ignore[reportPrivateUsage]
+    ours = [lock for _, lock in sorted(_locks.items(), reverse=True)]
     for lock in (*ours, *_foreign):
         lock.acquire()
         _held.append(lock)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -42,17 +42,21 @@ class _Reference(weakref.ref[Any]):
 
 
 class InternTable(Generic[K, V]):
-    """Weak values by key; `latest`: how many of the last new ones stay without anybody else."""
+    """Weak values by key; `latest`: how many of the last new ones stay without anybody else.
 
-    __slots__ = ("_drop", "_latest", "_references")
+    Attributes:
+        reference: the weak reference to the value of a key, or None; for those whom the call of
+            `find` would take most of the time.
+    """
+
+    __slots__ = ("_drop", "_latest", "_references", "reference")
 
     def __init__(self, latest: int = 0) -> None:
         """Begin empty."""
         references: dict[K, _Reference] = {}
         self._references = references
+        self.reference: Callable[[K], weakref.ref[V] | None] = references.get
         self._latest: deque[V] | None = deque(maxlen=latest) if latest else None
-        remove = _remove_dead  # Values die when the module's names are gone, too: at the end.
-
         # Bound here: values die after this module's names are gone, when the interpreter exits.
         remove = _remove_dead
 

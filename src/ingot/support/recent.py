@@ -46,9 +46,11 @@ class RecentTable(Generic[K, V]):
     def find(self, key: K) -> V | None:
         """Return the value of a key, if it is in use or among the latest."""
         with self._lock:
-            if key in self._latest:
-                self._latest.move_to_end(key)
-            return self._alive.get(key)
+            held = self._latest.get(key)
+            if held is None:
+                return self._alive.get(key)
+            self._latest.move_to_end(key)
+            return held[0]
 
     def keep(self, key: K, value: V, weight: int = 1) -> V:
         """Return the value of a key; if there is none, that is `value` from now on."""

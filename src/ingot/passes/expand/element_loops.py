@@ -54,7 +54,7 @@ def _has_loop_itself(computation: Computation) -> bool:
         op.shape.dims
         or op.opcode == "custom-call"
         or (op.opcode == "call" and _stays(op))
-        or (op.called_computations and op.opcode not in _BRANCHES)
+        or (op.definition.callees and op.opcode not in _BRANCHES and op.called_computations)
         for op in computation.instructions
     )
 

@@ -28,7 +28,7 @@ from ingot.passes.fusion.legality import (
     why_not,
     why_not_output,
 )
-from ingot.passes.fusion.recompute import is_cheap_to_recompute, moves_to, places_in
+from ingot.passes.fusion.recompute import is_cheap_to_recompute, places_in
 
 MAX_COPIES = 3
 """Kernels that may each recompute a cheap producer."""
@@ -113,7 +113,6 @@ def _continue(grouping: Grouping, producer: Instruction, group: Group) -> None:
     frame = group.frames.frames[producer] = group.frames.frames[group.main]
     grouping.pulled_by[producer] = [group]
     group.places[producer] = frozenset((frame,))
-    group.moves[producer] = moves_to(group, producer)
     group.members[producer] = None
     _record(grouping, producer, group, True, ONLY_CONSUMER)
 
@@ -170,7 +169,6 @@ def _pull(grouping: Grouping, producer: Instruction, groups: list[Group]) -> Non
     grouping.pulled_by.setdefault(producer, []).extend(groups)
     for group in groups:
         group.places[producer] = places_in(group, producer)
-        group.moves[producer] = moves_to(group, producer)
         group.members[producer] = None
         if group.dot is not None and any(is_way_in(group, user) for user in producer.users):
             group.ways_in[producer] = None

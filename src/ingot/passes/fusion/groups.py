@@ -37,7 +37,8 @@ class Group:
         frames: where each member varies.
         members: roots and pulled instructions.
         places: where each pulled member is computed, relative to a point (`recompute.places_in`).
-        moves: how much moving lies between a pulled member and a point (`recompute.moves_to`).
+        moves: how much moving lies between a pulled member and a point, of as many as somebody
+            asked for (`recompute.moves_to`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
         ways_in: pulled members through which the contraction reads its operands.

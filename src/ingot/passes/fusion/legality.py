@@ -18,7 +18,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.recompute import is_repeated, moves_to, places_in, read_of
+from ingot.passes.fusion.recompute import (
+    RESHAPE_MOVES,
+    is_repeated,
+    moves_to,
+    places_in,
+    read_of,
+)
 
 MAX_PLACES = 4
 """Places of one point at which a kernel computes the same cheap value again, at most."""
@@ -185,7 +191,8 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
 def _why_not_size(producer: Instruction, group: Group) -> str:
     if is_full(group) and not _is_leaf_with_room(group, producer):
         return f"the kernel already has {MAX_MEMBERS} instructions"
-    if moves_to(group, producer) > MAX_MOVES:
+    can_be_far = len(group.members) * RESHAPE_MOVES > MAX_MOVES
+    if can_be_far and moves_to(group, producer) > MAX_MOVES:
         return "too many moves, one inside the other, lie between it and the kernel's result"
     if producer.opcode == "concatenate" and any(_is_wide(u, producer) for u in producer.users):
         return f"together they would put {MAX_PARTS} arrays or more beside each other"

@@ -7,6 +7,7 @@ one byte as a mask. The count walks up through what fusion would pull, and stops
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import cast
 
 from ingot.hlo import dim
@@ -105,13 +106,24 @@ def moves_to(group: Group, producer: Instruction) -> int:
 
     A reshape counts as many: its index holds that of its result once for each dimension.
     """
-    users = _users_in(group, producer)
-    return max((group.moves.get(user, 0) + _weight(user, producer) for user in users), default=0)
+    # In the order in which they were pulled: users first.
+    for member in islice(group.places, len(group.moves), None):
+        group.moves[member] = _farthest(group, member)
+    return _farthest(group, producer)
+
+
+def _farthest(group: Group, producer: Instruction) -> int:
+    most = 0
+    for user in _users_in(group, producer):
+        moves = group.moves.get(user, 0)
+        if not user.has(Trait.ELEMENTWISE):
+            moves += _weight(user, producer)
+        if moves > most:
+            most = moves
+    return most
 
 
 def _weight(user: Instruction, producer: Instruction) -> int:
-    if user.has(Trait.ELEMENTWISE):
-        return 0
     if user.opcode not in ("reshape", "bitcast"):
         return 1
     given, wanted = ([size for size in one.shape.dims if size != 1] for one in (producer, user))
@@ -128,9 +140,10 @@ def read_of(place: object) -> tuple[Instruction, object] | None:
 
 def _users_in(group: Group, producer: Instruction) -> list[Instruction]:
     """Return the members that use `producer`; a constant may have users in thousands of groups."""
-    if len(producer.users) <= len(group.members):
-        return [user for user in producer.users if user in group.members]
-    return [member for member in group.members if producer in member.operands]
+    users, members = producer.users, group.members
+    if len(users) <= len(members):
+        return [user for user in users if user in members]
+    return [member for member in members if producer in member.operands]
 
 
 _HERE: frozenset[object] = frozenset(("here",))

@@ -139,7 +139,7 @@ def _sizes(module: Module, stays: Callable[[Instruction], bool]) -> dict[Computa
     for computation in module.post_order():
         size = len(computation)
         for op in computation.actors:
-            called = _run_by(op)
+            called = _run_by(op) if op.definition.callees else ()
             if called:
                 size += 1 if stays(op) else sum([sizes[inner] for inner in called])
         sizes[computation] = size
