@@ -2,7 +2,8 @@
 
 * `TF_XLA_FLAGS` and `tf.config.optimizer.set_jit` ask for all graphs of functions and sessions;
 * a session's ConfigProto (`global_jit_level`) asks for the session's graphs;
-* `tf.xla.experimental.jit_scope` asks for the ops that it marks.
+* `tf.xla.experimental.jit_scope` asks for the ops that it marks;
+* `tf.xla.experimental.compile` asks for a computation as a whole (`experimental_compile`).
 
 The built-in XLA's clustering is switched off meanwhile, so that it compiles nothing.
 
@@ -20,6 +21,7 @@ from typing import Any
 from ingot.frontends.tensorflow.clustering import flags as flags_module
 from ingot.frontends.tensorflow.clustering import plugin
 from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE
+from ingot.frontends.tensorflow.clustering.experimental_compile import compile_internal
 from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
 from ingot.frontends.tensorflow.clustering.optimizer import (
     AT_ONCE,
@@ -36,6 +38,7 @@ from ingot.frontends.tensorflow.modules import (
     ops,
     pywrap_tfe,
     session,
+    xla,
 )
 
 Patch = Callable[[Any, str, Callable[[Any], Any]], None]
@@ -92,6 +95,7 @@ def start(compiler: Compiler, patch: Patch) -> None:
     patch(session.BaseSession._Callable, "__init__", _callable_init)
     patch(context.Context, "optimizer_jit", _optimizer_jit)
     patch(ops.Graph, "_attr_scope", _attribute_scope)
+    patch(xla, "_compile_internal", compile_internal)
     if _active.flags.auto_jit > 0 or _context_level() > 0:
         plugin.register(_optimize)
 
