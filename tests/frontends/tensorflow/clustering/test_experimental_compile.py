@@ -147,8 +147,7 @@ def test_eagerly_and_in_functions(compiled):
     ],
 )
 def test_errors_are_tensorflows(computation, inputs, kind, message):
-    with tf.Graph().as_default():
-        with v1.variable_scope("", reuse=v1.AUTO_REUSE):
-            v1.get_variable("v", initializer=1.0, use_resource=False)
-            with pytest.raises(kind, match=message):
-                compile_(computation, inputs)
+    with tf.Graph().as_default(), v1.variable_scope("", reuse=v1.AUTO_REUSE):
+        v1.get_variable("v", initializer=1.0, use_resource=False)
+        with pytest.raises(kind, match=message):
+            compile_(computation, inputs)

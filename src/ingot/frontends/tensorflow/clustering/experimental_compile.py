@@ -33,6 +33,9 @@ from ingot.frontends.tensorflow.modules import (
     xla,
 )
 
+_TENSORFLOWS_ERROR = NotImplementedError
+"""What TensorFlow raises for variables of TensorFlow 1."""
+
 
 class _Computation(func_graph.FuncGraph):
     """The graph of a computation."""
@@ -40,11 +43,12 @@ class _Computation(func_graph.FuncGraph):
     def capture(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         """Take a tensor from outside."""
         if tensor.dtype._is_ref_dtype:
-            raise NotImplementedError(
+            raise _TENSORFLOWS_ERROR(
                 "Non-resource Variables are not supported inside XLA computations "
                 f"(operator name: {tensor.op.name})"
             )
-        return super().capture(tensor, *args, **kwargs)
+        captured: Any = func_graph.FuncGraph.capture(self, tensor, *args, **kwargs)
+        return captured
 
 
 def compile_internal(original: Any) -> Any:
@@ -52,7 +56,7 @@ def compile_internal(original: Any) -> Any:
     del original  # it makes what the built-in XLA compiles
 
     def compile_whole(computation: Callable[..., Any], inputs: Any = None) -> Any:
-        given = [] if inputs is None else inputs
+        given: Any = [] if inputs is None else inputs
         if not isinstance(given, Sequence):
             raise TypeError("inputs must be a list")
         outer = ops.get_default_graph()
