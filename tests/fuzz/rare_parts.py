@@ -192,11 +192,11 @@ def plane_transform(choose: random.Random) -> Part:
 
 
 def window_sum(choose: random.Random) -> Part:
-    """Return sums of a few neighbours in a large array, by code that many programs share."""
+    """Return sums of a few neighbours in a large array, beside or below one another."""
     rows, length = choose.choice(((70, 1024), (5, 1 << 14), (300, 256)))
     element = choose.choice(("f32", "f32", "f64", "s32"))
     size, pads = choose.choice((2, 3, 5, 8)), choose.random() < 0.3
-    shift = choose.randint(1, 7)
+    shift, dim = choose.randint(1, 7), choose.randrange(2)
 
     def build(b: Builder, given: Sequence[Instruction]) -> Instruction:
         (first,) = given
@@ -207,14 +207,16 @@ def window_sum(choose: random.Random) -> Part:
         values = b.add(b.convert_to(few, element), b.broadcast_to(first, (rows, length), ()))
         kept = b.get_tuple_element(b.emit("opt-barrier", b.tuple(values)), index=0)
         side = size - 1 if pads else 0
-        window = (WindowDimension(1), WindowDimension(size, low=side))
+        window = [WindowDimension(1)] * 2
+        window[dim] = WindowDimension(size, low=side)
         zero = b.constant(np.zeros((), kept.shape.dtype.numpy))
         made = b.reduce_window(
-            kept, zero, window=window, to_apply=scalar_computation("add", element)
+            kept, zero, window=tuple(window), to_apply=scalar_computation("add", element)
         )
-        box = ((0, rows, 7), (0, length - size + 1 + side, 51))
+        made = b.get_tuple_element(b.emit("opt-barrier", b.tuple(made)), index=0)
+        steps = (7, 51)
         return b.slice(
-            b.get_tuple_element(b.emit("opt-barrier", b.tuple(made)), index=0), slice=box
+            made, slice=tuple((0, n, step) for n, step in zip(made.shape.dims, steps, strict=True))
         )
 
     return Part([small_integers(element, (), _draw(choose))], build)

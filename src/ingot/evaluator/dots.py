@@ -61,7 +61,7 @@ def _ragged(op: Instruction, operands: Sequence[Any], element: DType, context: C
     mode, (ragged,) = given.mode(), given.lhs_ragged_dims
     if mode == "batch":
         return _dot(left, right, plain)
-    limits = np.minimum(np.cumsum(sizes), lhs.shape[ragged])
+    limits = np.clip(np.cumsum(sizes), 0, lhs.shape[ragged])
     ranges = list(zip([0, *limits[:-1]], limits, strict=True))
     if mode == "contraction":
         other = given.rhs_contracting_dims[given.lhs_contracting_dims.index(ragged)]
