@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 from ingot.frontends.tensorflow.modules import (
@@ -33,9 +34,6 @@ from ingot.frontends.tensorflow.modules import (
     xla,
 )
 
-_TENSORFLOWS_ERROR = NotImplementedError
-"""What TensorFlow raises for variables of TensorFlow 1."""
-
 
 class _Computation(func_graph.FuncGraph):
     """The graph of a computation."""
@@ -43,10 +41,9 @@ class _Computation(func_graph.FuncGraph):
     def capture(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         """Take a tensor from outside."""
         if tensor.dtype._is_ref_dtype:
-            raise _TENSORFLOWS_ERROR(
-                "Non-resource Variables are not supported inside XLA computations "
-                f"(operator name: {tensor.op.name})"
-            )
+            # TensorFlow's own check, which raises.
+            reader = SimpleNamespace(type="", name=tensor.op.name, inputs=[tensor])
+            xla.XLACompileContext(self.name, pivot=None).AddOp(reader)
         captured: Any = func_graph.FuncGraph.capture(self, tensor, *args, **kwargs)
         return captured
 
