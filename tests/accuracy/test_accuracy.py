@@ -188,6 +188,28 @@ def test_complex_numbers_near_a_limit(name: str, element: str, operand: complex)
     assert max(worst.ulp for worst in found.values()) <= 4
 
 
+@pytest.mark.parametrize("element", ["c64", "c128"])
+def test_power_of_complex_numbers_is_near_where_its_factors_are_numbers(element: str) -> None:
+    """As near as an error of some places in the logarithm of the base leaves it."""
+    function = find("power", element)
+    x, y = samples.block(function, element, 0)
+    found = engine(LEVELS[0], function, element, x.size)(x, y)
+    wanted = function.exact_values(x, y)
+    base, exponent = x.astype(np.clongdouble), y.astype(np.clongdouble)
+    limits = np.finfo(NUMPY[element])
+    least, most = np.log(np.longdouble(limits.tiny)) + 1, np.log(np.longdouble(limits.max)) - 1
+    with np.errstate(all="ignore"):
+        log = np.log(base)
+        factors = log.real * exponent.real, -log.imag * exponent.imag
+        inside = np.isfinite(log.real)
+        for each in (*factors, sum(factors)):
+            inside &= (least < each) & (each < most)
+        apart = np.abs(found - wanted) / np.abs(wanted) / limits.eps
+        scaled = apart / (1 + np.abs(exponent * log))
+    assert inside.mean() > 0.98
+    assert scaled[inside].max() < 64
+
+
 TOTAL_ORDER = """
 HloModule m
 
