@@ -3,6 +3,8 @@
 import gc
 import os
 import random
+import shutil
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -79,6 +81,40 @@ def test_equal_values_are_one_object_in_all_threads(make):
     for row in zip(*found, strict=True):
         for same in zip(*row, strict=True):
             assert len(set(map(id, same))) == 1
+
+
+_IN_THREADS = """
+import importlib.util, random, sys, threading
+spec = importlib.util.spec_from_file_location("interning", sys.argv[1])
+interning = sys.modules["interning"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(interning)
+class Value: pass
+table, wrong = interning.InternTable(), []
+barrier = threading.Barrier(8)
+def work(number):
+    rng = random.Random(number)
+    barrier.wait()
+    for _ in range(20_000):
+        key = rng.randrange(3)
+        mine = table.find(key) or table.keep(key, Value())
+        if (table.find(key) or table.keep(key, Value())) is not mine:
+            wrong.append(key)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(wrong))
+"""
+
+
+@pytest.mark.parametrize("python", [sys.executable, "python3.13t", "python3.14t"])
+def test_threads_of_other_builds_get_one_object(python):
+    """Free-threaded builds too, where there is one; a table needs the standard library only."""
+    found = shutil.which(python)
+    if found is None:
+        pytest.skip(f"there is no {python}")
+    command = [found, "-c", _IN_THREADS, interning.__file__]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("0", "")
 
 
 def test_a_value_that_dies_while_others_look_for_it_is_never_two():
