@@ -50,9 +50,12 @@ def compile(
         InternalError: something failed inside; a note says where the module is kept.
     """
     require_type(module, Module, "the program", "ingot.load and ingot.parse_hlo make a module")
-    require_type(context, (PassContext, type(None)), "context")
-    require_type(target, (TargetSpec, type(None)), "target")
-    require_type(switches, (xla_flags.XlaFlags, type(None)), "switches")
+    if context is not None:
+        require_type(context, (PassContext, type(None)), "context")
+    if target is not None:
+        require_type(target, (TargetSpec, type(None)), "target")
+    if switches is not None:
+        require_type(switches, (xla_flags.XlaFlags, type(None)), "switches")
     verify(module)
     timer = PhaseTimer()
     switches = switches if switches is not None else xla_flags.current()

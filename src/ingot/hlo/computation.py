@@ -378,19 +378,20 @@ def callees_first(
     stack = [iter(list(starts))]
     path: list[Computation] = []
     while stack:
-        called = next(stack[-1], None)
-        if called is None:
-            stack.pop()
-            if path:
-                order.append(path.pop())
-        elif called not in seen and (skips is None or not skips(called)):
+        for called in stack[-1]:
+            if called in seen or (skips is not None and skips(called)):
+                continue
             seen.add(called)
             inner = called.callees()
             if inner:
                 path.append(called)
                 stack.append(iter(inner))
-            else:
-                order.append(called)
+                break
+            order.append(called)
+        else:
+            stack.pop()
+            if path:
+                order.append(path.pop())
     return order
 
 

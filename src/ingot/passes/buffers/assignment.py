@@ -247,6 +247,8 @@ class _Assigner:
 
     def _by_level(self, temps: list[Value]) -> list[list[list[Value]]]:
         """Return the temporaries of each function, the functions of each level together."""
+        if len(self._aliasing.functions) == 1:
+            return [[temps]]
         levels = call_levels(self._liveness)
         made: dict[Computation, list[Value]] = {function: [] for function in levels}
         for value in temps:

@@ -31,6 +31,8 @@ class ConvolutionTypeCanonicalizer(Expander):
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the converted sum; the op itself where it gives what it sums."""
         result = op.shape.dtype
+        if all(operand.shape.dtype is result for operand in op.operands[:2]):
+            return op
         operands = [_complex_part(operand, result, build) for operand in op.operands[:2]]
         left, right = (operand.shape.dtype for operand in operands)
         element = summed_type(left, right, result)
