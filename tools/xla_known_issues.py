@@ -85,7 +85,7 @@ def page(found: dict[str, dict[str, str]]) -> str:
         source = textwrap.dedent(inspect.getsource(program))
         body = textwrap.dedent("".join(source.splitlines(keepends=True)[2:]))
         what = (program.__doc__ or "").strip()
-        text += f"## {name}\n\n{what}\n\n```python\n{body}```\n\n| | |\n|---|---|\n"
+        text += f"## {name}\n\n{what}\n\n```py\n{body}```\n\n| | |\n|---|---|\n"
         for engine, title in zip(ENGINES, ("TensorFlow", "XLA", "Ingot"), strict=True):
             answer = found[engine][name].replace("|", "\\|")
             text += f"| {title} | `{answer}` |\n"
