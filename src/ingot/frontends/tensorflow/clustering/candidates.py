@@ -154,16 +154,25 @@ class Candidates:
         )
 
 
-def has_pure_rule(node: Any, library: dict[str, Any], outer: tuple[str, ...] = ()) -> bool:
+def has_pure_rule(node: Any, library: dict[str, Any]) -> bool:
     """Whether a node, with all functions that it calls, can be compiled and has no effects."""
-    if node.op in CALLS:
-        return all(
-            name not in outer and _is_pure(library.get(name), library, (*outer, name))
-            for name in called_functions(node)
-        )
-    if is_fused(node.op):
-        return parts_of(node) is not None
-    return _op_is_pure(node.op)
+    pending, seen = [node], set[str]()
+    while pending:
+        item = pending.pop()
+        if item.op in (CONST, "NoOp") and item is not node:
+            continue
+        if item.op not in CALLS:
+            if not (parts_of(item) is not None if is_fused(item.op) else _op_is_pure(item.op)):
+                return False
+            continue
+        for name in called_functions(item):
+            function = library.get(name)
+            if function is None or not _has_numbers(function):
+                return False
+            if name not in seen:
+                seen.add(name)
+                pending.extend(function.node_def)
+    return True
 
 
 def called_functions(node: Any) -> list[str]:
@@ -177,17 +186,11 @@ def called_functions(node: Any) -> list[str]:
     return names
 
 
-def _is_pure(function: Any, library: dict[str, Any], outer: tuple[str, ...]) -> bool:
-    if function is None:
-        return False
+def _has_numbers(function: Any) -> bool:
+    """Whether a function takes and gives numbers alone."""
     signature = function.signature
     kinds = [item.type for item in (*signature.input_arg, *signature.output_arg)]
-    if not all(type_text(kind) in NUMBERS for kind in kinds):
-        return False
-    return all(
-        node.op in (CONST, "NoOp") or has_pure_rule(node, library, outer)
-        for node in function.node_def
-    )
+    return all(type_text(kind) in NUMBERS for kind in kinds)
 
 
 @lru_cache(maxsize=64)
