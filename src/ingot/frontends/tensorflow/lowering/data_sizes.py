@@ -12,7 +12,8 @@ from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_sizes, segments
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
-from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -43,6 +44,11 @@ def _where(op: Op) -> Value:
         count = _count(op, b.reshape_to(condition, (1,)))
         return b.zeros(Shape.array(S64, (count, 0)))
     flat = positions(op, b.reshape_to(condition, (condition.shape.size,)))
+    return b.concatenated(coordinates(b, flat, dims), 1)
+
+
+def coordinates(b: TensorBuilder, flat: Instruction, dims: Sizes) -> list[Instruction]:
+    """Return the coordinates of places in an array of sizes `dims`, a column `[n, 1]` each."""
     (count,) = flat.shape.dims
     columns: list[Instruction] = []
     rest = flat
@@ -50,7 +56,7 @@ def _where(op: Op) -> Value:
         divisor = b.spread(b.maximum(b.size(size), b.constant(1, S64)), (count,))
         columns.append(b.reshape_to(b.remainder(rest, divisor), (count, 1)))
         rest = b.divide(rest, divisor)
-    return b.concatenated(columns[::-1], 1)
+    return columns[::-1]
 
 
 def _dynamic_partition(op: Op) -> tuple[Value, ...]:

@@ -25,6 +25,7 @@ from ingot.frontends.tensorflow.lowering.values import (
 )
 from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F64, S32, S64
 from ingot.hlo.instruction import Instruction
 
@@ -258,12 +259,18 @@ def _empty(op: Op) -> Value:
 
 
 def _range(op: Op) -> Value:
-    """start, start + delta, …; bounds of integers may be symbolic, those of floats may not."""
+    """start, start + delta, …; the length is symbolic where bounds of integers are.
+
+    It is computed at run time where the step is symbolic, or any of three floats.
+    """
     element = op.result()
     bounds = [op.known_or_computed(n, "range's bounds") for n in range(3)]
     if any(bound is None for bound in bounds):
         return _computed_range(op)
     start, limit, delta = (bound.ravel()[0] for bound in bounds if bound is not None)
+    exact = (start, limit, delta) if element.is_float else (delta,)
+    if any(isinstance(bound, Dim) for bound in exact):
+        return _computed_range(op)
     if element.is_float:
         count: Size = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
     else:

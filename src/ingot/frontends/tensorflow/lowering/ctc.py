@@ -1,0 +1,66 @@
+"""Greedy decoding for connectionist temporal classification: labels from scores by time.
+
+Each time step says its best class. Blanks are dropped, and so are repetitions where they are
+merged; what is left of each sequence is a row of a sparse matrix, as large as the data says.
+
+A length beyond the last time step ends there (TensorFlow's kernel raises).
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.cumulative import scan
+from ingot.frontends.tensorflow.lowering.data_sizes import coordinates, positions
+from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.reduction import arg_extreme
+from ingot.frontends.tensorflow.lowering.values import Value
+from ingot.hlo.dtype import S64
+from ingot.hlo.instruction import Instruction
+
+
+def _comparable(op: Op, scores: Instruction) -> Instruction:
+    """Return the scores without NaN, which is above no class before it."""
+    b = op.b
+    later = b.compared("GT", b.iota_of(S64, scores.shape.dims, 2), 0)
+    nan = b.compare(scores, scores, direction="NE")
+    lowest = b.like(float("-inf"), scores.shape)
+    return b.select(b.and_(nan, later), lowest, scores)
+
+
+def _greedy(op: Op) -> tuple[Value, ...]:
+    """Indices, values and sizes of the sparse labels, and the negated sum of the best scores."""
+    b = op.b
+    if op.rank(0) != 3 or op.rank(1) != 1:
+        raise op.error("scores that are not [time, batch, classes] have no lowering")
+    scores = _comparable(op, b.transposed(op.tensor(0), (1, 0, 2)))
+    batch, time, classes = scores.shape.dims
+    if not b.same(op.dims(1)[0], batch):
+        raise op.mismatch(0, 1)
+    best = b.convert_to(arg_extreme(b, scores, 2, True), S64)
+    lengths = b.spread(b.convert_to(op.tensor(1), S64), best.shape.dims, (0,))
+    runs = b.compare(b.iota_of(S64, best.shape.dims, 1), lengths, direction="LT")
+
+    blank = int(op.attribute("blank_index", -1))
+    silent = b.scalar(classes + blank if blank < 0 else blank, S64)
+    kept = b.and_(runs, b.compared("NE", best, b.spread(silent, best.shape.dims)))
+    if op.attribute("merge_repeated", False):
+        before = b.sliced(b.padded(best, 1, 1, 0, b.constant(-1, S64)), 1, 0, time)
+        kept = b.and_(kept, b.compare(best, before, direction="NE"))
+
+    whole = (batch * time,)
+    found = positions(op, b.reshape_to(kept, whole))
+    counts = scan(b, b.convert_to(kept, S64), 1, lambda b, x, y: b.add(x, y), 0)
+    place = b.binary("subtract", take(b, b.reshape_to(counts, whole), found), 1)
+    row = coordinates(b, found, (batch, time))[0]
+    (count,) = found.shape.dims
+    indices = b.concatenated([row, b.reshape_to(place, (count, 1))], 1)
+    longest = b.reduced("maximum", b.reduced("add", b.convert_to(kept, S64), (1,)), (0,))
+    ends = [b.size(batch), b.maximum(longest, b.constant(0, S64))]
+    sizes = b.concatenated([b.reshape_to(end, (1,)) for end in ends], 0)
+
+    highest = b.reduced("maximum", scores, (2,))
+    total = b.summed(b.select(runs, highest, b.zeros(highest.shape)), (1,), keep=True)
+    return indices, take(b, b.reshape_to(best, whole), found), sizes, b.negate(total)
+
+
+RULES: dict[str, Rule] = {"CTCGreedyDecoder": _greedy}
