@@ -121,6 +121,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "tile": lambda x: tf.tile(x, [whole(x)]),
     "pad": lambda x: tf.pad(tf.reshape(x, [-1, 3]), [[whole(x), 0], [0, whole(x)]]),
     "repeat": lambda x: tf.repeat(x[:100], tf.cast(x[100:200], tf.int32)),
+    "range of floats": lambda x: tf.range(0.5, tf.cast(tf.size(x[x > 1]), tf.float32), 1.5),
+    "range by a step": lambda x: tf.range(2, 99, tf.size(x[x > 1]) + 1),
+    "range down by a step": lambda x: tf.range(99, 2, -1 - tf.size(x[x > 1])),
     "partition": lambda x: tf.dynamic_partition(x, tf.cast(x, tf.int32) % 3, 3),
     "segments": lambda x: tf.math.segment_sum(x, tf.cast(tf.cumsum(x), tf.int32) // 7),
     "means of segments": lambda x: tf.math.segment_mean(

@@ -1,0 +1,31 @@
+"""Each class and function of Keras: results, shapes and gradients as plain TensorFlow's.
+
+The whole table (`sweep`) takes minutes; here is every fifth row, those of layers and optimizers
+among the slow tests.
+"""
+
+import pytest
+from tests.frontends.tensorflow.keras.names import public_names
+from tests.frontends.tensorflow.keras.row import compare
+from tests.frontends.tensorflow.keras.table import CANNOT, ROWS
+
+_SHARE = sorted(ROWS)[::5]
+_SLOW = ("layers.", "optimizers.", "image.", "metrics.")
+
+
+def test_every_name_has_a_row_or_a_reason():
+    named = set(public_names())
+    assert not named - set(ROWS) - set(CANNOT), "no row and no reason"
+    assert not (set(ROWS) | set(CANNOT)) - named, "Keras has no such name"
+    assert not set(ROWS) & set(CANNOT)
+
+
+@pytest.mark.parametrize("name", [name for name in _SHARE if not name.startswith(_SLOW)])
+def test_functions(name):
+    compare(ROWS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in _SHARE if name.startswith(_SLOW)])
+def test_classes(name):
+    compare(ROWS[name])
