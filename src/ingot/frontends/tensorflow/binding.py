@@ -12,7 +12,8 @@ What a parameter holds, by the type of `captured.inputs[parameter.input]`:
 
 * a number type: the argument itself;
 * `"resource"`: the value of the variable before the call (its type is `CapturedInput.handle`);
-* `"variant"`: the elements of a TensorList stacked into one array `[length, *element]`.
+* `"variant"`: the elements of a TensorList stacked into one array `[length, *element]`; of a list
+  of lists `[length, length of each, *element]`.
 
 A variable that is written and never read is a result without a parameter. A function output that
 is just one of the inputs (also through Identity) is not a result: the body hands the input on, so
@@ -42,12 +43,14 @@ class Result:
 
     Exactly one is set: `output` is an index of `captured.outputs`, `variable` one of
     `captured.inputs` (a resource). An output of variant type is a TensorList: two results follow
-    each other, its rows stacked, and (`is_length`) how many of them are elements, `s32[1]`.
+    each other, its rows stacked, and (`is_length`) how many of them are elements, `s32[1]`; of a
+    list of lists (`of_lists`) also how long each of those is, `s32[2]`.
     """
 
     output: int | None = None
     variable: int | None = None
     is_length: bool = False
+    of_lists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

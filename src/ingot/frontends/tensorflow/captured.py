@@ -97,12 +97,15 @@ class CapturedInput:
         name: what `TensorRef.node` calls it.
         type: its own type; a variable's is `("resource", ())`.
         handle: for a resource, the variable's value type; for a TensorList (variant), the type of
-            one element. None if TensorFlow does not know it or it is something else.
+            one element. None if TensorFlow does not know it or it is something else. For a list of
+            lists, an element is a stacked inner list.
+        of_lists: whether this is a list of lists.
     """
 
     name: str
     type: TensorType
     handle: TensorType | None = None
+    of_lists: bool = False
 
     @property
     def is_variable(self) -> bool:
@@ -146,7 +149,8 @@ class CapturedFunction:
     """A function's graph: inputs, nodes in order, outputs, and the functions that it calls.
 
     `output_handles` says what outputs that are resources or lists stand for; `control_outputs`
-    names the nodes that must run although no output needs them.
+    names the nodes that must run although no output needs them; `lists_of_lists` says which outputs
+    are such.
     """
 
     name: str
@@ -157,6 +161,7 @@ class CapturedFunction:
     output_handles: tuple[TensorType | None, ...]
     control_outputs: tuple[str, ...]
     library: Mapping[str, CapturedFunction]
+    lists_of_lists: frozenset[int] = frozenset()
 
     def with_input_shapes(self, shapes: Mapping[int, Shape]) -> CapturedFunction:
         """Return this function for inputs of more exact shapes.

@@ -107,7 +107,9 @@ class FunctionCompiler:
             item = self._inputs[parameter.input]
             if item.parameter_shape is None:
                 in_front = 1 if item.type.dtype == "variant" else 0
-                known[parameter.input] = (None,) * (len(given) - in_front)
+                open_sizes = (None,) * (len(given) - in_front)
+                # Lists of a list take part in loops, where their sizes must be numbers.
+                known[parameter.input] = given[1:] if item.of_lists else open_sizes
         return known
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.body import Body, launch_output_types, result_type, type_number
-from ingot.frontends.tensorflow.captured import CapturedFunction, Shape
+from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import dtypes, tensor_util
@@ -175,7 +175,7 @@ class LaunchWriter:
         if self._function.output_types[output].dtype != "variant" or kind.dtype == "variant":
             return tensor
         elements = self._write_elements(index, tensor, kind.dtype)
-        shape = self._shape_constant(f"shape_{index}", kind.shape)
+        shape = self._element_shape(index, elements, kind)
         node = self._node(f"list_{index}", "TensorListFromTensor", [elements, shape])
         node.attr["element_dtype"].type = type_number(kind.dtype)
         node.attr["shape_type"].type = type_number("int32")
@@ -183,14 +183,34 @@ class LaunchWriter:
 
     def _write_elements(self, index: int, tensor: str, dtype: str) -> str:
         """Take the rows of a list's buffer that are elements: as many as the next result says."""
-        first, step = (
-            self._integers(f"{name}_{index}", [n]) for name, n in (("begin", 0), ("step", 1))
-        )
-        inputs = [tensor, first, f"{self._prefix}launch:outputs:{index + 1}", step]
-        node = self._node(f"elements_{index}", "StridedSlice", inputs)
+        depth = 2 if self._binding.results[index + 1].of_lists else 1
+        first = self._integers(f"begin_{index}", [0] * depth)
+        step = self._integers(f"step_{index}", [1] * depth)
+        end = f"{self._prefix}launch:outputs:{index + 1}"
+        node = self._slice(f"elements_{index}", dtype, [tensor, first, end, step])
+        return f"{node.name}:output:0"
+
+    def _slice(self, name: str, dtype: str, inputs: list[str]) -> Any:
+        """Write a slice of operand 0 by begins, ends and steps."""
+        node = self._node(name, "StridedSlice", inputs)
         node.attr["T"].type = type_number(dtype)
         node.attr["Index"].type = type_number("int32")
-        return f"{node.name}:output:0"
+        return node
+
+    def _element_shape(self, index: int, elements: str, kind: TensorType) -> str:
+        """Return the shape of an element; what is not known is found when the program runs.
+
+        An empty list tells the shape of its elements only if it was given all of it.
+        """
+        if kind.shape is not None and None not in kind.shape:
+            return self._shape_constant(f"shape_{index}", kind.shape)
+        node = self._node(f"sizes_{index}", "Shape", [elements])
+        node.attr["T"].type = type_number(kind.dtype)
+        node.attr["out_type"].type = type_number("int32")
+        one = self._integers(f"one_{index}", [1])
+        made = self._slice(f"shape_{index}", "int32", [f"{node.name}:output:0", one, one, one])
+        made.attr["end_mask"].i = 1
+        return f"{made.name}:output:0"
 
     def _integers(self, name: str, values: int | list[int]) -> str:
         node = self._node(name, "Const", [])

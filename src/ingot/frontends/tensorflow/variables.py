@@ -26,6 +26,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorType,
     TypeName,
 )
+from ingot.frontends.tensorflow.list_types import ListTypes
 from ingot.frontends.tensorflow.modules import op_def_registry
 from ingot.frontends.tensorflow.random_state import has_random_state, with_random_state
 
@@ -202,7 +203,7 @@ def is_stateful(op: str) -> bool:
 def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
     """Return the binding, and the function with every variable's type known where used."""
     effects = EffectsAnalysis(function.library).of(function)
-    function = with_random_state(function)
+    function = _with_list_types(with_random_state(function))
     if has_random_state(function.inputs):
         effects.reads.add(len(function.inputs) - 1)
         effects.writes.add(len(function.inputs) - 1)
@@ -222,12 +223,43 @@ def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
         if source is None:
             results.append(Result(output=output))
             if function.output_types[output].dtype == "variant":
-                results.append(Result(output=output, is_length=True))
+                of_lists = output in function.lists_of_lists
+                results.append(Result(output=output, is_length=True, of_lists=of_lists))
     written = sorted(index for index in effects.writes if inputs[index].is_variable)
     results.extend(Result(variable=index) for index in written)
     has_effects = bool(effects.writes) or effects.has_others
     binding = Binding(parameters, tuple(results), handed_on, has_effects)
     return replace(function, inputs=inputs), binding
+
+
+def _with_list_types(function: CapturedFunction) -> CapturedFunction:
+    """Return the function with what its lists of lists hold."""
+    strange = (item.handle for item in function.inputs)
+    if not any(
+        handle is not None and handle.dtype == "variant"
+        for handle in (*strange, *function.output_handles)
+    ):
+        return function
+    types = ListTypes.of(function)
+    inner = [types.of_elements(function, ref) for ref in function.outputs]
+    handles = zip(inner, function.output_handles, strict=True)
+    return replace(
+        function,
+        inputs=tuple(_with_elements(item, types, function) for item in function.inputs),
+        output_handles=tuple(
+            handle if kind is None else TensorType(kind, None) for kind, handle in handles
+        ),
+        lists_of_lists=frozenset(n for n, kind in enumerate(inner) if kind is not None),
+    )
+
+
+def _with_elements(
+    item: CapturedInput, types: ListTypes, function: CapturedFunction
+) -> CapturedInput:
+    inner = types.of_elements(function, TensorRef(item.name))
+    if inner is None or item.type.dtype != "variant":
+        return item
+    return replace(item, handle=TensorType(inner, None), of_lists=True)
 
 
 def _with_handle(item: CapturedInput, dtype: str | None) -> CapturedInput:

@@ -12,10 +12,10 @@ from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput,
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.frame import Frame
+from ingot.frontends.tensorflow.lowering.list_state import lengths_of, with_equal_lengths
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
 from ingot.frontends.tensorflow.lowering.specialiser import Specialiser
-from ingot.frontends.tensorflow.lowering.tensor_lists import length_of
 from ingot.frontends.tensorflow.lowering.values import (
     Sizes,
     TensorList,
@@ -74,7 +74,7 @@ def _attempt(program: Program, name: str) -> Module:
     _bind_sizes(frame, parameters)
     inputs: list[Value] = []
     for index, item in enumerate(captured.inputs):
-        value = _input_value(program, index, item, parameters.get(index))
+        value = _input_value(frame, index, item, parameters.get(index))
         inputs.append(value)
         if isinstance(value, Variable) and index in parameters:
             frame.state[value] = program.known.get(index, parameters[index])
@@ -85,7 +85,7 @@ def _attempt(program: Program, name: str) -> Module:
         if result.output is not None:
             value = outputs[result.output]
             if result.is_length and isinstance(value, TensorList):
-                results.append(frame.builder.reshape_to(length_of(frame.builder, value), (1,)))
+                results.append(lengths_of(frame.builder, value))
             else:
                 results.append(_output(captured, frame, result.output, value))
         elif result.variable is not None:
@@ -158,8 +158,9 @@ def _bind_sizes(frame: Frame, parameters: dict[int, Instruction]) -> None:
 
 
 def _input_value(
-    program: Program, index: int, item: CapturedInput, parameter: Instruction | None
+    frame: Frame, index: int, item: CapturedInput, parameter: Instruction | None
 ) -> Value:
+    program = frame.program
     if item.type.dtype == "resource":
         if item.handle is None or item.handle.shape is None:
             # Only an op that touches it is an error.
@@ -167,7 +168,8 @@ def _input_value(
         return Variable(index, element_of(item.handle.dtype), _dims(program, index))
     if item.type.dtype == "variant":
         shape = _parameter_shape(program, index)
-        return TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
+        made = TensorList(parameter, shape.dims[0], shape.dtype, shape.dims[1:])
+        return with_equal_lengths(frame.builder, made) if item.of_lists else made
     if parameter is None:
         # The binding left it out: it is only handed on, or not used. A handle has no data either.
         return Variable(index, element_of("float32"), ())
@@ -176,9 +178,9 @@ def _input_value(
 
 def _output(captured: CapturedFunction, frame: Frame, index: int, value: Value) -> Instruction:
     if isinstance(value, TensorList):
-        if value.buffer is None or value.of_lists:
+        if value.buffer is None:
             raise UnsupportedError(
-                f"output {index} of '{captured.name}' is a TensorList of lists or unknown elements",
+                f"output {index} of '{captured.name}' is a TensorList of unknown elements",
                 code="INGOT0311",
                 hint="give the TensorArray a size and an element shape",
             )

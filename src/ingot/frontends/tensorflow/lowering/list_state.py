@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, TensorList
 from ingot.hlo import dim as dim_math
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
@@ -36,6 +37,36 @@ def length_of(builder: TensorBuilder, found: TensorList) -> Instruction:
     if isinstance(found.length, Instruction):
         return found.length
     return builder.scalar(found.length, S32)
+
+
+def lengths_of(builder: TensorBuilder, found: TensorList) -> Instruction:
+    """Return how many elements a list has, and of a list of lists, each of those: `s32[1 or 2]`.
+
+    Outside of a program the lists of a list are equally long; an assertion holds them to it.
+    """
+    count = builder.reshape_to(length_of(builder, found), (1,))
+    if not found.of_lists or found.lengths is None:
+        return count
+    lengths = found.lengths
+    index = builder.iota_of(S32, lengths.shape.dims, 0)
+    counts = builder.compared("LT", index, length_of(builder, found))
+    most = builder.reduced(
+        "maximum", builder.select(counts, lengths, builder.zeros(lengths.shape)), (0,)
+    )
+    equal = builder.or_(builder.not_(counts), builder.compared("EQ", lengths, most))
+    everywhere = builder.reduced("and", equal, (0,))
+    emit_assertion(builder, everywhere, "the lists of a list have different lengths")
+    return builder.concatenated([count, builder.reshape_to(most, (1,))], 0)
+
+
+def with_equal_lengths(builder: TensorBuilder, found: TensorList) -> TensorList:
+    """Return the list of lists whose elements are equally long; each has room to grow."""
+    assert found.buffer is not None
+    rows, length = found.buffer.shape.dims[:2]
+    lengths = builder.spread(builder.scalar(length, S32), (rows,))
+    buffer = with_rows(builder, found.buffer, length + _LEAST_ROOM, 1)
+    dims = buffer.shape.dims[1:]
+    return replace(found, buffer=buffer, dims=dims, lengths=lengths, of_lists=True)
 
 
 def with_buffer(builder: TensorBuilder, found: TensorList, dims: Sizes) -> TensorList:
