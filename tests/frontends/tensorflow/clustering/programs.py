@@ -224,6 +224,15 @@ def keras_training():
 
 
 @program
+def keras_auto():
+    import keras
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    return [model.jit_compile]
+
+
+@program
 def recurrent_training():
     import keras
 

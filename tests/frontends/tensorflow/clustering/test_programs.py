@@ -91,3 +91,14 @@ def test_graphs_are_written_under_xlas_names(run_programs, tmp_path):
     assert "IngotReady" in (tmp_path / "encapsulate_subgraphs_after.pbtxt").read_text()
     second, _ = run_programs(["branches", "straight"], flags)
     assert set(first["clusters"]) < set(second["clusters"])
+
+
+@pytest.mark.slow
+def test_a_word_where_nothing_is_compiled(run_programs):
+    word = "not used for models that Keras leaves uncompiled"
+    found, stderr = run_programs(["keras_auto", "keras_auto"], "")
+    assert found["keras_auto"] == [[False, "bool"]]
+    assert stderr.count(word) == 1
+    assert word not in run_programs(["keras_auto"], AUTO)[1]
+    _, stderr = run_programs(["keras_auto"], f"{AUTO} --tf_xla_cpu_global_jit=false")
+    assert "Ingot clusters nothing" in stderr

@@ -13,13 +13,13 @@ every graph as it is.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
 from ingot.frontends.tensorflow.clustering import flags as flags_module
-from ingot.frontends.tensorflow.clustering import plugin
+from ingot.frontends.tensorflow.clustering import keras_models, plugin
 from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE
 from ingot.frontends.tensorflow.clustering.experimental_compile import compile_internal
 from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
@@ -41,9 +41,8 @@ from ingot.frontends.tensorflow.modules import (
     xla,
 )
 
-Patch = Callable[[Any, str, Callable[[Any], Any]], None]
-
-_OFF, _ON = -1, 1
+_ON = 1
+_logger = logging.getLogger("ingot.tensorflow")
 _state = threading.local()
 
 
@@ -56,10 +55,14 @@ class _Clustering:
 
     def optimize(self, data: bytes, item: GrapplerItem) -> bytes | None:
         """Cluster a graph, if somebody asks for it."""
-        is_global = self._level() > 0 and self.flags.cpu_global_jit
+        is_global = self.is_global()
         if not is_global and b"_Xla" not in data:
             return None
         return self._optimizer.optimize(data, item, is_global, self._mode())
+
+    def is_global(self) -> bool:
+        """Whether clustering is asked for all of the graphs that are optimized in this thread."""
+        return self._level() > 0 and self.flags.cpu_global_jit
 
     def _level(self) -> int:
         if self.flags.auto_jit:
@@ -81,7 +84,7 @@ class _Clustering:
 _active: _Clustering | None = None
 
 
-def start(compiler: Compiler, patch: Patch) -> None:
+def start(compiler: Compiler, patch: keras_models.Patch) -> None:
     """Read the flags and put the patches in.
 
     Raises:
@@ -96,7 +99,13 @@ def start(compiler: Compiler, patch: Patch) -> None:
     patch(context.Context, "optimizer_jit", _optimizer_jit)
     patch(ops.Graph, "_attr_scope", _attribute_scope)
     patch(xla, "_compile_internal", compile_internal)
-    if _active.flags.auto_jit > 0 or _context_level() > 0:
+    keras_models.watch(patch, _active.is_global)
+    if _active.flags.auto_jit > 0 and not _active.flags.cpu_global_jit:
+        _logger.warning(
+            "Ingot clusters nothing: --tf_xla_auto_jit asks for it, and "
+            "--tf_xla_cpu_global_jit=false leaves out the CPU"
+        )
+    elif _active.flags.auto_jit > 0 or _context_level() > 0:
         plugin.register(_optimize)
 
 
@@ -105,6 +114,7 @@ def stop() -> None:
     global _active
     if _active is None:
         return
+    keras_models.unwatch()
     pywrap_tfe.TF_SetXlaAutoJitMode(str(_active.flags.auto_jit))
     _active = None
 
