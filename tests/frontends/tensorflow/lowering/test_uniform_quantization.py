@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tests.frontends.tensorflow.lowering.checking import check, numbers
 
 RAW = tf.raw_ops
@@ -98,3 +99,10 @@ def test_what_quantised_integers_of_channels_stand_for():
         )  # fmt: skip
 
     check(run, (numbers(4, 3) * 40).astype(np.int8), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize("dims", [(3,), (2, 5), (2, 3, 4)])
+def test_packed_bytes(dims, transposed):
+    words = np.random.default_rng(0).integers(0, 2**32, dims).astype(np.uint32)
+    check(lambda x: gen_xla_ops.xla_dequantize(x, -1.5, 2.25, "MIN_COMBINED", transposed), words)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Known, Value, Variable
+from ingot.frontends.tensorflow.lowering.values import ElementArray, Known, Value, Variable
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import InternalError
 
@@ -32,6 +32,7 @@ class Frame:
         self.program = program
         self.builder = TensorBuilder(name, program, self.symbol)
         self.state: dict[Variable, Value] = {}
+        self.arrays: dict[Variable, ElementArray] = {}
         self.sizes: dict[str, Instruction] = {}
         self._materialized: dict[Known, Instruction] = {}
 

@@ -1,4 +1,4 @@
-"""Smaller ops that rearrange: stitches, sequences, data formats, gradients of mirrored padding."""
+"""Smaller ops that rearrange: sequences, data formats, gradients of mirrored padding."""
 
 from __future__ import annotations
 
@@ -18,25 +18,6 @@ from ingot.hlo.shape import Shape
 def _conjugate_transpose(op: Op) -> Value:
     x = conjugate(op.b, op.tensor(0))
     return op.b.transposed(x, op.axes(1, op.rank(0), "permutation"))
-
-
-def _stitch(op: Op) -> Value:
-    """Merge rows of several tensors by known places; later tensors win."""
-    half = len(op) // 2
-    rows: dict[int, Instruction] = {}
-    for number in range(half):
-        places = op.integers(number, "places")
-        data = op.tensor(half + number)
-        rank = op.rank(number)
-        flat = op.b.reshape_to(data, (len(places), *data.shape.dims[rank:]))
-        for source, place in enumerate(places):
-            rows[place] = op.b.sliced(flat, 0, source, source + 1)
-    if not rows:
-        raise op.error("nothing to stitch")
-    count = max(rows) + 1
-    some = next(iter(rows.values()))
-    empty = op.b.zeros(Shape.array(some.shape.dtype, (1, *some.shape.dims[1:])))
-    return op.b.concatenated([rows.get(place, empty) for place in range(count)], 0)
 
 
 def _reverse_sequence(op: Op) -> Value:
@@ -154,10 +135,8 @@ RULES: dict[str, Rule] = {
     "ControlTrigger": lambda op: (),
     "DataFormatDimMap": _dim_map,
     "DataFormatVecPermute": _vec_permute,
-    "DynamicStitch": _stitch,
     "FakeParam": _placeholder,
     "MirrorPadGrad": _mirror_pad_gradient,
-    "ParallelDynamicStitch": _stitch,
     "ReverseSequence": _reverse_sequence,
     "SegmentMaxV2": _segments_of_known_count("maximum"),
     "SegmentMinV2": _segments_of_known_count("minimum"),

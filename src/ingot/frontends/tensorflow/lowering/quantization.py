@@ -11,7 +11,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
-from ingot.hlo.dtype import F32
+from ingot.hlo.dtype import BF16, F32, U32
 from ingot.hlo.instruction import Instruction
 
 
@@ -95,7 +95,30 @@ def _dequantized(op: Op) -> Value:
     return b.convert_to(b.add(scaled, b.spread(start, x.shape.dims, kept)), op.result())
 
 
+def _dequantized_words(op: Op) -> Value:
+    """Four bytes in each `u32`, the highest first, as bf16 numbers of a range.
+
+    The result's last dimension is four times as long; transposed, its dimensions are reversed.
+    """
+    b, x = op.b, op.tensor(0)
+    mode = str(op.attribute("mode"))
+    if mode != "MIN_COMBINED":
+        raise op.error(f"mode {mode}: only MIN_COMBINED is defined for packed bytes")
+    low, high = (float(op.attribute(name)) for name in ("min_range", "max_range"))
+    *rest, last = x.shape.dims
+    wide = b.spread(x, (*x.shape.dims, 4), tuple(range(x.shape.rank)))
+    place = b.iota_of(U32, wide.shape.dims, x.shape.rank)
+    shift = b.binary("multiply", b.subtract(b.like(3, place.shape), place), 8)
+    byte = b.binary("and", b.emit("shift-right-logical", wide, shift), 255)
+    scaled = b.binary("multiply", b.convert_to(byte, BF16), (high - low) / 255)
+    made = b.reshape_to(b.binary("add", scaled, low), (*rest, last * 4))
+    if op.attribute("transpose_output", False):
+        return b.transposed(made, tuple(reversed(range(made.shape.rank))))
+    return made
+
+
 RULES: dict[str, Rule] = {
+    "XlaDequantize": _dequantized_words,
     "Dequantize": _dequantized,
     "QuantizeAndDequantizeV2": _bits_of_attribute,
     "QuantizeAndDequantizeV3": _bits_of_operand,

@@ -208,6 +208,27 @@ def _generator_state(op: Op, old: Instruction) -> State:
     return State(key, low, high)
 
 
+def _cast_at_random(op: Op) -> Value:
+    """Floats rounded up or down, each as likely as its fraction says; held inside the type.
+
+    Which way a number goes differs from TensorFlow's kernel, where it depends on the CPU's vectors.
+    """
+    b, x = op.b, op.tensor(0)
+    element, limits = x.shape.dtype, np.iinfo(op.result().numpy)
+    if x.shape.size == 0:
+        return b.convert_to(x, op.result())
+    chance = philox.uniform(b, explicit_state(op), x.shape.size, element)
+    chance = b.reshape_to(chance, x.shape.dims)
+    up = b.floor(b.subtract(b.binary("add", x, 1), chance))
+    rounded = b.select(b.compared("LT", x, 0), b.floor(b.add(x, chance)), up)
+    whole = b.compare(b.floor(x), x, direction="EQ")
+    made = b.convert_to(b.select(whole, x, rounded), op.result())
+    for direction, limit in (("GE", limits.max), ("LE", limits.min)):
+        beyond = b.compare(x, b.like(limit, x.shape), direction=direction)
+        made = b.select(beyond, b.like(limit, made.shape), made)
+    return b.select(b.compare(x, x, direction="NE"), b.zeros(made.shape), made)
+
+
 def _stateful(op: Op) -> Value:
     raise op.error(f"{op.node.op} keeps a hidden random state inside the node", _OTHER_RANDOM)
 
@@ -240,5 +261,6 @@ RULES: dict[str, Rule] = {
     "StatelessRandomUniformV2": _from_state(philox.uniform),
     "StatelessTruncatedNormal": _from_seed(philox.truncated_normal),
     "StatelessTruncatedNormalV2": _from_state(philox.truncated_normal),
+    "StochasticCastToInt": _cast_at_random,
     "TruncatedNormal": _from_node(philox.truncated_normal),
 }

@@ -412,9 +412,7 @@ RULES: dict[str, Rule] = {
         ),
         _identity,
     ),
-    **dict.fromkeys(
-        ("BroadcastArgs", "BroadcastGradientArgs", "ListDiff", "ConcatOffset"), _must_be_known
-    ),
+    **dict.fromkeys(("BroadcastArgs", "BroadcastGradientArgs", "ConcatOffset"), _must_be_known),
     "BroadcastTo": _broadcast_to,
     "Concat": _concat_v1,
     "ConcatV2": _concat_v2,

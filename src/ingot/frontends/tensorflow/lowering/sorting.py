@@ -12,9 +12,10 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import S32, DType
+from ingot.hlo.dtype import F64, S32, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -118,27 +119,71 @@ def _bucketize(op: Op) -> Value:
     return total
 
 
-def _counts(op: Op, size: Size, weights: Instruction | None) -> Value:
-    """Count (or sum weights of) each number in 0..size; others are left out."""
-    b = op.b
-    numbers = b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,))
-    element = op.result()
+def _counted(
+    op: Op, size: Size, numbers: Instruction, weights: Instruction | None, binary: bool = False
+) -> Instruction:
+    """Count (or sum weights of) each number in 0..size of a vector; others are left out."""
+    b, element = op.b, op.result()
     each = b.like(1, Shape.array(element, numbers.shape.dims))
-    if weights is not None and weights.shape.size != 0:
+    if weights is not None and weights.shape.size != 0 and not binary:
+        if not all(map(b.same, op.dims(0), weights.shape.dims)):
+            raise op.mismatch(0, 2)
         each = b.reshape_to(weights, numbers.shape.dims)
-    return scatter_rows(op, "add", b.zeros(Shape.array(element, (size,))), numbers, each)
+    zeros = b.zeros(Shape.array(element, (size,)))
+    return scatter_rows(op, "update" if binary else "add", zeros, numbers, each)
+
+
+def _not_negative(op: Op, numbers: Instruction) -> Instruction:
+    everywhere = op.b.reduced("and", op.b.compared("GE", numbers, 0), (0,))
+    emit_assertion(op.b, everywhere, "Input arr must be non-negative!")
+    return numbers
 
 
 def _bincount(op: Op) -> Value:
     (size,) = op.sizes(1, "size")
-    return _counts(op, size, op.tensor(2))
+    numbers = _not_negative(op, op.b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,)))
+    return _counted(op, size, numbers, op.tensor(2))
 
 
 def _dense_bincount(op: Op) -> Value:
+    """Numbers of a vector, or of each row of a matrix; binary: only whether they are there."""
+    b, numbers = op.b, op.tensor(0)
     (size,) = op.sizes(1, "size")
-    if op.rank(0) != 1 or op.attribute("binary_output", False):
-        raise op.error("DenseBincount of matrices or with binary output has no lowering")
-    return _counts(op, size, op.tensor(2))
+    binary = bool(op.attribute("binary_output", False))
+    if numbers.shape.rank < 2:
+        numbers = _not_negative(op, b.reshape_to(numbers, (numbers.shape.size,)))
+        return _counted(op, size, numbers, op.tensor(2), binary)
+    if numbers.shape.rank > 2:
+        raise op.error(f"Shape must be at most rank 2 but is rank {numbers.shape.rank}")
+    wide = b.convert_to(numbers, S64)
+    dims, (rows, columns) = wide.shape.dims, wide.shape.dims
+    limit = b.like(size, wide.shape)
+    inside = b.and_(b.compared("GE", wide, 0), b.compare(wide, limit, direction="LT"))
+    flat = b.add(b.multiply(b.iota_of(S64, dims, 0), limit), wide)
+    flat = b.select(inside, flat, b.like(-1, wide.shape))
+    found = _counted(op, rows * size, b.reshape_to(flat, (rows * columns,)), op.tensor(2), binary)
+    return b.reshape_to(found, (rows, size))
+
+
+def _histogram(op: Op) -> Value:
+    """values, range, number of bins: what lies outside is in the first or last bin."""
+    b = op.b
+    values = b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,))
+    low, high = (b.reshape_to(b.sliced(op.tensor(1), 0, n, n + 1), ()) for n in range(2))
+    (count,) = op.sizes(2, "nbins")
+    text = "value_range should satisfy value_range[0] < value_range[1]"
+    emit_assertion(b, b.compare(low, high, direction="LT"), text)
+    if values.shape.dtype.is_float:
+        numbers = b.reduced("and", b.compare(values, values, direction="EQ"), (0,))
+        emit_assertion(b, numbers, "Histogram values must not contain NaN")
+    number = b.scalar(count, F64)
+    emit_assertion(b, b.compared("GT", number, 0), "nbins should be a positive number")
+    step = b.divide(b.convert_to(b.subtract(high, low), F64), number)
+    start = b.spread(low, values.shape.dims)
+    above = b.convert_to(b.subtract(b.maximum(values, start), start), F64)
+    last = b.spread(b.binary("add", number, -1), values.shape.dims)
+    place = b.minimum(b.divide(above, b.spread(step, values.shape.dims)), last)
+    return _counted(op, count, b.convert_to(place, S32), None)
 
 
 RULES: dict[str, Rule] = {
@@ -146,6 +191,7 @@ RULES: dict[str, Rule] = {
     "Bincount": _bincount,
     "Bucketize": _bucketize,
     "DenseBincount": _dense_bincount,
+    "HistogramFixedWidth": _histogram,
     "LowerBound": _search("LT"),
     "TopK": _top_k,
     "TopKV2": _top_k,

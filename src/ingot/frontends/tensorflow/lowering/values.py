@@ -11,7 +11,7 @@ integer or float array otherwise, of the storage type of `Known.element`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,31 @@ class TensorList:
         """How many rows the buffer has."""
         assert self.buffer is not None
         return self.buffer.shape.dims[0]
+
+
+@dataclass(slots=True, eq=False)
+class ElementArray:
+    """What a stack or a TensorArray that is a resource holds: see `resource_arrays`.
+
+    Attributes:
+        element: element type of the elements.
+        elements: each element; None where nothing was written, or where it was read for good.
+        dims: the shape of an element, where the program says it.
+        grows: whether a write behind the end makes it longer.
+        most: greatest number of elements.
+        clears: whether an element is read once.
+        adds: whether what is written on one place is added up: it holds gradients.
+        gradients: the arrays of its gradients by their source.
+    """
+
+    element: DType
+    elements: list[Instruction | None]
+    dims: Sizes | None = None
+    grows: bool = False
+    most: int | None = None
+    clears: bool = False
+    adds: bool = False
+    gradients: dict[str, Variable] = field(default_factory=dict[str, Variable])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,127 @@
+"""Counts, histograms, differences and stitches whose sizes the data decides, against TensorFlow."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import op_def_library
+from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
+
+from ingot.support.diagnostics import ExecutionError
+
+RAW = tf.raw_ops
+COUNTED = np.array([3, 0, 7, 3, 3, 1, 12, 0], np.int32)
+WEIGHTS = numbers(8)
+TABLE = np.array([[3, 0, 7, 3], [2, 2, 9, 1]], np.int64)
+VALUES = np.array([0.5, -1.0, 2.5, 7.0, -0.0, 5.0, np.inf, -np.inf, 4.999], np.float32)
+NAN = np.array([1.0, np.nan, -0.0, 2.0, np.nan, 1.0, np.inf], np.float32)
+SOME = np.array([np.nan, 0.0, 2.0], np.float32)
+
+
+def dense(size, binary=False, weights=None):
+    return lambda x: RAW.DenseBincount(
+        input=x, size=tf.constant(size, x.dtype), binary_output=binary,
+        weights=tf.zeros([0]) if weights is None else weights,
+    )  # fmt: skip
+
+
+def computed(x):
+    return tf.math.bincount(x, minlength=tf.reduce_min(x), maxlength=tf.reduce_max(x))
+
+
+def histogram(kind=tf.float32, dtype=tf.int32, bins=5):
+    return lambda x: tf.histogram_fixed_width(
+        tf.cast(x, kind), tf.constant([0, 5], kind), bins, dtype
+    )
+
+
+def stitched(x):
+    """Rows of both signs are computed apart and put back."""
+    flags = tf.cast(x > 0, tf.int32)
+    rows = tf.range(tf.size(x))
+    parts, places = tf.dynamic_partition(x, flags, 2), tf.dynamic_partition(rows, flags, 2)
+    return tf.dynamic_stitch(places, [parts[0] * 2, parts[1] + 1])
+
+
+def stitched_rows(x, places):
+    return RAW.ParallelDynamicStitch(indices=[places + 0, places[:2] + 3], data=[x, x[:2] * 2])
+
+
+def stitch_gradient(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(stitched(x) ** 2)
+    return tape.gradient(y, x)
+
+
+CASES = {
+    "bincount": (lambda x: RAW.Bincount(arr=x, size=9, weights=tf.zeros([0])), [COUNTED]),
+    "bincount_weights": (lambda x, w: RAW.Bincount(arr=x, size=9, weights=w), [COUNTED, WEIGHTS]),
+    "computed_size": (computed, [COUNTED]),
+    "tf_bincount": (tf.math.bincount, [COUNTED]),
+    "dense": (dense(9), [TABLE[0]]),
+    "dense_binary": (dense(9, True), [TABLE[0]]),
+    "dense_rows": (dense(9), [TABLE]),
+    "dense_rows_binary": (dense(9, True), [TABLE]),
+    "dense_rows_weights": (dense(9, weights=numbers(2, 4)), [TABLE]),
+    "dense_no_rows": (dense(9), [TABLE[:0]]),
+    "dense_no_columns": (dense(3), [TABLE[:, :0]]),
+    "rows_axis": (lambda x: tf.math.bincount(x, axis=-1), [TABLE]),
+    "histogram": (histogram(), [VALUES]),
+    "histogram_long": (histogram(tf.float64, tf.int64, 4), [VALUES]),
+    "histogram_integers": (histogram(tf.int32), [np.array([[3, -7, 99], [0, 5, 4]], np.int32)]),
+    "histogram_empty": (histogram(), [VALUES[:0]]),
+    "difference": (lambda x, y: RAW.ListDiff(x=x, y=y), [COUNTED, COUNTED[[0, 6]]]),
+    "difference_floats": (lambda x, y: RAW.ListDiff(x=x, y=y, out_idx=tf.int64), [NAN, SOME]),
+    "difference_of_none": (lambda x, y: RAW.ListDiff(x=x, y=y), [NAN[:0], SOME]),
+    "difference_to_none": (lambda x, y: RAW.ListDiff(x=x, y=y), [NAN, SOME[:0]]),
+    "stitch": (stitched, [WEIGHTS]),
+    "stitch_one_side": (stitched, [np.abs(WEIGHTS)]),
+    "stitch_none": (stitched, [WEIGHTS[:0]]),
+    "stitch_gradient": (stitch_gradient, [WEIGHTS]),
+    "stitch_rows": (stitched_rows, [numbers(3, 2), np.array([4, 0, 1], np.int32)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_counts_and_stitches(name):
+    function, operands = CASES[name]
+    check(function, *operands, tolerance=1e-5)
+    if name not in ("dense_no_columns", "difference_of_none", "difference_to_none"):
+        check(function, *operands, open_sizes=True, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "message"),
+    [
+        (lambda x: RAW.Bincount(arr=x, size=9, weights=tf.zeros([0])), -COUNTED, "non-negative"),
+        (histogram(), NAN, "must not contain NaN"),
+    ],
+)
+def test_what_cannot_be_counted_is_an_error(function, x, message):
+    program = trace(function, specs_of([x]))
+    with pytest.raises(ExecutionError, match=message):
+        program.evaluate([x])
+
+
+@pytest.mark.parametrize("kind", [tf.int8, tf.int16, tf.int32])
+@pytest.mark.parametrize("source", [tf.float32, tf.float64, tf.float16, tf.bfloat16])
+def test_casts_at_random(source, kind):
+    def cast(x):
+        key, counter = RAW.StatelessRandomGetKeyCounter(seed=[7, 3])
+        return op_def_library.apply_op(
+            "StochasticCastToInt",
+            input=tf.cast(x, source), key=key, counter=counter, alg=1, Tout=kind,
+        )  # fmt: skip
+
+    x = np.array([3.0, -4.0, 0.0, np.nan, -np.inf, -1e30], np.float32)
+    check(cast, x)
+    if int(tf.cast(kind.max, source).numpy()) == kind.max:
+        # Where the greatest integer is no number of the source, TensorFlow's kernel overflows.
+        check(cast, -x)
+    (most,), _ = trace(cast, specs_of([x])).evaluate([-x])
+    np.testing.assert_array_equal(most, [-3, 4, 0, 0, kind.max, kind.max])
+    x = np.repeat(np.array([2.25, -2.25], np.float32), 2000)
+    (got,), _ = trace(cast, specs_of([x])).evaluate([x])
+    assert set(got[:2000]) == {2, 3}
+    assert set(got[2000:]) == {-3, -2}
+    np.testing.assert_allclose(got.reshape(2, 2000).mean(1), [2.25, -2.25], atol=0.05)
