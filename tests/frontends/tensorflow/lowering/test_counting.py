@@ -115,7 +115,7 @@ def test_casts_at_random(source, kind):
 
     x = np.array([3.0, -4.0, 0.0, np.nan, -np.inf, -1e30], np.float32)
     check(cast, x)
-    if int(tf.cast(kind.max, source).numpy()) == kind.max:
+    if float(tf.cast(kind.max, source).numpy()) == float(kind.max):
         # Where the greatest integer is no number of the source, TensorFlow's kernel overflows.
         check(cast, -x)
     (most,), _ = trace(cast, specs_of([x])).evaluate([-x])

@@ -56,26 +56,23 @@ def cut(x):
     return RAW.TensorArrayConcatV3(handle=handle, flow_in=flow, dtype=tf.float32)
 
 
-def differentiated(x):
-    handle, flow = array(3, clear_after_read=False)
+def gradients(x):
+    """What is written on one place of an array of gradients is added up."""
+    handle, flow = array(3, element_shape=[4], clear_after_read=False)
     flow = RAW.TensorArrayScatterV3(handle=handle, indices=[0, 1, 2], value=x[:3], flow_in=flow)
-    twice = [
-        RAW.TensorArrayReadV3(handle=handle, index=n, flow_in=flow, dtype=tf.float32)
-        for n in (1, 1, 2, 0)
+    slopes = []
+    for index, source in ((1, "a"), (1, "a"), (2, "a"), (0, "b")):
+        slope, flow = RAW.TensorArrayGradV3(handle=handle, flow_in=flow, source=source)
+        flow = RAW.TensorArrayWriteV3(handle=slope, index=index, value=x[3], flow_in=flow)
+        slopes.append(slope)
+    return [
+        RAW.TensorArrayReadV3(handle=slope, index=n, flow_in=flow, dtype=tf.float32)
+        for slope in slopes[2:]
+        for n in range(3)
     ]
-    return tf.gradients(tf.add_n([(n + 1.0) * part**2 for n, part in enumerate(twice)]), x)
 
 
-def differentiated_pieces(x):
-    handle, flow = array(2)
-    flow = RAW.TensorArraySplitV3(
-        handle=handle, value=x, lengths=tf.constant([2, 4], tf.int64), flow_in=flow
-    )
-    whole = RAW.TensorArrayConcatV3(handle=handle, flow_in=flow, dtype=tf.float32).value
-    return tf.gradients(whole**3, x)
-
-
-CASES = [stacked, written, grown, cut, differentiated, differentiated_pieces]
+CASES = [stacked, written, grown, cut, gradients]
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda case: case.__name__)

@@ -14,8 +14,20 @@ from ingot.frontends.tensorflow.lowering.fold import FOLDS
 from ingot.frontends.tensorflow.lowering.op import Rule
 
 _SENT = "TensorFlow cannot run it on a CPU: XLA:CPU says that HLO opcode `{}` is not supported."
-EXCEPTIONS = {"XlaRecv": _SENT.format("recv"), "XlaSend": _SENT.format("send")}
-"""Op types that have a kernel in TensorFlow's bridge and cannot run there either, and why."""
+_FUSED = (
+    "Grappler makes it of other ops, after a function was captured: the function has those ops."
+)
+_RUNTIME = "TensorFlow's runtime makes it while it runs a graph: no captured function has it."
+_BOUNDARY = "An input or output of a function, which is no op of a captured function."
+EXCEPTIONS = {
+    "XlaRecv": _SENT.format("recv"),
+    "XlaSend": _SENT.format("send"),
+    **dict.fromkeys(("_Arg", "_Retval"), _BOUNDARY),
+    **dict.fromkeys(("_ArrayToList", "_EagerConst", "_ListToArray"), _RUNTIME),
+    **dict.fromkeys(("_FusedBatchNormEx", "_FusedConv2D", "_UnaryOpsComposition"), _FUSED),
+    "_XlaAotOnlyVarHandleOp": "TensorFlow's compiler ahead of time makes it of a variable.",
+}
+"""Op types that no program can give to Ingot, or that TensorFlow itself cannot run; and why."""
 
 _LIST = Path(__file__).with_name("xla_ops.txt")
 
