@@ -87,7 +87,7 @@ LAYERS: dict[str, tuple[Make, Any]] = {
     "GaussianNoise": (lambda: layers.GaussianNoise(0.3, seed=5), MATRIX),
     "GroupNormalization": (lambda: layers.GroupNormalization(2), _normal(2, 8, 8, 4)),
     "GroupQueryAttention": (lambda: layers.GroupQueryAttention(4, 4, 2), (SEQUENCE, SEQUENCE)),
-    "HashedCrossing": (lambda: layers.HashedCrossing(5), (_integers(9, 4), _integers(9, 4))),
+    "HashedCrossing": (lambda: layers.HashedCrossing(5), [_integers(9, 4), _integers(9, 4)]),
     "Hashing": (lambda: layers.Hashing(5), _integers(90, 3, 2)),
     "IntegerLookup": (lambda: layers.IntegerLookup(vocabulary=[3, 5, 7]), _integers(9, 3, 2)),
     "LSTM": (lambda: layers.LSTM(5), SEQUENCE),
@@ -104,7 +104,7 @@ LAYERS: dict[str, tuple[Make, Any]] = {
     "RandomBrightness": (lambda: layers.RandomBrightness(0.2, seed=5), PIXELS),
     "RandomColorDegeneration": (lambda: layers.RandomColorDegeneration(0.2, seed=5), PIXELS),
     "RandomColorJitter": (
-        lambda: layers.RandomColorJitter(0.2, 0.2, 0.2, 0.2, seed=5), PIXELS),
+        lambda: layers.RandomColorJitter((0, 255), 0.2, 0.2, 0.2, 0.2, seed=5), PIXELS),
     "RandomContrast": (lambda: layers.RandomContrast(0.2, seed=5), PIXELS),
     "RandomCrop": (lambda: layers.RandomCrop(4, 4, seed=5), IMAGE),
     "RandomElasticTransform": (lambda: layers.RandomElasticTransform(1.0, seed=5), PIXELS),

@@ -52,7 +52,7 @@ def compare(row: Row) -> None:
     hook.enable(counting_compiler, strict=row.strict)
     COMPILED.clear()
     got = run(row.program, True)
-    assert COMPILED, "nothing was compiled"
+    assert COMPILED or not row.strict, "nothing was compiled"
     assert len(got) == len(wanted)
     for have, want in zip(got, wanted, strict=True):
         assert (have.dtype, have.shape) == (want.dtype, want.shape)
