@@ -97,7 +97,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
         optimizers.SGD(0.1), initial_scale=8.0, dynamic_growth_steps=2
     ),
     "MultiOptimizer": lambda: optimizers.MultiOptimizer(
-        optimizers.Adam(0.1), [optimizers.OptimizerMap(optimizers.SGD(0.1), "bias")]
+        optimizers.OptimizerMap(optimizers.Adam(0.1), {".*bias": optimizers.SGD(0.1)})
     ),
     "Muon": lambda: optimizers.Muon(0.1),
     "Nadam": lambda: optimizers.Nadam(0.1),
