@@ -40,8 +40,16 @@ REASONS = {
         "_Trust.alike": "kinds of fields: types, flags and memories, not sizes",
         "_Trust.different": "the same",
     },
+    "frontends/tensorflow/clustering/debug_graphs.py": {
+        "_numbers": "a row for each name of a debug graph"
+    },
+    "frontends/tensorflow/clustering/optimizer.py": {
+        "_launches": "a row for each cluster: TensorFlow's graphs hold addresses of these rows"
+    },
+    "frontends/tensorflow/clustering/plugin.py": {"_kept": ONCE},
     "frontends/tensorflow/eager_code.py": {"_libraries": ONCE},
     "frontends/tensorflow/hook.py": {"_patches": ONCE},
+    "frontends/tensorflow/host_report.py": {"_told": "a row for each op type of TensorFlow"},
     "frontends/tensorflow/launch.py": {
         "_launches": "a row for each function that TensorFlow traced: its graphs hold addresses of "
         "these rows, and a graph may be copied, kept and run when the function is gone"

@@ -8,7 +8,7 @@ plain value; equal specs generate equal code, so it is part of the object cache'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from ingot.llvm.binding import llvm
 from ingot.support import flags
@@ -83,10 +83,10 @@ class TargetSpec:
         """Return an NVIDIA GPU target: compute capability and PTX version."""
         return TargetSpec("nvptx64-nvidia-cuda", capability, ptx)
 
-    @cached_property
+    @property
     def lacking(self) -> tuple[str, ...]:
         """The features of the levels that this has and the CPU of this machine has not."""
-        return tuple(sorted(self.feature_set & _LEVEL_FEATURES - host_features()))
+        return _lacking(self.feature_set, host_features())
 
     def lacking_error(self, what: str) -> UnsupportedError:
         """Return the error for `what`, which this machine cannot run."""
@@ -163,3 +163,8 @@ def _at_level(level: str) -> TargetSpec:
         )
     extra = [f"+{name}" for name in chosen.optional if name in host_features()]
     return TargetSpec(triple, chosen.cpu, ",".join(filter(None, [chosen.features, *extra])))
+
+
+@lru_cache(maxsize=64)
+def _lacking(features: frozenset[str], host: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(features & _LEVEL_FEATURES - host))

@@ -1,6 +1,6 @@
 """Each class and function of Keras: results, shapes and gradients as plain TensorFlow's.
 
-The whole table (`sweep`) takes minutes; here is every fifth row, those of layers and optimizers
+The whole table (`sweep`) takes minutes; here is every fifteenth row, those of layers and optimizers
 among the slow tests.
 """
 
@@ -9,7 +9,7 @@ from tests.frontends.tensorflow.keras.names import public_names
 from tests.frontends.tensorflow.keras.row import compare
 from tests.frontends.tensorflow.keras.table import CANNOT, ROWS
 
-_SHARE = sorted(ROWS)[::5]
+_SHARE = sorted(ROWS)[::15]
 _SLOW = ("layers.", "optimizers.", "image.", "metrics.")
 
 

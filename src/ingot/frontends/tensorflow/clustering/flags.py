@@ -19,7 +19,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from ingot.support.diagnostics import FlagError
@@ -196,7 +196,7 @@ def _read(name: str, value: str) -> Any:
         ) from error
 
 
-@cache
+@lru_cache(maxsize=64)
 def _tell_without_effect(names: tuple[str, ...]) -> None:
     """Say once that flags are accepted and do nothing."""
     for name in names:
@@ -208,7 +208,7 @@ def current() -> ClusteringFlags:
     return _parsed(os.environ.get(VARIABLE, ""))
 
 
-_parsed = cache(parse)
+_parsed = lru_cache(maxsize=64)(parse)
 
 
 def markdown() -> str:

@@ -6,7 +6,6 @@ Source: TensorFlow's `c/experimental/grappler/grappler.h`.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any
 
 from ingot.frontends.tensorflow import capi
@@ -30,6 +29,7 @@ class GrapplerItem:
         """Refer to the `TF_GrapplerItem` at `address`."""
         self._address = address
         self._properties: int | None = None
+        self._shapes: dict[str, tuple[Any, ...]] = {}
 
     def fetched(self) -> frozenset[str]:
         """Return the names of the nodes whose outputs the caller wants."""
@@ -55,9 +55,13 @@ class GrapplerItem:
             names = [ctypes.string_at(text, length).decode() for text, length in found]
         return frozenset(name.removeprefix("^").partition(":")[0] for name in names)
 
-    @cache  # noqa: B019 - an item lives as long as one optimization
     def shapes(self, node: str) -> tuple[Any, ...]:
         """Return the shapes (protos) of a node's outputs; empty if they are not known."""
+        if node not in self._shapes:
+            self._shapes[node] = self._asked_shapes(node)
+        return self._shapes[node]
+
+    def _asked_shapes(self, node: str) -> tuple[Any, ...]:
         properties = self._inferred()
         count = ctypes.c_int()
         with capi.Status() as status:

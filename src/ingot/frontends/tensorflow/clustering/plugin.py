@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from ingot.frontends.tensorflow import capi
@@ -120,7 +120,7 @@ def _guarded(optimize: Optimize, graph: bytes, address: int) -> bytes | None:
         item.close()
 
 
-@cache
+@lru_cache(maxsize=64)
 def _tell(kind: str, text: str) -> None:
     """Log a failure, each once."""
     _logger.warning("Ingot: a graph is not clustered: %s: %s", kind, text)
