@@ -23,11 +23,11 @@ EXPECTED = {
 }
 
 
-@pytest.mark.slow
 # One program shows that examples are plain TensorFlow; each is read for that below.
 RUNS = [*((program, "ingot") for program in EXPECTED), ("fused_reduce", "plain")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "launcher"), RUNS)
 def test_example(program, launcher):
     command = [sys.executable, *LAUNCHERS[launcher], str(EXAMPLES / f"{program}.py")]
