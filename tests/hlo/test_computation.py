@@ -179,7 +179,7 @@ def _three() -> tuple[Builder, list[Instruction]]:
     x = b.parameter(0, "f32[2]")
     y = b.negate(x)
     first, second = b.abs(y), b.sine(x)
-    second.control_predecessors = (first,)
+    second.run_after((first,))
     return b, [x, y, first, second]
 
 
@@ -188,7 +188,7 @@ def test_a_replacement_takes_over_the_order() -> None:
     root = b.add(first, second)
     b.build(root)
     other = b.cosine(x)
-    other.control_predecessors = (x,)
+    other.run_after((x,))
     b.computation.replace(first, other)
     assert second.control_predecessors == (other,)
     third = b.tanh(x)
@@ -214,7 +214,7 @@ def test_an_order_never_becomes_a_circle() -> None:
     y = b.negate(x)
     z = b.abs(y)
     waits = b.add(x, x)
-    waits.control_predecessors = (z,)
+    waits.run_after((z,))
     user = b.multiply(waits, z)
     b.build(user)
     # `y` comes before `z`, which `waits` comes after: `y` itself cannot come after `z`.

@@ -18,12 +18,12 @@ import platform
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import ingot
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import IngotError, InternalError, ResourceError
+from ingot.support.records import replace
 
 _LIMITS = frozenset(
     {errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}

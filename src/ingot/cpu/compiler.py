@@ -6,8 +6,6 @@ Passes, then kernels, then the host program. What each stage made stays at hand 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.analysis.cost import fusion_cost
 from ingot.artifact.abi import ProgramInfo
 from ingot.artifact.artifact import Artifact, KernelInfo
@@ -35,7 +33,7 @@ from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.verify import verify_assignment
 from ingot.support.diagnostics import SourceLocation
-from ingot.support.records import record
+from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
 
 HOST_OPT_LEVEL = 0

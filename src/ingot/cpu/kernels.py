@@ -9,7 +9,7 @@ the library (`ingot.cpu.library`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
@@ -48,6 +48,7 @@ from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.recent import RecentTable
+from ingot.support.records import replace
 
 CONTRACTION_WEIGHT = 300
 KERNEL_WEIGHT = 40

@@ -7,8 +7,6 @@ nothing else, so that computations written alike are lowered once.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.analysis.prefixes import prefixes_of
 from ingot.hlo.computation import Computation
 from ingot.kernel.contraction.build import build_contraction_kernel, find_dot
@@ -29,6 +27,7 @@ from ingot.kernel.loop.update import build_update_kernel
 from ingot.kernel.schedule.decide import grid_vector_axis
 from ingot.kernel.sort.sort import build_sort_kernel
 from ingot.kernel.sort.topk import build_topk_kernel
+from ingot.support.records import replace
 
 UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 

@@ -158,7 +158,7 @@ def _fill(computation: Computation, root: int, rows: list[tuple[Any, ...]]) -> N
     for one, (_, _, operands, _, _, _, extra, before) in zip(made, rows, strict=True):
         one.operands = _several(made, operands)
         one.extra = extra
-        one.control_predecessors = _several(made, before)
+        one.run_after(_several(made, before))
         computation.insert(one)
     computation.set_root(made[root])
 

@@ -218,11 +218,11 @@ class Computation:
             return
         before = old.control_predecessors
         if before:
-            old.control_predecessors = ()
+            old.run_after(())
             # `new` may be a value that these need: then it is what uses it that has to wait.
             waiting = list(old.users) if comes_before(new, before) else [new]
             for item in waiting:
-                item.control_predecessors = (*dict.fromkeys((*item.control_predecessors, *before)),)
+                item.run_after((*dict.fromkeys((*item.control_predecessors, *before)),))
         if old.is_awaited:
             self._put_before_waiting(old, (new, *effects))
 
@@ -232,7 +232,7 @@ class Computation:
         for later in self._instructions:
             if old in later.control_predecessors:
                 kept = (p for p in (*later.control_predecessors, *given) if p is not old)
-                later.control_predecessors = tuple(p for p in dict.fromkeys(kept) if p is not later)
+                later.run_after(tuple(p for p in dict.fromkeys(kept) if p is not later))
 
     def remove_dead(self, start: Instruction) -> None:
         """Remove `start` and its operands as far as nobody else uses them (parameters stay)."""
@@ -323,7 +323,7 @@ class Computation:
                 users = operand.users
                 users[copy] = users.get(copy, 0) + 1
             if source.control_predecessors:
-                copy.control_predecessors = tuple(copies[p] for p in source.control_predecessors)
+                copy.run_after(tuple(copies[p] for p in source.control_predecessors))
         order = list(copies.values())
         made._instructions = dict.fromkeys(order)
         made._names = dict.fromkeys([copy.name for copy in order], 0)

@@ -23,7 +23,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.assertions import is_assertion
@@ -34,6 +34,7 @@ from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.forking import ForkLock
+from ingot.support.records import replace
 
 CONFIG = "backend_config"
 ANNOTATIONS = frozenset(

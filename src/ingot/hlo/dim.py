@@ -119,18 +119,15 @@ class Dim:
         found: set[str] = set()
         for key, _ in self.terms:
             for atom in key:
-                found |= _atom_symbols(atom)
+                if atom.function:
+                    found |= symbols_of((atom.left, atom.right))
+                else:
+                    found.add(atom.text)
         return frozenset(found)
 
 
 def _is_name(key: Monomial) -> bool:
     return len(key) == 1 and not key[0].function
-
-
-def _atom_symbols(atom: Atom) -> frozenset[str]:
-    if not atom.function:
-        return frozenset((atom.text,))
-    return symbols_of((atom.left, atom.right))
 
 
 # Index arithmetic of kernels adds and multiplies the same few sizes over and over.

@@ -16,7 +16,7 @@ dynamic_window_utils.cc, dynamic_dimension_inference.cc.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -26,6 +26,7 @@ from ingot.hlo.opset.contraction import ConvolutionLabels
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import replace
 
 Scalars = dict[int, Instruction]
 """An s32[] by the dimension of an array."""

@@ -53,13 +53,14 @@ class Instruction:
         metadata: the user's own place.
         users: every instruction that has this one as operand, with how many times.
         parent: the computation that holds it.
+        control_predecessors: the instructions that must run before; `run_after` sets them.
         extra: text attributes that Ingot keeps but does not read (sharding, backend_config, …).
         is_awaited: whether this is, or once was, a control predecessor of another instruction.
     """
 
     __slots__ = (
-        "_control_predecessors",
         "attributes",
+        "control_predecessors",
         "definition",
         "extra",
         "is_awaited",
@@ -93,20 +94,15 @@ class Instruction:
         self.parent: Computation | None = None
         self.extra: dict[str, str] = {}
         self.is_awaited = False
-        self._control_predecessors: tuple[Instruction, ...] = ()
+        self.control_predecessors: tuple[Instruction, ...] = ()
 
     def __repr__(self) -> str:
         inner = ", ".join(f"%{operand.name}" for operand in self.operands)
         return f"%{self.name} = {self.shape} {self.opcode}({inner})"
 
-    @property
-    def control_predecessors(self) -> tuple[Instruction, ...]:
-        """Instructions that must run before."""
-        return self._control_predecessors
-
-    @control_predecessors.setter
-    def control_predecessors(self, before: tuple[Instruction, ...]) -> None:
-        self._control_predecessors = before
+    def run_after(self, before: tuple[Instruction, ...]) -> None:
+        """Make `before` what must run before this."""
+        self.control_predecessors = before
         for instruction in before:
             instruction.is_awaited = True
 

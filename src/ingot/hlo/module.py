@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from ingot.hlo.names import sanitized
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import Forms
 from ingot.support.diagnostics import InternalError
+from ingot.support.records import replace
 
 _Facts = TypeVar("_Facts")
 

@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import field
+from functools import lru_cache
 
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
@@ -38,6 +39,7 @@ class Layout:
         return "{" + inner + (":" + self.suffix if self.suffix else "") + "}"
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def row_major(rank: int) -> Layout:
         """Return the default layout of `rank` dimensions."""
         return Layout(tuple(range(rank - 1, -1, -1)))

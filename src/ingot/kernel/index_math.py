@@ -31,9 +31,8 @@ def linearize(indices: Sequence[int | Dim], dims: Sequence[int | Dim]) -> int | 
 
 def _put_together(quotient: int | Dim, rest: int | Dim, divisor: int | Dim) -> Dim | None:
     """Return x for `floordiv(x, divisor)` and `mod(x, divisor)`, else None."""
-    parts = tuple(_division(value, name) for value, name in ((quotient, "floordiv"), (rest, "mod")))
-    one, other = parts
-    if one is None or other is None or one != other or one[1] != divisor:
+    one = _division(quotient, "floordiv")
+    if one is None or one[1] != divisor or one != _division(rest, "mod"):
         return None
     return one[0] if isinstance(one[0], Dim) else None
 
@@ -54,16 +53,17 @@ def coefficient(value: int | Dim, name: str) -> int | Dim | None:
         return 0
     total: int | Dim = 0
     for key, factor in value.terms:
-        places = [atom for atom in key if not atom.function and atom.text == name]
-        inside = any(
-            atom.function and name in dim.symbols_of((atom.left, atom.right)) for atom in key
-        )
-        if inside or len(places) > 1:
+        times = 0
+        for atom in key:
+            if not atom.function:
+                times += atom.text == name
+            elif name in dim.symbols_of((atom.left, atom.right)):
+                return None
+        if times > 1:
             return None
-        if places:
-            rest = list(key)
-            rest.remove(places[0])
-            total = total + product([factor, *(dim_of(atom) for atom in rest)])
+        if times:
+            rest = [dim_of(atom) for atom in key if atom.function or atom.text != name]
+            total = total + (product([factor, *rest]) if rest else factor)
     return total
 
 

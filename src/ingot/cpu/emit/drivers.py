@@ -12,7 +12,6 @@ Invariant: sizes are in the parameters only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import SLOT_BYTES, CodeSlot, EmittedKernel, Phase, SharedCode
@@ -24,7 +23,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 BUFFERS = 3
 PARTS = BUFFERS + 2

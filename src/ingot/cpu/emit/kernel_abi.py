@@ -8,7 +8,7 @@ after the other; the chunks of a phase run in any order on any thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 SLOT_BYTES = 8
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from ingot.cpu.emit.fft import stages as drivers
@@ -32,6 +32,7 @@ from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, Type, vector
+from ingot.support.records import replace
 
 MAX_CHUNKS = 16
 """Chunks of a stage at most: each has tiles of its own."""

@@ -167,7 +167,7 @@ class _ModuleReader:
         made = Instruction(name, definition, operands, shape, attributes, metadata)
         made.extra = read_extras(message)
         before = message.get("control_predecessor_ids", ())
-        made.control_predecessors = tuple(_known(known, number) for number in before)
+        made.run_after(tuple(_known(known, number) for number in before))
         return made
 
     def _definition(self, opcode: str) -> OpDef:

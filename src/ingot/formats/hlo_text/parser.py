@@ -166,7 +166,7 @@ class ModuleParser:
                     hint = did_you_mean(name, scope.names)
                     message = f"control predecessor %{name} is not in this computation"
                     reader.fail(message, at=place, code="INGOT0104", hint=hint)
-            instruction.control_predecessors = tuple(scope.names[name] for name in names)
+            instruction.run_after(tuple(scope.names[name] for name in names))
         if scope.predecessors:
             self._check_order(scope)
         # The last instruction is the root when none is marked.

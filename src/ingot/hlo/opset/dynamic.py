@@ -5,12 +5,10 @@ Source: XLA operation semantics `SetDimensionSize`, `DynamicReshape`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.hlo.dtype import S32
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, require
 from ingot.hlo.shape import Shape
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 FAMILY = "dynamic"
 

@@ -9,11 +9,12 @@ Invariant: the given module is not changed; each trial works on a copy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Firing, PassContext, Step
 from ingot.hlo.rewrite.runner import run_passes
+from ingot.support.records import replace
 
 
 @dataclass(frozen=True, slots=True)

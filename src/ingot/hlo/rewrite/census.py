@@ -14,7 +14,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.module import Module
@@ -52,7 +51,7 @@ class Census:
 
     def holds_any(self, words: frozenset[str]) -> bool:
         """Whether one of `words` stands in the module's computations."""
-        if not self.opcodes.isdisjoint(words):
+        if not (self._opcodes or self.opcodes).isdisjoint(words):
             return True
         return not words.isdisjoint(_OF_SHAPES) and not self.shapes.isdisjoint(words)
 
@@ -71,8 +70,11 @@ class Census:
             shapes: dict[int, Shape] = {}
             for computation in self._module.computations.values():
                 results = [instruction.shape for instruction in computation.instructions]
-                shapes.update([(id(shape), shape) for shape in results])
-            self._shapes = frozenset[str]().union(*map(_words_of, shapes.values()))
+                shapes.update(zip(map(id, results), results, strict=True))
+            found: set[str] = set()
+            for shape in shapes.values():
+                _note_words(shape, found)
+            self._shapes = frozenset(found)
         return self._shapes
 
 
@@ -82,11 +84,11 @@ def census(module: Module) -> frozenset[str]:
     return found.opcodes | found.shapes
 
 
-@lru_cache(maxsize=1 << 12)
-def _words_of(shape: Shape) -> frozenset[str]:
-    found = {_OF_TYPE[shape.dtype]}
+def _note_words(shape: Shape, found: set[str]) -> None:
+    found.add(_OF_TYPE[shape.dtype])
     if 0 in shape.dims:
         found.add(EMPTY)
     if shape.bounded:
         found.add(BOUNDED)
-    return frozenset(found.union(*map(_words_of, shape.elements)))
+    for element in shape.elements:
+        _note_words(element, found)

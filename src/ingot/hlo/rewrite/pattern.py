@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from types import EllipsisType
@@ -32,6 +32,7 @@ import numpy as np
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait, find
+from ingot.support.records import replace
 
 Bindings = dict[str, Instruction]
 Condition = Callable[[Instruction], bool]

@@ -19,7 +19,6 @@ Example:
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import Census, census
@@ -35,6 +34,7 @@ from ingot.hlo.rewrite.pass_base import (
 )
 from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import IngotError, InternalError, VerifyError
+from ingot.support.records import replace
 from ingot.support.tracing import Level, enabled, log
 
 
@@ -60,12 +60,15 @@ class _Runner:
         self._module = module
         self._context = context
         self._number = 0
+        self._checks = context.debug > 0
         self._logs = enabled(Level.PASS)
         self._census = Census(module)
         self._settled: dict[type, Pass] = {}
 
     def step(self, step: Step, pipeline: str) -> bool:
-        if self._has_nothing_for(step):
+        """Run a pass or a group, unless nothing in the module concerns it."""
+        concerns = step.concerns
+        if concerns is not None and not self._census.holds_any(concerns) and not self._checks:
             if step.ensures:
                 self._context.properties |= step.ensures
             return False
@@ -74,12 +77,6 @@ class _Runner:
         if isinstance(step, FixedPoint):
             return self._fixed_point(step)
         return self._pass(step, pipeline)
-
-    def _has_nothing_for(self, step: Step) -> bool:
-        """Whether a step leaves the module as it is, by what it says that it concerns."""
-        if step.concerns is None or self._context.debug:
-            return False
-        return not self._census.holds_any(step.concerns)
 
     def _pipeline(self, group: Pipeline) -> bool:
         changed = False
@@ -99,7 +96,7 @@ class _Runner:
                 if quiet >= len(group.passes):
                     return changed
         log(Level.COMPILATION, "pass.no_fixed_point", group=group.name, rounds=group.limit)
-        if self._context.debug:
+        if self._checks:
             raise self._error("INGOT0912", f"no fixed point after {group.limit} rounds", group.name)
         return changed
 
@@ -113,7 +110,7 @@ class _Runner:
             raise self._error("INGOT0913", f"pass needs {sorted(missing)}", step.name)
         if context.dump is not None and self._number == 0:
             self._dump(pipeline, "", step.name)
-        run = self._run_checked if context.debug else self._run
+        run = self._run_checked if self._checks else self._run
         start = time.perf_counter_ns()
         changed = run(step)
         spent = time.perf_counter_ns() - start
@@ -126,7 +123,7 @@ class _Runner:
             context.properties |= step.ensures
         if changed:
             self._after_change(step, pipeline)
-        elif not context.debug:
+        elif not self._checks:
             self._settled[type(step)] = step
         return changed
 

@@ -19,7 +19,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.dtype import F32, F64
@@ -46,6 +46,7 @@ from ingot.kernel.contraction.schedule import (
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
+from ingot.support.records import replace
 
 ELEMENTS = (F32, F64)
 """Element types of the convolutions that have drivers."""

@@ -10,7 +10,6 @@ Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from ingot.hlo import dim
@@ -21,7 +20,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.schedule.decide import Vectors
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 PACK_BYTES = 256 * 1024
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""

@@ -19,7 +19,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.dtype import DType
@@ -41,6 +41,7 @@ from ingot.kernel.convolution.plain import stores_plain_sums
 from ingot.kernel.ir import ContractionKernel, LoopKernel
 from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.decide import Vectors
+from ingot.support.records import replace
 
 __all__ = ["MAX_SEGMENTS", "PARAMETERS", "Direct", "DirectPart", "direct_convolution"]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from ingot.analysis.convolution_phases import has_phases, phases_of
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.ir import PlainConvolution
+from ingot.support.records import replace
 
 DIMENSIONS = 3
 MIN_LINE = 4

@@ -12,7 +12,6 @@ Source: J. W. Cooley, J. W. Tukey 1965; D. H. Bailey, "FFTs in external or hiera
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Literal
 
 from ingot.hlo.computation import Computation
@@ -21,7 +20,7 @@ from ingot.hlo.dtype import C64, C128, F32, F64
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.kernel.ir import FftKernel
 from ingot.kernel.loop.build import buffers_of
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 _COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
 

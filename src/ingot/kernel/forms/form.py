@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import F32, S32
@@ -30,7 +29,7 @@ from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Split
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 SHORT = 8
 """Extents below stay numbers."""

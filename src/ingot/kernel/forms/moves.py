@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ from ingot.kernel.schedule.decide import Vectors, schedule_loops
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import narrowed
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 OUTER = 3
 """Axes of a box at most, besides its runs."""

@@ -13,8 +13,6 @@ the result's bits are the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
@@ -22,6 +20,7 @@ from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.forms.form import Form, form_of
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule.decide import Vectors, schedule_loops
+from ingot.support.records import replace
 
 MIN_ELEMENTS = 1 << 16
 """Smaller reductions are compiled with their program's other kernels: narrow ones have other lanes,

@@ -11,7 +11,6 @@ Invariant: the load reads what the chosen one of both would have read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
@@ -21,6 +20,7 @@ from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.decide import grid_vector_axis
 from ingot.kernel.schedule.pieces import Narrower, Range
+from ingot.support.records import replace
 
 OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 

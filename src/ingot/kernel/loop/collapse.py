@@ -9,7 +9,6 @@ what is concatenated along outer axes becomes flat too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 from ingot.hlo import dim
@@ -18,6 +17,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.parts import walks_as_one
+from ingot.support.records import replace
 
 CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
 """What a move of elements consists of, where nothing is computed."""

@@ -10,7 +10,6 @@ Invariant: only loads whose value the same mask chooses lose it, so nobody sees 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ingot.hlo.dim import Dim, never_negative
 from ingot.kernel import expr as ex
@@ -18,6 +17,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import Extents, upper_bound
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.pieces import Narrower
+from ingot.support.records import replace
 
 
 def read_inside(kernel: LoopKernel) -> LoopKernel:

@@ -7,13 +7,12 @@ run along rows, of a known and moderate length, keep anything.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import LEAVES, Expr, walk
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
+from ingot.support.records import replace
 
 MAX_ROW_BYTES = 64 << 10
 """Longest row that is kept, all kept values together."""

@@ -9,8 +9,6 @@ Invariant: positions are the same numbers in either type.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ingot.hlo import dim
@@ -21,6 +19,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Combiner, LoopKernel, Pass, Reduction
 from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.loop.extreme_places import place_fold
+from ingot.support.records import replace
 
 MOST = np.iinfo(np.int32).max
 

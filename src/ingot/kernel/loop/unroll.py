@@ -11,7 +11,6 @@ the edges. Written out it is a sum of loads, and the grid is cut where the masks
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 from ingot.hlo import dim
@@ -21,6 +20,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.schedule.decide import has_short_rows
+from ingot.support.records import replace
 
 MAX_NODES = 500
 """Expression nodes at most, written out."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -47,6 +46,7 @@ from ingot.kernel.schedule.serial import bits_of_updates, lanes_may_meet, staged
 from ingot.kernel.schedule.shares import IN_ORDER, LARGE_SHARE, block_of, grain_of, share_of
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiling_of
 from ingot.kernel.schedule.turned_rows import UNIT_BLOCKS, Turning, turning_of
+from ingot.support.records import replace
 
 EXPENSIVE_WEIGHT = 12
 SHORT_ROW, MANY_ROWS = 12, 64

@@ -10,13 +10,13 @@ Invariant: at position p of an axis the passes compute what they computed at fir
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.loop.collapse import Renamer
 from ingot.kernel.loop.inside import read_inside
 from ingot.kernel.schedule.pieces import Range
+from ingot.support.records import replace
 
 
 def from_beginning(

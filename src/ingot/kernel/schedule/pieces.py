@@ -11,7 +11,6 @@ Invariant: in its piece the narrowed pass stores what the whole pass stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache, lru_cache
 
 import numpy as np
@@ -23,7 +22,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loop.collapse import CHOICES
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 MAX_PIECES = 8
 """Pieces along the vector axis at most."""

@@ -9,7 +9,7 @@ Invariant: afterwards every fused update of a parameter is in place (`in_place_o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.in_place import updated_parameters
@@ -18,6 +18,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import replace
 
 SPLIT = "updates-split"
 
@@ -60,10 +61,8 @@ def _split(module: Module, fusion: Instruction) -> None:
         "fusion", operands, attributes, name=fusion.name, metadata=fusion.metadata
     )
     new.extra = dict(fusion.extra)
-    new.control_predecessors = fusion.control_predecessors
+    new.run_after(fusion.control_predecessors)
     for other in computation.instructions:
         if fusion in other.control_predecessors:
-            other.control_predecessors = tuple(
-                new if p is fusion else p for p in other.control_predecessors
-            )
+            other.run_after(tuple(new if p is fusion else p for p in other.control_predecessors))
     computation.replace(fusion, new)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -25,6 +25,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic_rewriter import without_bounds
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.records import replace
 
 
 def dynamic_places(shapes: Iterable[Shape]) -> list[tuple[int, int]]:

@@ -10,7 +10,6 @@ Source: xla/service/dynamic_dimension_inference.cc, dynamic_padder.cc (PadWithSc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -32,6 +31,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.passes.expand.dynamic_moves import stretched
+from ingot.support.records import replace
 
 Leaves = dict[tuple[int, ...], Sizes]
 """Sizes by the path of an array in a value; an array's own path is ()."""
@@ -94,7 +94,7 @@ class Rewriter:
         count, before = len(self.computation), op.control_predecessors
         self.rules.get(op.opcode, Rewriter.general)(self, op)
         for item in self.computation.instructions[count:] if before else ():
-            item.control_predecessors = before
+            item.run_after(before)
 
     # ---- sizes
 

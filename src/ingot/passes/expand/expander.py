@@ -34,7 +34,7 @@ class Expander(Pass):
                     continue
                 if op.control_predecessors:
                     for item in computation.instructions[count:]:
-                        item.control_predecessors = op.control_predecessors
+                        item.run_after(op.control_predecessors)
                 computation.hand_on_order(op, made)
                 computation.replace_all_uses(op, made)
                 if not op.users:

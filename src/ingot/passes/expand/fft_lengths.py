@@ -6,7 +6,7 @@ with zeros, to fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -15,6 +15,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import replace
 
 
 @dataclass(frozen=True, slots=True)

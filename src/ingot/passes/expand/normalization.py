@@ -17,7 +17,7 @@ Source: xla/service/float_normalization.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
@@ -28,6 +28,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait
 from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import replace
 
 # Elementwise ops that look at no number: they work on the bits, or are the conversion itself.
 _MOVES = frozenset({"select", "copy", "convert", "bitcast-convert", "stochastic-convert"})

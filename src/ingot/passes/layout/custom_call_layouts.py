@@ -12,7 +12,7 @@ Invariant: afterwards the buffers of every custom call are dense row-major array
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -31,6 +31,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.layout.turned_problems import turned_config
+from ingot.support.records import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
@@ -20,6 +20,7 @@ from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import called_by, from_callers, inline_all
+from ingot.support.records import replace
 
 
 @dataclass(frozen=True, slots=True)

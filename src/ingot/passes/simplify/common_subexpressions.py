@@ -62,8 +62,10 @@ def may_merge(instruction: Instruction, effects: dict[Computation, bool]) -> boo
     """Whether an instruction gives the same value wherever it has the same operands."""
     if instruction.opcode in _NEVER or instruction.control_predecessors:
         return False
-    collective = instruction.has(Trait.COLLECTIVE)
-    return not collective and not has_side_effect(instruction, effects)
+    definition = instruction.definition
+    if Trait.COLLECTIVE in definition.traits:
+        return False
+    return not (definition.may_act and has_side_effect(instruction, effects))
 
 
 def expression_key(

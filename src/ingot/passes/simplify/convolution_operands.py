@@ -11,7 +11,7 @@ Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_sw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -21,6 +21,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.window import WindowDimension
 from ingot.passes.expand.expander import Expander
+from ingot.support.records import replace
 
 MIN_FACTOR = 2
 """How many times as many places as the input a kernel has: with as many nothing is won."""

@@ -7,7 +7,7 @@ whole stays as it is, in f32 if it is of narrower floats.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.convolutions import canonical_labels, reordered, unreversed
+from ingot.support.records import replace
 
 MIN_PRODUCTS = 10_000_000
 """Products below which one kernel with gaps is better than several without."""

@@ -11,7 +11,7 @@ Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicaliz
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ingot.analysis.signals import is_signal
@@ -21,6 +21,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.window import Window
+from ingot.support.records import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def _free(computation: Computation, fusions: set[Instruction]) -> None:
     """Forget control dependencies of fusions: they ordered uses of buffers that are gone."""
     for instruction in computation.instructions:
         if instruction in fusions:
-            instruction.control_predecessors = ()
+            instruction.run_after(())
         elif fusions.intersection(instruction.control_predecessors):
             kept = (p for p in instruction.control_predecessors if p not in fusions)
-            instruction.control_predecessors = tuple(kept)
+            instruction.run_after(tuple(kept))

@@ -127,7 +127,7 @@ def copy_into(
         copy = into.copy_of(instruction, [copies[o] for o in instruction.operands])
         copies[instruction] = copy
         if instruction.control_predecessors:
-            copy.control_predecessors = tuple(copies[p] for p in instruction.control_predecessors)
+            copy.run_after(tuple(copies[p] for p in instruction.control_predecessors))
     return copies
 
 
@@ -161,7 +161,7 @@ def _copy_body(call: Instruction, callee: Computation, operands: Sequence[Instru
     before = call.control_predecessors
     if before:
         for item in items:
-            item.control_predecessors = (*item.control_predecessors, *before)
+            item.run_after((*item.control_predecessors, *before))
     return _Body(items, result)
 
 

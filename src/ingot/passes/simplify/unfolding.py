@@ -209,7 +209,7 @@ def _call_in_place(fusion: Instruction) -> None:
     computation = fusion.computation
     build = Builder(computation, fusion.metadata)
     made = build.call(*fusion.operands, to_apply=fusion.attributes.calls)
-    made.control_predecessors = fusion.control_predecessors
+    made.run_after(fusion.control_predecessors)
     computation.hand_on_order(fusion, made)
     computation.replace_all_uses(fusion, made)
     computation.remove(fusion)

@@ -11,13 +11,14 @@ rewritten for one op is a copy, since others may call it too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.moves import Channels
 from ingot.passes.spmd.sharding import Sharding, replicated
+from ingot.support.records import replace
 
 Row = Sequence[Sharding]
 Rewrite = Callable[[Computation, Channels, Row, Sequence[Sharding | None]], tuple[Sharding, ...]]

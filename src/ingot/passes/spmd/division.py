@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.call_layouts import layout_orders
@@ -23,6 +23,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
 from ingot.passes.spmd.factors import Factors, Places, factors_of
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, sharding_of
+from ingot.support.records import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ not hand on is freed behind its last use. Jumps have labels until `Assembler` gi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ingot.artifact.stages import Code, Differs, Free, Jump, SlotInfo, Unless
 from ingot.hlo.shape import Shape
+from ingot.support.records import replace
 
 
 @dataclass(eq=False, slots=True)

@@ -105,8 +105,8 @@ class _Maker:
             made = self.copies[instruction] = self.builder.computation.copy_of(
                 instruction, operands
             )
-            made.control_predecessors = tuple(
-                self.copies[p] for p in instruction.control_predecessors if p in self.copies
+            made.run_after(
+                tuple(self.copies[p] for p in instruction.control_predecessors if p in self.copies)
             )
         return made
 

@@ -7,8 +7,6 @@ Invariant: as in `product`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ingot.cpu.emit.contraction.microkernel import Block, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.drivers import open_driver
@@ -16,6 +14,7 @@ from ingot.kernel.contraction.product_form import PARAMETERS, Form
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 
 def emit_small_driver(module: ModuleBuilder, symbol: str, form: Form) -> None:

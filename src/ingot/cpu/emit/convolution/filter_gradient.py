@@ -9,7 +9,7 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, shared
 from ingot.cpu.emit.contraction.packing import cell_type
@@ -23,6 +23,7 @@ from ingot.kernel.ir import PlainConvolution
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 LOW, TALL, LOW_REST, TALL_REST = range(4)
 MICRO_KERNELS = 4

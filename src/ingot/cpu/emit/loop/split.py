@@ -7,7 +7,7 @@ results do not depend on the number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.loop.body import LoopEmitter
@@ -23,6 +23,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.support.records import replace
 
 
 def emit_split_kernel(

@@ -139,7 +139,7 @@ def remove_dead(computation: Computation) -> None:
     for instruction in computation.instructions:
         if instruction.control_predecessors:
             left = tuple(p for p in instruction.control_predecessors if p in computation)
-            instruction.control_predecessors = left
+            instruction.run_after(left)
 
 
 def _separated(reducer: Computation) -> list[Computation] | None:

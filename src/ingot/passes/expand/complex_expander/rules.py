@@ -7,7 +7,7 @@ result. Ops without a rule are borders: they keep their complex operands and res
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ingot.hlo.builder import Builder
@@ -31,6 +31,7 @@ from ingot.passes.expand.complex_expander.functions import (
 )
 from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
 from ingot.passes.expand.complex_expander.products import stays_complex
+from ingot.support.records import replace
 
 MOVES = frozenset({
     "bitcast", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
@@ -74,7 +75,7 @@ class Site:
         """Add the instruction's op on other operands, with another shape."""
         source = self.instruction
         made = source.computation.copy_of(source, operands)
-        made.control_predecessors = source.control_predecessors
+        made.run_after(source.control_predecessors)
         made.shape = shape
         made.attributes = source.attributes if attributes is None else attributes
         return made
