@@ -52,7 +52,8 @@ class Atom:
 class Dim:
     """An integer expression over named sizes; interned, immutable, hashable."""
 
-    __slots__ = ("__weakref__", "nesting", "terms", "text")
+    __slots__ = ("__weakref__", "held_symbols", "nesting", "terms", "text")
+    held_symbols: frozenset[str] | None
     terms: tuple[tuple[Monomial, int], ...]
     text: str
     nesting: int
@@ -116,6 +117,11 @@ class Dim:
     @property
     def symbols(self) -> frozenset[str]:
         """Names of every named size inside."""
+        if self.held_symbols is None:
+            self.held_symbols = self._find_symbols()
+        return self.held_symbols
+
+    def _find_symbols(self) -> frozenset[str]:
         found: set[str] = set()
         for key, _ in self.terms:
             for atom in key:
@@ -174,6 +180,7 @@ def _intern(terms: tuple[tuple[Monomial, int], ...]) -> Dim:
     found = _dims.find(terms)
     if found is None:
         found = Dim()
+        found.held_symbols = None
         found.terms = terms
         found.text = _render(terms)
         found.nesting = max((atom.nesting for key, _ in terms for atom in key), default=0)

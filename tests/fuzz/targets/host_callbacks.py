@@ -1,12 +1,14 @@
 """Random JAX programs that call the host: `pure_callback`, `io_callback`, in loops and mapped.
 
 A case is a Python file as that of `jax_programs`; what its ordered callbacks saw, and in which
-order, must be what it is on JAX's own CPU backend, as the results must.
+order, must be what it is on JAX's own CPU backend, as the results must. JAX orders I/O callbacks
+among themselves, and debugging callbacks among themselves.
 """
 
 from __future__ import annotations
 
 import random
+from itertools import chain
 from typing import Any
 
 from tests.fuzz.close_results import difference_of_leaves
@@ -19,7 +21,7 @@ _HEAD = """\
 import jax, jax.numpy as jnp, numpy as np
 from jax import lax
 from jax.experimental import io_callback
-SEEN = []
+SEEN, DEBUGGED = [], []
 def like(x):
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
 def host(f, x, **how):
@@ -27,6 +29,8 @@ def host(f, x, **how):
     return jax.pure_callback(call, like(x), x, **how)
 def note(v):
     SEEN.append(np.array(v))
+def debugged(v):
+    DEBUGGED.append(np.array(v))
 def count(v):
     SEEN.append(np.array(v))
     return np.float32(np.mean(v) + len(SEEN))
@@ -95,7 +99,7 @@ def _ordered(w: Writer) -> Variable | None:
             scalar = "jax.ShapeDtypeStruct((), jnp.float32)"
             return w.let(f"io_callback(count, {scalar}, {x.name}, ordered=True)", ())
         case 2:
-            w.write(f"jax.debug.callback(note, {x.name}, ordered=True)")
+            w.write(f"jax.debug.callback(debugged, {x.name}, ordered=True)")
             return None
         case _:
             body = "(io_callback(note, None, c, ordered=True), c * 0.5 + i)[1]"
@@ -143,11 +147,13 @@ def _run(platform: str, names: dict[str, Any], inputs: list[Any]) -> list[Any]:
     """Return the results, then what ordered callbacks saw."""
     import jax
 
-    names["SEEN"].clear()
+    seen = [names.get(kind, []) for kind in ("SEEN", "DEBUGGED")]
+    for kind in seen:
+        kind.clear()
     with jax.default_device(jax.devices(platform)[0]):
         found = leaves_of(jax.jit(names["program"])(*inputs))
         jax.effects_barrier()
-    return [*found, *names["SEEN"]]
+    return [*found, *chain.from_iterable(seen)]
 
 
 TARGET = Target(

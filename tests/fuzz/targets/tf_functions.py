@@ -85,7 +85,8 @@ def check(data: bytes) -> str:
 def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
     import tensorflow as tf
 
-    return [np.asarray(leaf) for leaf in tf.nest.flatten(value)]
+    # Gradients of gathers are `IndexedSlices`.
+    return [np.asarray(tf.convert_to_tensor(leaf)) for leaf in tf.nest.flatten(value)]
 
 
 TARGET = Target("tf_functions", ".py", generate, check, share=2.0, seconds=180.0, memory=48 << 30)

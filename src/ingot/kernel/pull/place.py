@@ -9,6 +9,7 @@ by them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -28,6 +29,14 @@ class Place:
     index: Index
     values: tuple[Expr, ...] = ()
     mask: Expr | None = None
+    _hash: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        known = self._hash
+        if not known:
+            known = hash((self.index, self.values, self.mask)) or 1
+            object.__setattr__(self, "_hash", known)
+        return known
 
     def at(self, index: Index) -> Place:
         """Return the same place with other indices."""

@@ -67,6 +67,8 @@ def stretched(
 ) -> Instruction:
     """Return an operand whose dimension is of the wanted size, or of one element, which repeats."""
     dims = operand.shape.static_dims
+    if 0 in dims:
+        return operand
     first = build.slice(
         operand, slice=tuple((0, 1 if n == place else d, 1) for n, d in enumerate(dims))
     )
@@ -141,6 +143,9 @@ def _taken(
     build: Builder, operand: Instruction, dims: Sequence[int], places: Sequence[Instruction]
 ) -> Instruction:
     bounds = operand.shape.static_dims
+    if 0 in bounds:
+        # There is nothing to take: all places lie behind the sizes.
+        return build.full(0, operand.shape.with_dims(tuple(dims)))
     number = _flat(build, dims, places, [build.constant(bound, S32) for bound in bounds])
     return build.gather(
         build.reshape_to(operand, (math.prod(bounds),)),
