@@ -221,6 +221,16 @@ ConvolutionDimensionNumbers
   10 output_feature_dimension int64
   11 input_spatial_dimensions int64*
   12 output_spatial_dimensions int64*
+UniformQuantizedConvolutionDimensionNumbersAttr
+  1 input_batch_dimension int64
+  2 input_feature_dimension int64
+  3 input_spatial_dimensions int64*
+  4 kernel_input_feature_dimension int64
+  5 kernel_output_feature_dimension int64
+  6 kernel_spatial_dimensions int64*
+  7 output_batch_dimension int64
+  8 output_feature_dimension int64
+  9 output_spatial_dimensions int64*
 SliceDimensions
   1 start int64
   2 limit int64

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+from tensorflow.core.util.quantization import uniform_quant_ops_attr_pb2 as attributes
 from tests.frontends.tensorflow.lowering.checking import check, numbers
 
 RAW = tf.raw_ops
@@ -65,6 +66,70 @@ CASES = {
     "sum": lambda x: floats(total(x), WORD, scales=0.0171, zero_points=4),
     "product": lambda x: floats(product(x), WORD, scales=0.0019, zero_points=0),
 }
+
+
+NHWC = attributes.UniformQuantizedConvolutionDimensionNumbersAttr(
+    input_batch_dimension=0, input_feature_dimension=3, input_spatial_dimensions=[1, 2],
+    kernel_input_feature_dimension=2, kernel_output_feature_dimension=3,
+    kernel_spatial_dimensions=[0, 1], output_batch_dimension=0, output_feature_dimension=3,
+    output_spatial_dimensions=[1, 2],
+).SerializeToString()  # fmt: skip
+CHANNELS_LAST = {"dimension_numbers": NHWC, "rhs_quantization_axis": 3}
+OF_CHANNELS = {"rhs_scales": [0.011, 0.02, 0.03, 0.04], "rhs_zero_points": [1, -2, 0, 3]}
+CONVOLUTIONS = {
+    "valid": ((2, 3, 5, 6), (4, 3, 2, 3), {"padding": "VALID"}),
+    "strided": ((2, 3, 5, 6), (4, 3, 2, 3), {"padding": "SAME", "window_strides": [2, 3]}),
+    "dilated": (
+        (2, 3, 5, 6), (4, 3, 2, 3),
+        {"padding": "SAME", "lhs_dilation": [2, 1], "rhs_dilation": [1, 2],
+         "window_strides": [2, 2]},
+    ),
+    "explicit": (
+        (2, 3, 5), (4, 3, 2), {"padding": "EXPLICIT", "explicit_padding": [2, 1]},
+    ),
+    "groups": ((2, 6, 5, 6), (4, 3, 2, 3), {"padding": "VALID", "feature_group_count": 2}),
+    "batch_groups": ((2, 3, 5, 6), (4, 3, 2, 3), {"padding": "VALID", "batch_group_count": 2}),
+    "channels": (
+        (2, 3, 5), (4, 3, 2), {"padding": "SAME", "rhs_quantization_axis": 0, **OF_CHANNELS},
+    ),
+    "channels_last": (
+        (2, 5, 6, 3), (2, 3, 3, 4), {"padding": "SAME", **CHANNELS_LAST, **OF_CHANNELS},
+    ),
+}  # fmt: skip
+
+
+def convolved(x, kernel, **settings):
+    given = {**prefixed("rhs_", {**WHOLE, **BYTE}), **settings}
+    axis = given.get("rhs_quantization_axis", -1)
+    kernel = quantized(
+        kernel, scales=given["rhs_scales"], zero_points=given["rhs_zero_points"],
+        quantization_axis=axis,
+    )  # fmt: skip
+    made = RAW.UniformQuantizedConvolution(
+        lhs=quantized(x), rhs=kernel, Tout=tf.qint32, **prefixed("lhs_", {**WHOLE, **BYTE}),
+        **prefixed("output_", {"scales": 0.0019, "zero_points": 7, **WORD}), **given,
+    )  # fmt: skip
+    hybrid = RAW.UniformQuantizedConvolutionHybrid(lhs=x, rhs=kernel, Tout=tf.float32, **given)
+    return floats(made, WORD, scales=0.0019, zero_points=7), hybrid
+
+
+@pytest.mark.parametrize("name", sorted(CONVOLUTIONS))
+def test_convolutions(name):
+    image, kernel, settings = CONVOLUTIONS[name]
+    check(
+        lambda x, k: convolved(x, k, **settings), numbers(*image), numbers(*kernel), tolerance=2e-3
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-40, 1.0])
+def test_floats_times_quantised_integers(scale):
+    def run(x, y):
+        settings = prefixed("rhs_", {**WHOLE, **BYTE})
+        return RAW.UniformQuantizedDotHybrid(lhs=x, rhs=quantized(y), Tout=tf.float32, **settings)
+
+    x = numbers(4, 3) * np.float32(scale)
+    x[1] = np.abs(x[1])
+    check(run, x, numbers(3, 5), tolerance=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

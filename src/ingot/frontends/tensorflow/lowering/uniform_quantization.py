@@ -7,13 +7,27 @@ half-way. Source: TensorFlow's `kernels/uniform_quant_ops/`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ingot.formats.hlo_proto.structures import read_labels
 from ingot.frontends.tensorflow.lowering.matmul import dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.hlo.dtype import F32, S32, DType
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.frontends.tensorflow.lowering.windows import Layout, paddings
+from ingot.frontends.tensorflow.lowering.xla import proto
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dtype import F32, F64, S32, DType
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.window import WindowDimension
+
+_LEAST, _MOST = -128, 127
+_STEPS = 255.0
+
+
+_Factor = tuple[Instruction, tuple[int, ...]]
+"""A scale for the whole result, or scales along these of its axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +102,163 @@ def _add(op: Op) -> Value:
     return target.held(target.less_zero(op.b.add(left, right)), op.result())
 
 
+def _integers(op: Op, number: int, scale: _Scale) -> Instruction:
+    """Return operand `number` without its zero point, s32."""
+    return op.b.convert_to(scale.less_zero(op.b.convert_to(op.tensor(number), F32)), S32)
+
+
+def _centred(op: Op) -> tuple[list[Instruction], list[_Scale]]:
+    """Return both operands without their zero points, and how they are scaled."""
+    scales = [_Scale.of(op, 2 + 2 * n, prefix) for n, prefix in enumerate(("lhs_", "rhs_"))]
+    return [_integers(op, n, scale) for n, scale in enumerate(scales)], scales
+
+
+def _scaled(op: Op, total: Instruction, factors: Sequence[_Factor]) -> Instruction:
+    """Multiply whole numbers by scales, each for the whole tensor or along axes of the result."""
+    b, made = op.b, op.b.convert_to(total, F32)
+    for factor, axes in factors:
+        made = b.multiply(made, b.spread(factor, made.shape.dims, axes[: factor.shape.rank]))
+    return made
+
+
 def _dot(op: Op) -> Value:
     """Products of centred integers are summed exactly, then brought to the result's scale."""
-    b = op.b
-    scales = [_Scale.of(op, 2 + 2 * n, prefix) for n, prefix in enumerate(("lhs_", "rhs_"))]
+    sides, (left, right) = _centred(op)
+    total = dot(op.b, sides[0], sides[1], ((1,), (0,)))
+    made = _scaled(op, total, [(left.scales, (1,)), (right.scales, (1,))])
     target = _Scale.of(op, 6, "output_")
-    sides = [
-        b.convert_to(scale.less_zero(b.convert_to(op.tensor(n), F32)), S32)
-        for n, scale in enumerate(scales)
-    ]
-    total = b.convert_to(dot(b, sides[0], sides[1], ((1,), (0,))), F32)
-    factors = (
-        b.spread(scale.scales, total.shape.dims, (1,) if scale.scales.shape.rank else ())
-        for scale in scales
+    return target.held(target.rounded(made), op.result())
+
+
+def _dot_hybrid(op: Op) -> Value:
+    """Floats, quantised by row, times integers; the result is floats."""
+    left, rows = _quantized_rows(op, 0)
+    right = _Scale.of(op, 2, "rhs_")
+    total = dot(op.b, left, _integers(op, 1, right), ((1,), (0,)))
+    return _scaled(op, total, [(rows, (0,)), (right.scales, (1,))])
+
+
+def _quantized_rows(op: Op, batch: int) -> tuple[Instruction, Instruction]:
+    """Return operand 0 as integers without zero points, and a scale for each item of `batch`.
+
+    The range of an item, widened to hold 0, becomes -128 to 127, with 0 at a whole number.
+    """
+    b, x = op.b, op.tensor(0)
+    axes = [axis for axis in range(x.shape.rank) if axis != batch]
+    least, most = (
+        b.convert_to(b.binary(fold, b.reduced(fold, x, axes), 0.0), F64)
+        for fold in ("minimum", "maximum")
     )
-    for factor in factors:
-        total = b.multiply(total, factor)
-    return target.held(target.rounded(total), op.result())
+    span = b.subtract(most, least)
+    scale = b.convert_to(b.binary("divide", span, _STEPS), F32)
+    inverse = b.convert_to(b.divide(b.like(_STEPS, span.shape), span), F32)
+    ranged = b.and_(b.compared("NE", scale, 0), b.emit("is-finite", inverse))
+    one, none = b.like(1, scale.shape), b.zeros(scale.shape)
+    scale, inverse = b.select(ranged, scale, one), b.select(ranged, inverse, none)
+    zero = b.select(ranged, _zero_point(b, b.convert_to(scale, F64), least, most), none)
+    dims, place = x.shape.dims, (batch,)
+    spread = b.spread(zero, dims, place)
+    steps = b.floor(b.binary("add", b.multiply(x, b.spread(inverse, dims, place)), 0.5))
+    low, high = (b.like(end, x.shape) for end in (_LEAST, _MOST))
+    held = b.minimum(b.maximum(b.add(steps, spread), low), high)
+    return b.convert_to(b.subtract(held, spread), S32), scale
+
+
+def _zero_point(
+    b: TensorBuilder, scale: Instruction, least: Instruction, most: Instruction
+) -> Instruction:
+    """Return which integer stands for 0, f32: from the end of the range that errs less."""
+    ends = [b.divide(end, scale) for end in (least, most)]
+    from_least, from_most = (
+        b.binary("add", b.negate(steps), end)
+        for steps, end in zip(ends, (_LEAST, _MOST), strict=True)
+    )
+    errors = [
+        b.binary("add", b.abs(steps), abs(end))
+        for steps, end in zip(ends, (_LEAST, _MOST), strict=True)
+    ]
+    chosen = b.select(b.compare(*errors, direction="LT"), from_least, from_most)
+    rounded = b.emit("round-nearest-afz", chosen)
+    low, high = (b.like(end, chosen.shape) for end in (_LEAST, _MOST))
+    return b.convert_to(b.minimum(b.maximum(rounded, low), high), F32)
+
+
+def _convolved(op: Op, left: Instruction, right: Instruction, labels: str) -> Instruction:
+    """Convolve whole numbers; an absent zero point is what pads."""
+    image, kernel, _ = labels.replace("->", "_").split("_")
+    rank = left.shape.rank - 2
+    kernel_sizes = [right.shape.static_dims[kernel.index(str(n))] for n in range(rank)]
+    sizes = [left.shape.dims[image.index(str(n))] for n in range(rank)]
+    strides, base, dilations = (
+        tuple(op.attribute(name) or (1,) * rank)
+        for name in ("window_strides", "lhs_dilation", "rhs_dilation")
+    )
+    pads: Sequence[tuple[int, int]]
+    if op.attribute("padding") == "EXPLICIT":
+        flat = [int(size) for size in op.attribute("explicit_padding")]
+        pads = list(zip(flat[::2], flat[1::2], strict=True))
+    else:
+        layout = Layout(rank + 2, channels_first=True)
+        spread = tuple((n - 1) * step + 1 if n else n for n, step in zip(sizes, base, strict=True))
+        pads = paddings(op, layout, spread, kernel_sizes, strides, dilations)
+    window = tuple(
+        WindowDimension(size, stride, *pad, spacing, dilation)
+        for size, stride, pad, spacing, dilation in zip(
+            kernel_sizes, strides, pads, base, dilations, strict=True
+        )
+    )
+    return op.b.emit(
+        "convolution",
+        left,
+        right,
+        window=window,
+        dim_labels=labels,
+        feature_group_count=int(op.attribute("feature_group_count", 1)),
+        batch_group_count=int(op.attribute("batch_group_count", 1)),
+    )
+
+
+def _labels(op: Op, rank: int) -> str:
+    """Return HLO's text of the node's dimension numbers; the default has channels first."""
+    numbers = proto(op, "dimension_numbers", "UniformQuantizedConvolutionDimensionNumbersAttr")
+    if numbers:
+        return read_labels(numbers)
+    digits = "".join(map(str, range(rank - 2)))
+    return f"bf{digits}_oi{digits}->bf{digits}"
+
+
+def _convolution(op: Op) -> Value:
+    """As `_dot`: exact sums, brought to the result's scale."""
+    sides, (left, right) = _centred(op)
+    labels = _labels(op, op.rank(0))
+    total = _convolved(op, sides[0], sides[1], labels)
+    channel = labels.partition("->")[2].index("f")
+    made = _scaled(op, total, [(left.scales, (channel,)), (right.scales, (channel,))])
+    target = _Scale.of(op, 6, "output_")
+    return target.held(target.rounded(made), op.result())
+
+
+def _convolution_hybrid(op: Op) -> Value:
+    """Floats, quantised by image, convolved with integers; the result is floats."""
+    labels = _labels(op, op.rank(0))
+    left, images = _quantized_rows(op, labels.index("b"))
+    right = _Scale.of(op, 2, "rhs_")
+    total = _convolved(op, left, _integers(op, 1, right), labels)
+    batch, channel = (labels.partition("->")[2].index(letter) for letter in "bf")
+    groups = int(op.attribute("batch_group_count", 1))
+    of_images = _of_groups(op.b, images, groups, total.shape.dims[channel])
+    if channel > batch:
+        of_images = op.b.transposed(of_images, (1, 0))
+    factors = [(of_images, tuple(sorted((batch, channel)))), (right.scales, (channel,))]
+    return _scaled(op, total, factors)
+
+
+def _of_groups(b: TensorBuilder, images: Instruction, groups: int, channels: Size) -> Instruction:
+    """Return `[channels, batch]` of `[groups * batch]`: a channel sees the images of its group."""
+    batch = dim_math.floordiv(images.shape.dims[0], groups)
+    rows = b.reshape_to(images, (groups, 1, batch))
+    each = dim_math.floordiv(channels, groups)
+    return b.reshape_to(b.spread(rows, (groups, each, batch)), (channels, batch))
 
 
 def _clip(op: Op) -> Value:
@@ -122,6 +276,9 @@ RULES: dict[str, Rule] = {
     "UniformQuantize": _quantize,
     "UniformQuantizedAdd": _add,
     "UniformQuantizedClipByValue": _clip,
+    "UniformQuantizedConvolution": _convolution,
+    "UniformQuantizedConvolutionHybrid": _convolution_hybrid,
     "UniformQuantizedDot": _dot,
+    "UniformQuantizedDotHybrid": _dot_hybrid,
     "UniformRequantize": _requantize,
 }
