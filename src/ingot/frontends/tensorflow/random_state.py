@@ -25,7 +25,10 @@ RANDOM_STATE = "ingot_random_state"
 STATEFUL_OPS = frozenset(
     {
         "Multinomial",
+        "ParameterizedTruncatedNormal",
         "RandomGamma",
+        "RandomPoisson",
+        "RandomPoissonV2",
         "RandomShuffle",
         "RandomStandardNormal",
         "RandomUniform",

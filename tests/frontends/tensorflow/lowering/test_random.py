@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check, numbers
+from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
 
 SEED = np.array([7, -3], np.int32)
 RANDOM = tf.random
@@ -62,18 +62,6 @@ def test_a_generator_moves_on_as_in_tensorflow(start):
     check(draw, np.float32(0), tolerance=1e-6)
 
 
-def test_a_hidden_random_state_is_refused():
-    raw = tf.raw_ops
-    with pytest.raises(Exception, match="keeps a hidden random state") as caught:
-        check(
-            lambda x: raw.ParameterizedTruncatedNormal(
-                shape=[3], means=x, stdevs=x, minvals=x, maxvals=x
-            ),
-            np.float32(0),
-        )
-    assert "stateless" in str(caught.value)
-
-
 LOGITS = numbers(5, 7, scale=2)
 ALPHAS = np.array([0.3, 1.0, 2.5], np.float32)
 STATELESS = {
@@ -109,3 +97,92 @@ def test_older_generator_ops_draw_the_same_numbers():
         return uniform + x, normal, bits, state.read_value()
 
     check(draw, np.float32(0), tolerance=1e-6)
+
+
+RATES = np.array([0.3, 9.99, 10.0, 2500.0, 0.0, np.inf], np.float32)
+COUNTS = np.array([[5.0], [40.0], [3000.0], [0.0], [-1.0]], np.float32)
+CHANCES = np.array([0.02, 0.4, 0.5, 0.93, 1.0, 0.0, 1.5], np.float32)
+POISSON_TYPES = [
+    (np.float32, tf.float32), (np.float64, tf.int64), (np.float16, tf.int32),
+    (np.float32, tf.float16), (np.int32, tf.float64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rates", "dtype"), POISSON_TYPES)
+def test_poisson(rates, dtype):
+    some = RATES[:-1] if rates is np.int32 else RATES
+    given = some.astype(rates)
+    check(lambda s: RANDOM.stateless_poisson([7, given.size], s, given, dtype), SEED)
+
+
+@pytest.mark.parametrize("shape", [[0, 6], [2, 0, 6], [6]])
+def test_poisson_of_few_numbers(shape):
+    check(lambda s: RANDOM.stateless_poisson(shape, s, RATES), SEED)
+
+
+def test_poisson_of_no_rates():
+    none = np.zeros([0], np.float32)
+    check(lambda s: RANDOM.stateless_poisson([3, 0], s, none), SEED)
+
+
+def test_the_poisson_distribution_of_nan_is_nan():
+    made = trace(
+        lambda s: RANDOM.stateless_poisson([2, 2], s, [np.nan, 3.0], tf.float32), specs_of([SEED])
+    ).evaluate([SEED])[0][0]
+    np.testing.assert_array_equal(np.isnan(made), [[True, False]] * 2)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float16, tf.float32, tf.float64])
+@pytest.mark.parametrize("given", [np.float16, np.float32, np.float64])
+def test_binomial(given, dtype):
+    counts, chances = COUNTS.astype(given), CHANCES.astype(given)
+    check(lambda s: RANDOM.stateless_binomial([2, 5, 7], s, counts, chances, dtype), SEED)
+
+
+def test_binomial_of_nan_and_of_nothing():
+    check(lambda s: RANDOM.stateless_binomial([2, 2], s, 5.0, [np.nan, 0.5], tf.float32), SEED)
+    check(lambda s: RANDOM.stateless_binomial([0, 2], s, 5.0, [0.3, 0.5], tf.float32), SEED)
+
+
+def test_a_generator_draws_binomial_numbers():
+    generator = RANDOM.Generator.from_state([5, 1, 99], alg="philox")
+    check(
+        lambda x: (generator.binomial([3, 2], [4.0, 200.0], 0.4), generator.uniform([2]) + x),
+        np.float32(0),
+    )
+
+
+INFINITE = float("inf")
+BOUNDS = {
+    "around_the_mean": (-2.0, 1.5),
+    "narrow": (-0.3, 0.2),
+    "above": (2.5, INFINITE),
+    "below": (-INFINITE, -1.0),
+    "far": (4.0, 9.0),
+    "far_and_narrow": (4.0, 4.1),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", sorted(BOUNDS))
+def test_normal_numbers_between_bounds(name, dtype):
+    low, high = (np.array(end, dtype) for end in BOUNDS[name])
+
+    def draw(s, mean):
+        return tf.raw_ops.StatelessParameterizedTruncatedNormal(
+            shape=[3, 2, 2], seed=s, means=mean, stddevs=np.array([[1.0], [0.7]], dtype),
+            minvals=low, maxvals=high,
+        )  # fmt: skip
+
+    check(draw, SEED, np.array([0.1, 0.0], dtype), tolerance=1e-3 if dtype is np.float16 else 1e-5)
+
+
+def test_numbers_between_bounds_that_are_no_bounds():
+    def draw(s, high):
+        return RANDOM.stateless_parameterized_truncated_normal([2], s, maxvals=high)
+
+    for high in (-9.0, np.nan):
+        program = trace(draw, specs_of([SEED, np.float32(high)]))
+        with pytest.raises(Exception, match="Invalid parameters"):
+            program.evaluate([SEED, np.float32(high)])
+    check(lambda s: RANDOM.stateless_parameterized_truncated_normal([0, 3], s), SEED)

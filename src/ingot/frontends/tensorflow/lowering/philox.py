@@ -98,14 +98,35 @@ def _sign_extended(b: TensorBuilder, seed: Instruction, number: int) -> Instruct
     return b.emit("bitcast-convert", wide, shape=wide.shape.with_dtype(U64))
 
 
+def ahead(
+    b: TensorBuilder, low: Instruction, high: Instruction, count: Instruction
+) -> tuple[Instruction, Instruction]:
+    """Return the counters (low and high half) `count` blocks further on."""
+    moved = b.binary("add", count, low)
+    carry = b.convert_to(b.compared("LT", moved, low), U64)
+    return moved, b.binary("add", carry, high)
+
+
+def block_at(
+    b: TensorBuilder, key: Instruction, low: Instruction, high: Instruction
+) -> list[Instruction]:
+    """Return the four words of the block at each counter."""
+    return block(b, [*words(b, low), *words(b, high)], words(b, key))
+
+
+def unit_pair(
+    b: TensorBuilder, key: Instruction, low: Instruction, high: Instruction
+) -> tuple[Instruction, Instruction]:
+    """Return the two uniform doubles of the block at each counter."""
+    made = block_at(b, key, low, high)
+    first, second = (unit_float(b, double_bits(b, *made[n : n + 2]), F64) for n in (0, 2))
+    return first, second
+
+
 def blocks(b: TensorBuilder, state: State, count: Size) -> list[Instruction]:
     """Return four `u32[count]`: the words of `count` blocks from the state on."""
-    index = b.iota_of(U64, (count,), 0)
-    low = b.binary("add", index, state.low)
-    carry = b.convert_to(b.compared("LT", low, state.low), U64)
-    high = b.binary("add", carry, state.high)
-    key = words(b, state.key)
-    return block(b, [*words(b, low), *words(b, high)], key)
+    places = ahead(b, state.low, state.high, b.iota_of(U64, (count,), 0))
+    return block_at(b, state.key, *places)
 
 
 def interleaved(b: TensorBuilder, parts: list[Instruction], count: Size) -> Instruction:
@@ -240,10 +261,7 @@ class _Rejection:
     def step(self, b: TensorBuilder, values: list[Instruction]) -> list[Instruction]:
         """Make one block per group and keep what fits."""
         key, low, high, base, kept, taken = values
-        place = b.binary("add", base, low)
-        carry = b.convert_to(b.compared("LT", place, low), U64)
-        upper = b.binary("add", carry, high)
-        made = block(b, [*words(b, place), *words(b, upper)], words(b, key))
+        made = block_at(b, key, *ahead(b, low, high, base))
         for number in self._candidates(b, made):
             fits = b.compared("LT", b.abs(number), 2.0)
             slot = b.iota_of(U32, (self.groups, self.per_group), 1)

@@ -119,15 +119,13 @@ def _algorithm(op: Op) -> Value:
     return Known.of(PHILOX, S32)
 
 
-def _moved_on(op: Op, delta: Instruction) -> Instruction:
-    """Move a generator's state on by `delta` (`u64[]`) times 256 blocks; return the old one."""
+def moved_on(op: Op, blocks: Instruction) -> Instruction:
+    """Move the state of operand 0, a generator, on by `blocks` (`u64[]`); return the old one."""
     b = op.b
     _check_algorithm(op, 1)
     old = read(op)
     low, high = (_bits(b, _scalar_at(b, old, n), U64) for n in range(2))
-    moved = b.add(low, b.binary("multiply", delta, GENERATOR_SKIP))
-    carry = b.convert_to(b.compare(moved, low, direction="LT"), U64)
-    parts = [moved, b.add(high, carry)]
+    parts = philox.ahead(b, low, high, blocks)
     new = [b.reshape_to(_bits(b, part, S64), (1,)) for part in parts]
     write(op, b.concatenated([*new, b.sliced(old, 0, 2, 3)], 0))
     return old
@@ -135,14 +133,18 @@ def _moved_on(op: Op, delta: Instruction) -> Instruction:
 
 def _read_and_skip(op: Op) -> Value:
     """The state before, `s64[3]`."""
-    delta = _bits(op.b, op.b.reshape_to(op.tensor(2), ()), U64)
-    old = _moved_on(op, delta)
-    return op.b.sliced(old, 0, 0, 3)
+    return op.b.sliced(moved_on(op, _skipped(op)), 0, 0, 3)
 
 
 def _skip(op: Op) -> tuple[Value, ...]:
-    _moved_on(op, _bits(op.b, op.b.reshape_to(op.tensor(2), ()), U64))
+    moved_on(op, _skipped(op))
     return ()
+
+
+def _skipped(op: Op) -> Instruction:
+    """Return by how many blocks operand 2 moves a generator on."""
+    delta = _bits(op.b, op.b.reshape_to(op.tensor(2), ()), U64)
+    return op.b.binary("multiply", delta, GENERATOR_SKIP)
 
 
 def _from_generator(maker: Maker) -> Rule:
@@ -153,8 +155,8 @@ def _from_generator(maker: Maker) -> Rule:
         dims = op.sizes(2, "shape")
         element = op.result()
         count = dim_math.product(dims)
-        old = _moved_on(op, b.scalar(count, U64))
-        return b.reshape_to(maker(b, _generator_state(op, old), count, element), dims)
+        old = moved_on(op, b.scalar(count * GENERATOR_SKIP, U64))
+        return b.reshape_to(maker(b, generator_state(op, old), count, element), dims)
 
     return rule
 
@@ -198,12 +200,13 @@ def _integers_from_node(op: Op) -> Value:
 def _integers_from_generator(op: Op) -> Value:
     """State variable, algorithm, shape, least, end."""
     count = dim_math.product(op.sizes(2, "shape"))
-    old = _moved_on(op, op.b.scalar(count, U64))
-    state = _generator_state(op, old)
+    old = moved_on(op, op.b.scalar(count * GENERATOR_SKIP, U64))
+    state = generator_state(op, old)
     return _integers(op, state, op.tensor(3), op.tensor(4), 2)
 
 
-def _generator_state(op: Op, old: Instruction) -> State:
+def generator_state(op: Op, old: Instruction) -> State:
+    """Return the state that a generator's variable held."""
     low, high, key = (_bits(op.b, _scalar_at(op.b, old, n), U64) for n in range(3))
     return State(key, low, high)
 
@@ -231,15 +234,7 @@ def _cast_at_random(op: Op) -> Value:
     return b.select(b.compare(x, x, direction="NE"), b.zeros(made.shape), made)
 
 
-def _stateful(op: Op) -> Value:
-    raise op.error(f"{op.node.op} keeps a hidden random state inside the node", _OTHER_RANDOM)
-
-
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        ("ParameterizedTruncatedNormal",),
-        _stateful,
-    ),
     "RandomStandardNormal": _from_node(philox.normal),
     "RandomUniform": _from_node(philox.uniform),
     "RandomUniformInt": _integers_from_node,

@@ -14,17 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering import philox
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.op import Rule
 from ingot.frontends.tensorflow.lowering.philox import State
-from ingot.frontends.tensorflow.lowering.random import (
-    GENERATOR_SKIP,
-    explicit_state,
-    state_in_node,
+from ingot.frontends.tensorflow.lowering.random_parameters import (
+    from_node,
+    from_seed,
+    from_state,
+    generators,
 )
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import F64, PRED, U64
+from ingot.hlo.dtype import PRED, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -49,7 +48,7 @@ class _Draws:
     """The generators of all numbers: which block is next, and what is left of pairs."""
 
     b: TensorBuilder
-    key: tuple[Instruction, Instruction]
+    key: Instruction
     low: Instruction
     high: Instruction
     normals: _Pair
@@ -76,18 +75,10 @@ class _Draws:
     ) -> Instruction:
         b = self.b
         refill = b.and_(wanted, b.not_(pair.left))
-        words = philox.block(b, [*philox.words(b, self.low), *philox.words(b, self.high)], self.key)
-        fresh = make(
-            (
-                philox.unit_float(b, philox.double_bits(b, *words[:2]), F64),
-                philox.unit_float(b, philox.double_bits(b, *words[2:]), F64),
-            )
-        )
+        fresh = make(philox.unit_pair(b, self.key, self.low, self.high))
         pair.first = b.select(refill, fresh[0], pair.first)
         pair.second = b.select(refill, fresh[1], pair.second)
-        moved = b.add(self.low, b.convert_to(refill, U64))
-        carry = b.convert_to(b.compare(moved, self.low, direction="LT"), U64)
-        self.low, self.high = moved, b.add(self.high, carry)
+        self.low, self.high = philox.ahead(b, self.low, self.high, b.convert_to(refill, U64))
         # After a refill the second number is taken and the first one is left.
         taken = b.select(refill, pair.second, pair.first)
         pair.left = b.select(wanted, refill, pair.left)
@@ -97,10 +88,7 @@ class _Draws:
 def _gamma(b: TensorBuilder, state: State, alpha: Instruction) -> Instruction:
     """Return a number for each alpha, f64, in the order in which generators are numbered."""
     dims = alpha.shape.dims
-    index = b.binary("multiply", b.iota_of(U64, dims, 0), GENERATOR_SKIP)
-    low = b.binary("add", index, state.low)
-    carry = b.convert_to(b.compared("LT", low, state.low), U64)
-    high = b.binary("add", carry, state.high)
+    low, high = generators(b, state, dims[0])
     zero, no = b.zeros(alpha.shape), b.zeros(Shape.array(PRED, dims))
     small = b.compared("LT", alpha, 1)
     shift = b.select(small, b.like(2.0 / 3, alpha.shape), b.like(-1.0 / 3, alpha.shape))
@@ -109,14 +97,9 @@ def _gamma(b: TensorBuilder, state: State, alpha: Instruction) -> Instruction:
     start = [state.key, alpha, b.add(alpha, shift), low, high]
     start += [zero, zero, no, zero, zero, no, zero, simple]
     *_, made, _ = b.loop(start, _lacks, _attempt)
-    words = philox.block(b, [*philox.words(b, low), *philox.words(b, high)], _key(b, state.key))
-    one = philox.unit_float(b, philox.double_bits(b, *words[2:]), F64)
+    _, one = philox.unit_pair(b, state.key, low, high)
     exponential = b.negate(b.log_plus_one(b.negate(one)))
     return b.select(simple, exponential, made)
-
-
-def _key(b: TensorBuilder, key: Instruction) -> tuple[Instruction, Instruction]:
-    return philox.words(b, key)
 
 
 def _lacks(b: TensorBuilder, state: list[Instruction]) -> Instruction:
@@ -126,7 +109,7 @@ def _lacks(b: TensorBuilder, state: list[Instruction]) -> Instruction:
 def _attempt(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
     """One attempt for each number that is not made yet."""
     key, alpha, d, low, high, *pairs, made, done = state
-    draws = _Draws(b, _key(b, key), low, high, _Pair(*pairs[:3]), _Pair(*pairs[3:]))
+    draws = _Draws(b, key, low, high, _Pair(*pairs[:3]), _Pair(*pairs[3:]))
     open_ = b.not_(done)
     x = draws.normal(open_)
     c = b.divide(b.like(1.0 / 3, d.shape), b.sqrt(d))
@@ -154,49 +137,8 @@ def _attempt(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
     ]  # fmt: skip
 
 
-def _arranged(op: Op, state: State, alpha: Instruction, each: Size, dims: Sizes) -> Value:
-    """Return `[each, alphas]` numbers as `dims`; generator n belongs to alpha n // each."""
-    b = op.b
-    flat = b.convert_to(b.reshape_to(alpha, (alpha.shape.size,)), F64)
-    count = flat.shape.dims[0]
-    total = dim_math.product((count, each))
-    if total == 0:
-        return b.zeros(Shape.array(op.result(), dims))
-    rows = b.reshape_to(b.spread(flat, (count, each), (0,)), (total,))
-    made = b.reshape_to(_gamma(b, state, rows), (count, each))
-    return b.convert_to(b.reshape_to(b.transposed(made, (1, 0)), dims), op.result())
-
-
-def _from_node(op: Op) -> Value:
-    """shape, alpha: the result has the shape, then alpha's."""
-    alpha, shape = op.tensor(1), op.sizes(0, "shape")
-    each = dim_math.product(shape)
-    drawn = dim_math.product((each, alpha.shape.size))
-    state = state_in_node(op, drawn * GENERATOR_SKIP)
-    return _arranged(op, state, alpha, each, (*shape, *alpha.shape.dims))
-
-
-def _each(op: Op, dims: Sizes, alpha: Instruction) -> Size:
-    each = dim_math.exact_quotient(dim_math.product(dims), alpha.shape.size)
-    if each is None:
-        raise op.error(f"Shape passed in must end with broadcasted shape: {list(dims)}")
-    return each
-
-
-def _stateless(number: int, read: Callable[[Op], State]) -> Rule:
-    """Take shape (the whole result's), the state, then alpha as operand `number`."""
-
-    def rule(op: Op) -> Value:
-        dims, alpha = op.sizes(0, "shape"), op.tensor(number)
-        if alpha.shape.size == 0:
-            return op.b.zeros(Shape.array(op.result(), dims))
-        return _arranged(op, read(op), alpha, _each(op, dims, alpha), dims)
-
-    return rule
-
-
 RULES: dict[str, Rule] = {
-    "RandomGamma": _from_node,
-    "StatelessRandomGammaV2": _stateless(2, lambda op: philox.state_of_seed(op.b, op.tensor(1))),
-    "StatelessRandomGammaV3": _stateless(4, explicit_state),
+    "RandomGamma": from_node(_gamma),
+    "StatelessRandomGammaV2": from_seed(_gamma),
+    "StatelessRandomGammaV3": from_state(_gamma),
 }

@@ -49,18 +49,22 @@ def _goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
 def _swap(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
     index, words, order = state
     left = b.subtract(b.convert_to(b.size(order.shape.dims[0]), S32), index)
-    word = _at(b, words, index)
+    word = at_place(b, words, index)
     other = b.add(index, b.convert_to(b.remainder(word, b.convert_to(left, U32)), S32))
-    here, there = _at(b, order, index), _at(b, order, other)
-    order = _put(b, _put(b, order, index, there), other, here)
+    here, there = at_place(b, order, index), at_place(b, order, other)
+    order = put_at_place(b, put_at_place(b, order, index, there), other, here)
     return [b.binary("add", index, 1), words, order]
 
 
-def _at(b: TensorBuilder, x: Instruction, index: Instruction) -> Instruction:
+def at_place(b: TensorBuilder, x: Instruction, index: Instruction) -> Instruction:
+    """Return one element of a vector."""
     return b.reshape_to(b.emit("dynamic-slice", x, index, dynamic_slice_sizes=(1,)), ())
 
 
-def _put(b: TensorBuilder, x: Instruction, index: Instruction, item: Instruction) -> Instruction:
+def put_at_place(
+    b: TensorBuilder, x: Instruction, index: Instruction, item: Instruction
+) -> Instruction:
+    """Return a vector with one element replaced."""
     return b.emit("dynamic-update-slice", x, b.reshape_to(item, (1,)), index)
 
 
