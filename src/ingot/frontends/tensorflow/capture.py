@@ -33,6 +33,11 @@ from ingot.frontends.tensorflow.modules import (
     op_def_registry,
 )
 from ingot.frontends.tensorflow.proto_values import read_attribute, read_shape, type_name
+from ingot.frontends.tensorflow.symbolic_gradient import (
+    differentiated,
+    gradient_graph,
+    gradient_name,
+)
 from ingot.support.diagnostics import InternalError
 
 
@@ -95,6 +100,9 @@ def _capture_one(
 
 def graph_of(owner: Any, name: str) -> Any:
     """Return the FuncGraph of the function `name` that `owner` calls, true to its definition."""
+    primal = differentiated(name)
+    if primal is not None:
+        return gradient_graph(owner, definition_of(owner, primal))
     function = _find_function(owner, name)
     if function is None:
         raise InternalError(f"the graph '{owner.name}' calls '{name}', which it does not hold")
@@ -115,6 +123,8 @@ def graph_of(owner: Any, name: str) -> Any:
 
 def definition_of(owner: Any, name: str) -> Any:
     """Return the FunctionDef of the function `name` that `owner` calls."""
+    if differentiated(name) is not None:
+        return atomic_function.from_func_graph(name, graph_of(owner, name), {}).cached_definition
     function = _find_function(owner, name)
     return getattr(function, "cached_definition", None) or function.definition
 
@@ -221,6 +231,9 @@ def _capture_node(graph: Any, node: Any) -> CapturedNode:
         key: read_attribute(value) for key, value in node.attr.items() if not key.startswith("_")
     }
     op = node.op
+    if op == "SymbolicGradient":
+        (primal,) = called_functions(attributes)
+        attributes["f"] = FunctionRef(gradient_name(primal))
     if op_def_registry.get(op) is None:
         op, attributes = _old_call(graph, op)
     return CapturedNode(

@@ -18,6 +18,7 @@ Invariants of a `CapturedFunction`:
 How the ops with bodies call them (inputs and outputs match by position):
 
 * `PartitionedCall`, `StatefulPartitionedCall`: `f` takes all inputs, gives all outputs.
+* `SymbolicGradient`: `f`, made by `capture`, takes all inputs, gives all outputs.
 * `If`, `StatelessIf`: `then_branch`, `else_branch` take `inputs[1:]`; `inputs[0]` is the condition.
 * `Case`, `StatelessCase`: `branches` take `inputs[1:]`; `inputs[0]` is the index.
 * `While`, `StatelessWhile`: `cond` and `body` take all inputs; `cond` gives one output.

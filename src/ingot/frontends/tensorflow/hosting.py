@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingot.frontends.tensorflow.body import Body
+from ingot.frontends.tensorflow.body import Body, type_number
 from ingot.frontends.tensorflow.capture import (
     called_functions,
     definition_of,
@@ -158,15 +158,27 @@ class _Writer:
         inputs += [f"^{name}" for name in self._names_of(node.control_inputs)]
         written = self._body.add_node(node.name, proto.op, inputs)
         written.device = proto.device
-        for key, value in proto.attr.items():
-            if key not in _DROPPED:
-                written.attr[key].CopyFrom(value)
+        if proto.op != node.op or node.op == "SymbolicGradient":
+            self._make_call(written, node)
+        else:
+            for key, value in proto.attr.items():
+                if key not in _DROPPED:
+                    written.attr[key].CopyFrom(value)
         for value in written.attr.values():
             for called in (value.func, *value.list.func):
                 if called.name in names:
                     called.name = names[called.name]
         for index, name in enumerate(op_output_names(node.op, node.attributes)):
             self._tensors[TensorRef(node.name, index)] = f"{node.name}:{name}"
+
+    def _make_call(self, written: Any, node: CapturedNode) -> None:
+        """Let a node of TensorFlow 1, named after a function or its gradient, call it by name."""
+        (called,) = called_functions(node.attributes)
+        operation = self._graph.get_operation_by_name(node.name)
+        written.op = "StatefulPartitionedCall"
+        written.attr["f"].func.name = called
+        written.attr["Tin"].list.type.extend(x.dtype.as_datatype_enum for x in operation.inputs)
+        written.attr["Tout"].list.type.extend(type_number(item.dtype) for item in node.outputs)
 
     def _names_of(self, names: Sequence[str]) -> list[str]:
         """Return the nodes of the body that stand for nodes of the function."""

@@ -35,6 +35,7 @@ _MADE = frozenset(
 )
 _BODIES = {
     "While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,
+    "SymbolicGradient": 0,
     "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1,
 }  # fmt: skip
 """Ops that call functions, and the first operand that is handed in."""

@@ -63,6 +63,7 @@ CALLS: dict[str, _Call] = {
     "XlaWhile": _WHILE,
     "PartitionedCall": _PARTITIONED,
     "StatefulPartitionedCall": _PARTITIONED,
+    "SymbolicGradient": _PARTITIONED,
 }
 """Ops with functions as attributes."""
 

@@ -215,3 +215,18 @@ def test_gradient_of_a_dense_layer_with_open_batch():
 
     specs = [tf.TensorSpec([None, 7]), tf.TensorSpec([7, 4]), tf.TensorSpec([4])]
     check(loss, numbers(5, 7), numbers(7, 4), numbers(4), specs=specs, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("device", [0, 3])
+def test_the_group_of_a_device(device):
+    def group(groups, device):
+        return tuple(
+            tf.raw_ops.CollectiveAssignGroupV2(
+                group_assignment=groups, device_index=device, base_key=5
+            )
+        )
+
+    groups = np.array([[0, 2], [1, 3]], np.int32)
+    program = check(group, groups, np.int32(device))
+    with pytest.raises(Exception, match="device_index is in no group"):
+        program.evaluate([groups, np.int32(9)])

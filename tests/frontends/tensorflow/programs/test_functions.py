@@ -5,6 +5,7 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import function
 from tests.frontends.tensorflow.programs.beside import check, compilations_of
 
 
@@ -330,3 +331,49 @@ def test_ragged_and_composite_inputs():
         return f(tf.ragged.constant([[1.0, 2.0], [], [3.0]]))
 
     check(program)
+
+
+def test_the_gradient_of_a_function_of_tensorflow_1():
+    @function.Defun(tf.float32, tf.int32)
+    def inner(x, n):
+        return x * x * x * tf.cast(n, tf.float32), n * 2
+
+    @function.Defun(tf.float32)
+    def outer(x):
+        y, _ = inner(x, 3)
+        return tf.sin(y)
+
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            direct, _ = tf.raw_ops.SymbolicGradient(
+                input=[x, 2, tf.cos(x), 5], Tout=[tf.float32, tf.int32], f=inner
+            )
+            return tf.gradients(outer(x), x), direct
+
+        return f(tf.constant(numbers(4)))
+
+    check(program)
+
+
+def test_functions_of_tensorflow_1_that_the_host_has_a_part_in():
+    @function.Defun(tf.float32)
+    def inner(x):
+        with tf.control_dependencies([tf.print("inside", output_stream="file:///dev/null")]):
+            return x * x
+
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            return inner(x) * 2.0
+
+        return f(tf.constant(numbers(4)))
+
+    check(program)
+
+    @tf.function(jit_compile=True)
+    def gradient(x):
+        return tf.gradients(inner(x), x)[0] + 1.0
+
+    x = numbers(4)
+    np.testing.assert_allclose(gradient(tf.constant(x)), 2 * x + 1, rtol=1e-6)

@@ -199,7 +199,7 @@ def test_random_numbers_without_a_seed_differ():
     assert ((first >= 0) & (first < 1)).all()
 
 
-def test_shuffles_picks_and_gammas_go_on_from_call_to_call():
+def test_shuffles_picks_and_distributions_go_on_from_call_to_call():
     """From a global seed and from op seeds, as TensorFlow's own kernels."""
 
     def program(jit):
@@ -213,8 +213,16 @@ def test_shuffles_picks_and_gammas_go_on_from_call_to_call():
                 tf.random.categorical(logits, 6),
                 tf.random.categorical(logits, 5, seed=4, dtype=tf.int32),
                 tf.random.gamma([4, 3], [0.3, 1.0, 2.5], seed=1),
+                tf.random.poisson([5], [0.5, 40.0], seed=2),
+                tf.raw_ops.ParameterizedTruncatedNormal(
+                    shape=[3, 2], means=[0.0, 1.0, 5.0], stdevs=1.0, minvals=-1.0, maxvals=2.0,
+                    seed=5,
+                ),
+                tf.raw_ops.ParameterizedTruncatedNormal(
+                    shape=[111], means=0.0, stdevs=1.0, minvals=-0.5, maxvals=2.0, seed=6
+                ),
                 tf.random.normal([3]),
-            )
+            )  # fmt: skip
 
         return [draw() for _ in range(3)]
 

@@ -482,5 +482,6 @@ RULES: dict[str, Rule] = {
     "StatelessCase": _case,
     "StatelessIf": _if,
     "StatelessWhile": _while,
+    "SymbolicGradient": _call,
     "While": _while,
 }
