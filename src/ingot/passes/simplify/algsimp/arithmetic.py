@@ -97,13 +97,18 @@ def divide_power_of_two(x: Instruction, c: Instruction, build: RuleBuilder) -> I
     return build.multiply(x, build.full(1.0 / float(splat_of(c)), c.shape))
 
 
-@rule(m.divide(x, const(name="c"), where=is_float), fp=Fp.REASSOCIATE)
-def divide_constant(x: Instruction, c: Instruction, build: RuleBuilder) -> Instruction | None:
+def has_rounded_inverse(value: Any) -> bool:
+    """Whether 1 / value is a number, not a huge one, that has to be rounded."""
+    if value.dtype.kind == "c" or has_exact_inverse(value):
+        return False
+    number = float(value)
+    return math.isfinite(number) and abs(number) >= 1e-30
+
+
+@rule(m.divide(x, const(name="c", where=has_rounded_inverse), where=is_float), fp=Fp.REASSOCIATE)
+def divide_constant(x: Instruction, c: Instruction, build: RuleBuilder) -> Instruction:
     """x / c => x * (1/c)"""
-    value = float(splat_of(c))
-    if value == 0.0 or not math.isfinite(value) or abs(value) < 1e-30:
-        return None
-    return build.multiply(x, build.full(1.0 / value, c.shape))
+    return build.multiply(x, build.full(1.0 / float(splat_of(c)), c.shape))
 
 
 @rule(m.divide(m.divide(x, y, once=True), z, where=is_float), fp=Fp.REASSOCIATE)
