@@ -125,13 +125,13 @@ class Campaign:
         if count > KEPT_CASES:
             return
         self.say(f"{chosen.name} seed {seed}: {finding.signature}")
-        small = reduced(chosen, data, finding.signature, watched, REDUCE_SECONDS)
         folder = self.folder / chosen.name
         folder.mkdir(exist_ok=True)
         stem = f"{re.sub(r'[^a-zA-Z0-9]+', '_', finding.signature)[:60].strip('_')}-{count}"
-        (folder / f"{stem}{chosen.suffix}").write_bytes(small)
         known: dict[str, Any] = {
             "signature": finding.signature, "seed": seed, "detail": finding.detail,
         }  # fmt: skip
         (folder / f"{stem}.json").write_text(json.dumps(known, indent=1))
         (folder / f"{stem}.whole{chosen.suffix}").write_bytes(data)
+        small = reduced(chosen, data, finding.signature, watched, REDUCE_SECONDS)
+        (folder / f"{stem}{chosen.suffix}").write_bytes(small)

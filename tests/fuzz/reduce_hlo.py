@@ -59,7 +59,7 @@ def _may_be_given(instruction: Instruction) -> bool:
     shape = instruction.shape
     return (
         instruction.opcode not in ("parameter", "constant")
-        and not shape.is_tuple
+        and shape.is_array
         and not instruction.is_root
         and shape.is_static
         and isinstance(shape.size, int)

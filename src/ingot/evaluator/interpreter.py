@@ -26,8 +26,7 @@ from ingot.evaluator.devices import some_device
 from ingot.evaluator.dynamic import declared, is_dynamic, sized
 from ingot.evaluator.registry import Array, Context, Rule, RunState, Value, rule_of
 from ingot.evaluator.stored import plain, with_storage
-from ingot.hlo.assertions import asserts
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -37,8 +36,6 @@ from ingot.hlo.size_definitions import is_size_definition, size_order
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import InternalError, ResourceError, VerifyError
 from ingot.support.trampoline import Recursion, run
-
-_TRANSFERS = frozenset({"outfeed", "send"})
 
 for _family in FAMILIES:
     importlib.import_module(f"ingot.evaluator.{_family}")
@@ -139,16 +136,16 @@ def _too_large(instruction: Instruction, error: MemoryError | ValueError) -> Exc
 
 def _order(computation: Computation, context: Context) -> list[tuple[Instruction, bool]]:
     """Return what is evaluated after the parameters, operands first; and whether it is dynamic."""
-    needed = _needed(computation, context.state.asserting) - set(computation.parameters)
+    needed = _needed(computation, context.state.acting) - set(computation.parameters)
     order = size_order(computation, context.sizes)
     return [(item, is_dynamic(item)) for item in order if item in needed]
 
 
-def _needed(computation: Computation, asserting: dict[Computation, bool]) -> set[Instruction]:
-    """Return what the root, assertions and transfers depend on: nothing else is evaluated."""
+def _needed(computation: Computation, acting: dict[Computation, bool]) -> set[Instruction]:
+    """Return what the root and side effects depend on: nothing else is evaluated."""
     needed: set[Instruction] = {one for one in computation.actors if is_size_definition(one)}
-    acting = [i for i in computation.actors if i.opcode in _TRANSFERS or asserts(i, asserting)]
-    stack = [computation.root, *acting, *(o for one in needed for o in one.operands)]
+    effects = [one for one in computation.actors if has_side_effect(one, acting)]
+    stack = [computation.root, *effects, *(o for one in needed for o in one.operands)]
     while stack:
         item = stack.pop()
         if item not in needed:

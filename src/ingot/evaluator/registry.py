@@ -41,7 +41,7 @@ class RunState:
         random_state: 128-bit state of the module's own generator.
         orders: what each computation met so far evaluates, and whether its sizes are dynamic:
             loops come back to it.
-        asserting: whether a computation, or what it calls, holds an assertion.
+        acting: whether a computation, or what it calls, has a side effect.
     """
 
     steps_left: int | None = None
@@ -50,7 +50,7 @@ class RunState:
     orders: dict[Computation, list[tuple[Instruction, bool]]] = field(
         default_factory=dict[Computation, list[tuple[Instruction, bool]]]
     )
-    asserting: dict[Computation, bool] = field(default_factory=dict[Computation, bool])
+    acting: dict[Computation, bool] = field(default_factory=dict[Computation, bool])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation, acts_somewhere
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.origins import with_origin
@@ -40,11 +39,6 @@ def is_assertion(instruction: Instruction) -> bool:
     return (
         instruction.opcode == "custom-call" and instruction.attributes.custom_call_target == TARGET
     )
-
-
-def asserts(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
-    """Whether an instruction is an assertion, or runs one; `known`: see `acts_somewhere`."""
-    return acts_somewhere(instruction, is_assertion, known)
 
 
 def assertions(module: Module) -> list[Instruction]:

@@ -65,6 +65,21 @@ def test_what_goes_in_comes_out() -> None:
         assert scalar == number
 
 
+@pytest.mark.parametrize("root", ["ROOT r = s32[] copy(z)", "ROOT r = s32[] add(i, z)"])
+def test_a_loop_acts_though_nobody_reads_its_results(root: str) -> None:
+    head, _, _ = LOOP.rpartition("ROOT")
+    module = ingot.parse_hlo(f"{head}i = s32[] get-tuple-element(l), index=0\n{root} }}")
+    inputs = [np.float32(number) for number in range(5)]
+    with on_device(Device(infeed=deque(inputs))) as device:
+        want = evaluate(module, [])
+    given = [float(np.asarray(leaf)) for leaf in device.outfeed]
+    assert given == [0, 1, 3, 6, 10]
+    for x in inputs:
+        transfer_to_infeed([x])
+    assert ingot.compile(module)() == want
+    assert [float(transfer_from_outfeed()[0]) for _ in inputs] == given
+
+
 def test_the_evaluator_means_the_same() -> None:
     with on_device(Device(infeed=deque([(np.float32([1, 2]), np.int32(3))]))) as device:
         assert evaluate(ingot.parse_hlo(ECHO), []) == 6

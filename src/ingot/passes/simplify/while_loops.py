@@ -117,9 +117,7 @@ def _needed(
     condition: Computation = loop.attributes.condition
     results = body.root.operands
     needed = _read(live_instructions(condition, known), condition.parameters[0], same)
-    # What side effects in the body need: all that is live without the root.
-    effects = live_instructions(body, known) - _cone([body.root])
-    needed |= _read(_cone(list(effects)), body.parameters[0], same)
+    needed |= _read(_cone(_effects(body, known)), body.parameters[0], same)
     outside = [element_index(user, loop) for user in loop.users]
     whole = loop.is_root or any(index is None for index in outside)
     after = set(range(len(results))) if whole else set(_known(outside))
@@ -130,6 +128,11 @@ def _needed(
         needed |= more
         stack.extend(more)
     return needed
+
+
+def _effects(computation: Computation, known: dict[Computation, bool]) -> list[Instruction]:
+    """Return what has side effects: also what the root needs, as its element may be left out."""
+    return [one for one in computation.actors if has_side_effect(one, known)]
 
 
 def _known(indices: Iterable[int | None]) -> Iterator[int]:
@@ -237,8 +240,7 @@ def _narrow(
         if index in kept or first[index].opcode == "constant":
             copies[read] = element(index)
     roots = [source.root.operands[number] for number in kept] if is_body else [source.root]
-    effects = live_instructions(source, known) - _cone([source.root])
-    wanted = _cone([*roots, *effects])
+    wanted = _cone([*roots, *_effects(source, known)])
     copy_into(made, [i for i in source.post_order() if i in wanted], copies)
     made.set_root(build.tuple(*(copies[root] for root in roots)) if is_body else copies[roots[0]])
     return made
