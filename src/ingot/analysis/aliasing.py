@@ -43,8 +43,8 @@ from ingot.support.trampoline import Recursion, run
 
 Path: TypeAlias = tuple[int, ...]
 
-_FIRST_OPERAND_VIEWS = frozenset({"bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
-VIEWS = _FIRST_OPERAND_VIEWS | {"tuple", "get-tuple-element"}
+FIRST_OPERAND_VIEWS = frozenset({"bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
+VIEWS = FIRST_OPERAND_VIEWS | {"tuple", "get-tuple-element"}
 
 
 @dataclass(slots=True, eq=False)

@@ -188,7 +188,7 @@ def _shared_parameters(fused: Computation) -> frozenset[int]:
         if parameter.shape.is_array
         and parameter.shape.dims == dims
         and all(_writes_last(inner, parameter.shape, len(roots)) for inner in inside)
-        and _reaches_elementwise(parameter)
+        and elementwise_users(parameter) is not None
     )
 
 
@@ -205,8 +205,8 @@ def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:
     return inner.opcode not in _NO_ELEMENT_ORDER
 
 
-def _reaches_elementwise(parameter: Instruction) -> bool:
-    """Whether everything computed from `parameter` is elementwise of its dimensions."""
+def elementwise_users(parameter: Instruction) -> set[Instruction] | None:
+    """Return all that is computed from `parameter`; None unless elementwise of its dimensions."""
     seen: set[Instruction] = {parameter}
     stack = [parameter]
     while stack:
@@ -214,7 +214,7 @@ def _reaches_elementwise(parameter: Instruction) -> bool:
             if user in seen or (user.opcode == "tuple" and user.is_root):
                 continue
             if not user.has(Trait.ELEMENTWISE) or user.shape.dims != parameter.shape.dims:
-                return False
+                return None
             seen.add(user)
             stack.append(user)
-    return True
+    return seen - {parameter}

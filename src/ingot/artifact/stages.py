@@ -6,7 +6,8 @@ one (`runtime.staged`). Values that stages hand on lie in the slots of a frame: 
 data, the address of the block to free (0: the data is somebody else's), and the dimensions.
 
 Invariant: each block is in one slot, and free when the program ends, whatever happened, except for
-those of the results.
+those of the results. The caller may place a result: its slot holds the address of memory of the
+caller's then, in which a `Run` makes it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,24 @@ class Run:
     Attributes:
         stage: its number.
         inputs: slots of its parameters.
+        sizes: slots of its parameters behind them, of which only the dimensions are read.
         outputs: slots that get its results.
+        taken: (number in `outputs`, number in `inputs`) where a result takes over a block, which
+            nothing reads later.
+        placed: numbers in `outputs` of results that the caller may have placed.
     """
 
     stage: int
     inputs: tuple[int, ...]
+    sizes: tuple[int, ...]
     outputs: tuple[int, ...]
+    taken: tuple[tuple[int, int], ...] = ()
+    placed: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{_slots(self.outputs)} = stage {self.stage} of {_slots(self.inputs)}"
+        run = f"stage {self.stage} of {_slots((*self.inputs, *self.sizes))}"
+        over = [f"%{self.outputs[o]} over %{self.inputs[i]}" for o, i in self.taken]
+        return ", ".join([f"{_slots(self.outputs)} = {run}", *over])
 
 
 @record
@@ -137,9 +147,11 @@ class StagedCode:
     Attributes:
         slots: what each slot holds.
         parameters: slots of the program's parameters, which the caller fills.
-        results: slots of its results; each holds a block of its own.
+        results: slots of its results; each holds a block of its own, unless the caller placed it.
         code: the instructions.
         errors: what to say when one fails.
+        aliases: (number in `results`, number in `parameters`) where the parameter's memory may be
+            the place of the result. It is written by the last stage, when nothing else can fail.
     """
 
     slots: tuple[SlotInfo, ...]
@@ -147,11 +159,13 @@ class StagedCode:
     results: tuple[int, ...]
     code: tuple[Code, ...]
     errors: tuple[str, ...]
+    aliases: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         rows = [f"{number:4}  {item}" for number, item in enumerate(self.code)]
         rows.insert(0, f"parameters {_slots(self.parameters)}")
-        return "\n".join([*rows, f"results {_slots(self.results)}"])
+        places = [f"%{self.results[r]} over %{self.parameters[p]}" for r, p in self.aliases]
+        return "\n".join([*rows, ", ".join([f"results {_slots(self.results)}", *places])])
 
 
 def _slots(numbers: Iterable[int]) -> str:

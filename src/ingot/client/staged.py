@@ -15,7 +15,6 @@ from ingot.llvm.target import TargetSpec
 from ingot.passes.simplify.inline import called_by, inline_all
 from ingot.passes.stages.split import split_stages
 from ingot.runtime.cancellation import Cancellation
-from ingot.runtime.convert import donated_indices
 from ingot.runtime.staged import StagedProgram
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import UnsupportedError
@@ -48,14 +47,13 @@ class StagedExecutable:
         self.timer = timer
 
     def __call__(self, *args: Any, donate: Collection[int] = ()) -> Any:
-        """Run the program on flattened arguments; donated ones stay as they are.
+        """Run the program on flattened arguments; see `StagedProgram.__call__`.
 
         Raises:
             ExecutionError: an argument does not fit; INGOT0516, a computed size is negative.
             ResourceError: out of memory.
         """
-        donated_indices(len(args), donate)
-        return self.program(*args)
+        return self.program(*args, donate=donate)
 
     def run(self, *args: Any, donate: Collection[int] = (), cancellation: Cancellation) -> Any:
         """Run the program until it is done or `cancellation` ends it.
@@ -64,8 +62,7 @@ class StagedExecutable:
             ExecutionError: an argument does not fit; INGOT0511, the execution was ended.
             ResourceError: out of memory.
         """
-        donated_indices(len(args), donate)
-        return self.program.run_on(cancellation.runtime, *args)
+        return self.program.run_on(cancellation.runtime, *args, donate=donate)
 
     @property
     def call(self) -> Callable[..., Any]:

@@ -169,7 +169,7 @@ class PythonHalf:
         shape = tuple(sizes[at : at + len(output.dims)])
         alias, storage = output.alias_param, dtype(output.dtype).numpy
         if alias is not None and alias in donate and arrays[alias].flags.writeable:
-            return arrays[alias].reshape(-1).view(storage).reshape(shape)
+            return donated_array(arrays[alias], shape, storage)
         array = self._new_array(shape, storage)
         if array is None:
             raise status_error(info, OUT_OF_MEMORY, arrays)
@@ -180,6 +180,11 @@ class PythonHalf:
         size = math.prod(shape) * storage.itemsize
         address = self._allocate(size)
         return None if address is None else owned_array(address, shape, storage, self._free)
+
+
+def donated_array(value: Array, shape: tuple[int, ...], storage: np.dtype[Any]) -> Array:
+    """Return a donated argument as the result that took its memory."""
+    return value.reshape(-1).view(storage).reshape(shape)
 
 
 def owned_array(

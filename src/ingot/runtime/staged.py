@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,8 +17,8 @@ from ingot.artifact import stages
 from ingot.artifact.abi import CANCELLED, OutputInfo, ParamInfo, ProgramInfo
 from ingot.artifact.stages import SLOT_HEADER_WORDS, StagedCode
 from ingot.hlo.dtype import dtype
-from ingot.runtime.convert import Array, conform_all
-from ingot.runtime.execution import Result, owned_array, status_error
+from ingot.runtime.convert import Array, conform_all, donated_indices, unshared
+from ingot.runtime.execution import Result, donated_array, owned_array, status_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program, storage_of, tables_of
 from ingot.runtime.python_interrupts import raise_interrupt
@@ -31,6 +32,8 @@ from ingot.runtime.staged_code import (
     FREE,
     JUMP,
     MOVE,
+    NEW,
+    PLACED,
     RUN,
     UNLESS,
     WORD,
@@ -96,28 +99,39 @@ class StagedProgram:
         """Return the offset of a slot in a frame, in bytes."""
         return self._offsets[slot]
 
-    def __call__(self, *args: Any) -> Result:
+    def __call__(self, *args: Any, donate: Collection[int] = ()) -> Result:
         """Run the program; one result is returned as it is, several as a tuple.
 
+        `donate`: indices of arguments whose memory results may take. If an error is raised by
+        another stage than the last one, they are as they were.
+
         Raises:
-            ExecutionError: an argument does not fit, or a check of the program failed.
+            ExecutionError: an argument does not fit, or a check of the program failed; INGOT0514,
+                the donated arguments are not arguments, each once.
             ResourceError: out of memory.
         """
-        return self.run_on(native_runtime().record, *args)
+        return self.run_on(native_runtime().record, *args, donate=donate)
 
-    def run_on(self, runtime: int, *args: Any) -> Result:
+    def run_on(self, runtime: int, *args: Any, donate: Collection[int] = ()) -> Result:
         """Run the program with the runtime record at `runtime`."""
         arrays = conform_all(self.info, args)
+        taken = unshared(arrays, donated_indices(len(arrays), donate))
         frame = array("q", bytes(_frame_words(self.code) * WORD))
         for slot, value in zip(self.code.parameters, arrays, strict=True):
             at = self._offsets[slot] // WORD
             frame[at] = value.ctypes.data
             for axis, size in enumerate(value.shape):
                 frame[at + SLOT_HEADER_WORDS + axis] = size
+        places: dict[int, Array] = {}
+        for number, parameter in self.code.aliases:
+            value, slot = arrays[parameter], self.code.results[number]
+            if parameter in taken and value.flags.writeable:
+                frame[self._offsets[slot] // WORD] = value.ctypes.data
+                places[slot] = value
         failed = _run()(self.staged_address, frame.buffer_info()[0], runtime)
         if failed:
             self._fail(failed, arrays)
-        results = [self._result(frame, slot) for slot in self.code.results]
+        results = [self._result(frame, slot, places.get(slot)) for slot in self.code.results]
         return results[0] if len(results) == 1 else tuple(results)
 
     def error(self, failed: int, arrays: Sequence[Array] = ()) -> IngotError:
@@ -135,11 +149,13 @@ class StagedProgram:
             raise_interrupt(int(python()))
         raise self.error(failed, arrays)
 
-    def _result(self, frame: Any, slot: int) -> Array:
+    def _result(self, frame: Any, slot: int, place: Array | None) -> Array:
         info, at = self.code.slots[slot], self._offsets[slot] // WORD
         dims = at + SLOT_HEADER_WORDS
-        shape = tuple(frame[dims : dims + info.rank])
-        return owned_array(frame[at], shape, dtype(info.dtype).numpy, _free())
+        shape, storage = tuple(frame[dims : dims + info.rank]), dtype(info.dtype).numpy
+        if place is not None and frame[at] == place.ctypes.data:
+            return donated_array(place, shape, storage)
+        return owned_array(frame[at], shape, storage, _free())
 
 
 @cache
@@ -164,17 +180,21 @@ def _interface(
     for item in code.code:
         if isinstance(item, stages.Run):
             info = programs[item.stage].info
-            params = dict(zip(item.inputs, info.params, strict=True)) | params
+            inputs = (*item.inputs, *item.sizes)
+            params = dict(zip(inputs, info.params, strict=True)) | params
             outputs |= dict(zip(item.outputs, info.outputs, strict=True))
-    rows = code.slots
+    rows, aliases = code.slots, dict(code.aliases)
     return (
         tuple(
             params.get(slot, ParamInfo(rows[slot].dtype, (None,) * rows[slot].rank))
             for slot in code.parameters
         ),
         tuple(
-            outputs.get(slot, OutputInfo(rows[slot].dtype, (None,) * rows[slot].rank))
-            for slot in code.results
+            replace(
+                outputs.get(slot, OutputInfo(rows[slot].dtype, (None,) * rows[slot].rank)),
+                alias_param=aliases.get(number),
+            )
+            for number, slot in enumerate(code.results)
         ),
     )
 
@@ -199,9 +219,12 @@ def _row(item: stages.Code, offsets: Sequence[int], programs: Sequence[Program])
     """Return the words that a stage's instruction points to."""
     if not isinstance(item, stages.Run):
         return None
-    slots = [offsets[slot] for slot in (*item.inputs, *item.outputs)]
+    inputs = (*item.inputs, *item.sizes)
+    slots = [offsets[slot] for slot in (*inputs, *item.outputs)]
+    blocks = dict(item.taken) | dict.fromkeys(item.placed, PLACED)
+    sources = [blocks.get(number, NEW) for number in range(len(item.outputs))]
     address = programs[item.stage].record_address
-    return array("q", [address, len(item.inputs), len(item.outputs), *slots])
+    return array("q", [address, len(inputs), len(item.outputs), *slots, *sources])
 
 
 def _words(item: stages.Code, code: StagedCode, offsets: Sequence[int], row: Any) -> list[int]:

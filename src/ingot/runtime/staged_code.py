@@ -2,7 +2,7 @@
 
 `ingot_stages_run` runs the stages of a program one after the other, in a frame that the caller made
 and in which the slots of the parameters are filled. Afterwards each result's slot owns its block,
-and no other slot owns one; if something failed, none does.
+unless the caller placed it, and no other slot owns one; if something failed, none does.
 
 An instruction is `CODE_WORDS` words: the operation, then its arguments; a slot is the offset of its
 words in the frame. The frame begins with the address of the instruction that runs.
@@ -26,6 +26,8 @@ from ingot.runtime.interrupts import WatchFunctions
 from ingot.runtime.records import OUTPUT, PROGRAM, STAGED
 
 END, RUN, DEFINE, COPY, MOVE, FREE, JUMP, UNLESS, DIFFERS = range(9)
+NEW, PLACED = -1, -2
+"""Where a stage makes a result: a new block, or where the caller placed it; else in an input."""
 CODE_WORDS = 6
 WORD = 8
 NEGATIVE_SIZE = 1
@@ -137,7 +139,10 @@ def _emit_define(module: ModuleBuilder) -> FunctionRef:
 def _emit_run(
     module: ModuleBuilder, allocator: AllocatorFunctions, execute: ExecuteFunctions
 ) -> FunctionRef:
-    """Argument: a row of words: the program, parameters, results, the slots of both."""
+    """Argument: a row of words: the program, parameters, results, the slots of both.
+
+    Behind them there is a word for each result: where it is made.
+    """
     f, at, frame = _operation(module, "ingot_stages_stage")
     row = f.load(PTR, f.gep(at, WORD))
     program, inputs_count, outputs_count = f.load(PTR, row), _word(f, row, 1), _word(f, row, 2)
@@ -158,15 +163,35 @@ def _emit_run(
     status = f.call(execute.prepare, [program, in_dims, sizes])
     f.if_(f.icmp("ne", status, f.const(I32, 0)), lambda: f.ret(status), likely=False)
     table = PROGRAM.load(f, program, "outputs")
+    sources = f.gep(names, f.add(inputs_count, outputs_count), I64)
 
     def make(index: Value, _: list[Value]) -> None:
         output, slot = OUTPUT.element(f, table, index), slot_of(f.add(inputs_count, index))
-        size = f.load(I64, f.gep(sizes, OUTPUT.load(f, output, "bytes_slot"), I64))
-        data = f.call(allocator.allocate, [size])
-        missing = f.icmp("eq", data, zero(PTR))
-        f.if_(missing, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
+        source = f.load(I64, f.gep(sources, index, I64))
+
+        def take_block() -> list[Value]:
+            donor = slot_of(source)
+            owned = f.load(PTR, f.gep(donor, WORD))
+            f.store(zero(PTR), f.gep(donor, WORD))
+            return [owned, owned]
+
+        def use_place() -> list[Value]:
+            is_placed = f.icmp("eq", source, f.const(I64, PLACED))
+            place = f.select(is_placed, f.load(PTR, slot), zero(PTR))
+            has_place = f.icmp("ne", place, zero(PTR))
+            return f.if_(has_place, lambda: [place, zero(PTR)], allocate)
+
+        def allocate() -> list[Value]:
+            size = f.load(I64, f.gep(sizes, OUTPUT.load(f, output, "bytes_slot"), I64))
+            block = f.call(allocator.allocate, [size])
+            missing = f.icmp("eq", block, zero(PTR))
+            f.if_(missing, lambda: f.ret(f.const(I32, OUT_OF_MEMORY)), likely=False)
+            return [block, block]
+
+        takes = f.icmp("sge", source, f.const(I64, 0))
+        data, owner = f.if_(takes, take_block, use_place)
         f.store(data, slot)
-        f.store(data, f.gep(slot, WORD))
+        f.store(owner, f.gep(slot, WORD))
         first = f.gep(sizes, OUTPUT.load(f, output, "dims_slot"), I64)
         emit_word_copy(f, f.gep(slot, _DIMS), first, OUTPUT.load(f, output, "rank"))
         f.store(data, f.gep(outputs, index, PTR))

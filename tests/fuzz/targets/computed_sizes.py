@@ -1,7 +1,8 @@
 """Programs that compute sizes: definitions, loops whose state grows and swaps, branches.
 
 A program works on vectors of s32, so that results are exact. A size is what a vector's sum says, 0
-to 6, or a number that a loop changes.
+to 6, or a number that a loop changes. Results may take the memory of parameters: the program runs
+with arguments that it must leave alone, and with donated ones.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
-from tests.fuzz.program_case import ProgramCase
+from tests.fuzz.program_case import ProgramCase, flat, read_case
 from tests.fuzz.target import Target
-from tests.fuzz.targets.mixed_cases import check
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
+from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import define_size
+from ingot.hlo.verifier import verify
 
 _MOST = 7
 _DEPTH = 2
@@ -82,6 +83,22 @@ def _changed(p: _Program, b: Builder, values: list[Vector]) -> Vector:
     return y
 
 
+def _updated(p: _Program, b: Builder, values: list[Vector]) -> Vector:
+    """A vector with one element changed, which may be made in its memory."""
+    x = p.choose.choice(values)
+    at = b.emit("reshape", _small(b, _sum(p, b, x)), shape=_vector(1))
+    value = b.emit("reshape", _sum(p, b, p.choose.choice(values)), shape=_vector(1))
+    return b.emit(
+        "scatter",
+        *(x, at, value),
+        to_apply=p.add,
+        update_window_dims=(),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+    )
+
+
 def _branches(p: _Program, b: Builder, values: list[Vector], depth: int) -> Vector:
     """One of some vectors, each made in its branch."""
     x, other = p.choose.choices(values, k=2)
@@ -121,7 +138,12 @@ def _loop(p: _Program, b: Builder, values: list[Vector], depth: int) -> Vector:
     return b.element_of(made, p.choose.choice((1, 1, 2, 3)))
 
 
-_OPS: list[Callable[[_Program, Builder, list[Vector]], Vector]] = [_defined, _joined, _changed]
+_OPS: list[Callable[[_Program, Builder, list[Vector]], Vector]] = [
+    _defined,
+    _joined,
+    _changed,
+    _updated,
+]
 
 
 def _grow(p: _Program, b: Builder, values: list[Vector], steps: int, depth: int) -> list[Vector]:
@@ -145,11 +167,44 @@ def generate(choose: random.Random) -> bytes:
     parameters = [b.parameter(number, _vector(size)) for number, size in enumerate(known)]
     values = _grow(p, b, parameters, choose.randint(2, 7), 0)
     results = choose.sample(values, choose.randint(1, min(3, len(values))))
+    donates = choose.random() < 0.5
+    if donates:
+        results.append(choose.choice((_changed, _updated))(p, b, parameters))
     module = Module.of("fuzzed", b.build(b.emit("tuple", *results, _sum(p, b, values[-1]))))
+    if donates:
+        module.aliases = _aliases(parameters, results)
     numbers = np.random.default_rng(choose.getrandbits(32))
     sizes = (choose.choice((0, 1, 2, 7, 33)), known[1])
     inputs = [numbers.integers(-99, 99, size, np.int32) for size in sizes]
     return ProgramCase(module, inputs).to_bytes()
+
+
+def _aliases(parameters: list[Vector], results: list[Vector]) -> tuple[Alias, ...]:
+    """Return aliases of results, the last one first, with parameters of their shapes."""
+    found: dict[int, Alias] = {}
+    for output in reversed(range(len(results))):
+        for parameter, one in enumerate(parameters):
+            taken = any(alias.output == (output,) for alias in found.values())
+            if not taken and one.shape == results[output].shape:
+                found.setdefault(parameter, Alias((output,), parameter))
+    return tuple(found.values())
+
+
+def check(data: bytes) -> str:
+    """Compare native code with the evaluator, also where arguments are donated."""
+    case = read_case(data)
+    verify(case.module)
+    executable, want = case.compiled(), case.wanted()
+    donated = sorted(alias.parameter for alias in case.module.aliases)
+    for donate in ([], donated):
+        given = [value.copy() for value in case.inputs]
+        found = case.difference("cpu", flat(executable(*given, donate=donate)), want)
+        if found:
+            return found
+        kept = [n for n in range(len(given)) if n not in donate]
+        if any((given[n] != case.inputs[n]).any() for n in kept):
+            return "an argument that was not donated was overwritten"
+    return ""
 
 
 TARGET = Target("computed_sizes", ".hlo", generate, check)

@@ -2,7 +2,7 @@
 
 A program that computes sizes knows those of its results when it is done. So nothing is allocated
 ahead: the block of a result becomes a tensor of TensorFlow's, which gives it back to Ingot's
-allocator. A variable's new value is copied to where the op wants it.
+allocator. A variable's new value has a place already: a stage makes it there, or it is copied.
 
 Invariant: a frame's blocks belong to a tensor, or are given back, on every way out.
 """
@@ -78,6 +78,21 @@ class _Staged:
 
         f.loop(0, words, 1, [], clear)
         self._fill(f, frame, variant, data, dims)
+        count = LAUNCH.load(f, record, "num_outputs")
+        places = VARIANT.load(f, variant, "results")
+        results = VARIANT.load(f, variant, "num_results")
+
+        def row_of(index: Value) -> tuple[Value, Value]:
+            row = f.gep(places, f.mul(index, f.const(I64, 3 * _WORD)))
+            return row, f.gep(frame, f.load(I64, row))
+
+        def place_of(index: Value) -> Value:
+            return f.load(PTR, f.gep(more, f.sub(index, count), PTR))
+
+        def place(index: Value, _: list[Value]) -> None:
+            f.store(place_of(index), row_of(index)[1])
+
+        f.loop(count, results, 1, [], place)
         runtime = PROGRAM.load(f, VARIANT.load(f, variant, "program"), "runtime")
         failed = self.emitter.call(f, "ingot_stages_run", staged, frame, runtime)
 
@@ -88,15 +103,12 @@ class _Staged:
             f.ret(f.call(report, [variant, dims, failed, identifier, status]))
 
         f.if_(f.icmp("ne", failed, f.const(I64, 0)), fail, likely=False)
-        count = LAUNCH.load(f, record, "num_outputs")
-        places = VARIANT.load(f, variant, "results")
         types = LAUNCH.load(f, record, "output_types")
 
         def slot_of(index: Value) -> tuple[Value, Value, Value]:
-            place = f.gep(places, f.mul(index, f.const(I64, 3 * _WORD)))
-            slot = f.gep(frame, f.load(I64, place))
-            rank = f.load(I64, f.gep(place, _WORD))
-            return slot, rank, self._bytes(f, slot, rank, f.load(I64, f.gep(place, 2 * _WORD)))
+            row, slot = row_of(index)
+            rank = f.load(I64, f.gep(row, _WORD))
+            return slot, rank, self._bytes(f, slot, rank, f.load(I64, f.gep(row, 2 * _WORD)))
 
         def hand_out(index: Value, _: list[Value]) -> None:
             slot, rank, size = slot_of(index)
@@ -113,11 +125,15 @@ class _Staged:
 
         def hand_in(index: Value, _: list[Value]) -> None:
             slot, __, size = slot_of(index)
-            block = f.load(PTR, slot)
-            f.memcpy(f.load(PTR, f.gep(more, f.sub(index, count), PTR)), block, size)
-            self.emitter.call(f, "ingot_free", block)
+            block = f.load(PTR, f.gep(slot, _WORD))
 
-        f.loop(count, VARIANT.load(f, variant, "num_results"), 1, [], hand_in)
+            def copy() -> None:
+                f.memcpy(place_of(index), block, size)
+                self.emitter.call(f, "ingot_free", block)
+
+            f.if_(f.icmp("ne", block, zero(PTR)), copy)
+
+        f.loop(count, results, 1, [], hand_in)
         f.ret(done)
         return f.reference
 

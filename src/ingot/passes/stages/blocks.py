@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ingot.artifact.stages import Code, Differs, Free, Jump, SlotInfo, Unless
+from ingot.artifact.stages import Code, Copy, Differs, Free, Jump, SlotInfo, Unless
 from ingot.hlo.shape import Shape
 from ingot.support.records import replace
 
@@ -40,6 +40,11 @@ class Block:
         """Add an item that uses slots, and fills others that the block owns then."""
         self.made.update(dict.fromkeys(makes))
         self.items.append(_Item(lines, frozenset((*uses, *makes))))
+
+    def copy_first(self, source: int, copy: int) -> None:
+        """Copy a slot from outside before anything runs."""
+        self.made[copy] = None
+        self.items.insert(0, _Item([Copy(source, copy)], frozenset((source, copy))))
 
     def uses(self) -> frozenset[int]:
         """Return the slots that some item uses."""

@@ -22,6 +22,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols, is_size_definition, negative_size_text
 from ingot.passes.stages.blocks import Block, Label, Line, Slots, assembled
+from ingot.passes.stages.donation import hand_over
 from ingot.passes.stages.levels import levels_of
 from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
 from ingot.support.records import record
@@ -85,14 +86,13 @@ class _Splitter:
                 scope.hold((parameter, path), parameters[-1])
         block = Block()
         found = run(self._fill(block, module.entry, scope))
-        results = [self._owned(block, slot, found[:n]) for n, slot in enumerate(found)]
-        code = assembled(block.closed(results))
-        return Split(
-            tuple(self.stages),
-            StagedCode(
-                tuple(self.slots.rows), tuple(parameters), tuple(results), code, tuple(self.errors)
-            ),
-        )
+        results = [
+            self._owned(block, slot, found[:n]) if slot in block.made else self._first(block, slot)
+            for n, slot in enumerate(found)
+        ]
+        rows, lines = tuple(self.slots.rows), assembled(block.closed(results))
+        code = StagedCode(rows, tuple(parameters), tuple(results), lines, tuple(self.errors))
+        return Split(tuple(self.stages), hand_over(self.stages, code, _flat_aliases(module)))
 
     def _owned(self, block: Block, slot: int, before: Sequence[int]) -> int:
         """Return a slot whose block nobody else has."""
@@ -100,6 +100,12 @@ class _Splitter:
             return slot
         copy = self._like(slot)
         block.add([Copy(slot, copy)], [slot], [copy])
+        return copy
+
+    def _first(self, block: Block, parameter: int) -> int:
+        """Return a copy of a parameter that is made before its memory may be a result's place."""
+        copy = self._like(parameter)
+        block.copy_first(parameter, copy)
         return copy
 
     def _like(self, slot: int) -> int:
@@ -136,10 +142,10 @@ class _Splitter:
             f"{self.name}.stage{number}", instructions, outputs, lambda name: scope.binders[name][1]
         )
         self.stages.append(stage.module)
-        inputs = [scope.slots[leaf] for leaf in stage.inputs]
-        inputs += [scope.binders[name][0] for name in stage.sizes]
+        inputs = tuple(scope.slots[leaf] for leaf in stage.inputs)
+        sizes = tuple(scope.binders[name][0] for name in stage.sizes)
         made = [self.slots.new(leaf[0].shape.at(leaf[1])) for leaf in outputs]
-        block.add([Run(number, tuple(inputs), tuple(made))], inputs, made)
+        block.add([Run(number, inputs, sizes, tuple(made))], [*inputs, *sizes], made)
         for leaf, slot in zip(outputs, made, strict=True):
             scope.hold(leaf, slot)
 
@@ -242,6 +248,17 @@ class _Splitter:
         block.add(lines, uses, results)
         for (path, _), slot in zip(node.shape.leaves(), results, strict=True):
             scope.hold((node, path), slot)
+
+
+def _flat_aliases(module: Module) -> list[tuple[int, int]]:
+    """Return the module's aliases as numbers of a leaf of the result, and of the parameters."""
+    results = [path for path, _ in module.result_shape.leaves()]
+    shapes = enumerate(module.parameter_shapes)
+    given = [(number, path) for number, shape in shapes for path, _ in shape.leaves()]
+    return [
+        (results.index(alias.output), given.index((alias.parameter, alias.path)))
+        for alias in module.aliases
+    ]
 
 
 def _wanted(
