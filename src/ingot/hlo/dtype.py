@@ -160,7 +160,14 @@ def _finite(element: DType, end: str) -> float:
 def least(element: DType) -> Any:
     """Return the least value of a real element type: -inf, or the least number if there is none."""
     if element.is_float:
-        return -np.inf if has_infinity(element) else _finite(element, "min")
+        return -np.inf if has_infinity(element) else least_finite(element)
+    return least_finite(element)
+
+
+def least_finite(element: DType) -> Any:
+    """Return the least value of a real element type that is a number."""
+    if element.is_float:
+        return _finite(element, "min")
     return -(1 << (element.bits - 1)) if element.is_signed else 0
 
 

@@ -180,3 +180,33 @@ def test_pieces_of_different_lengths_are_refused():
 
     with pytest.raises(UnsupportedError, match="pieces of different lengths"):
         trace(run, [tf.TensorSpec([6, 4])])
+
+
+WITH_NAN = np.where(IMAGE > 1.2, np.nan, np.where(IMAGE < -1.2, -np.inf, IMAGE)).astype(np.float32)
+WITH_NAN[0, :2] = np.nan
+DILATIONS = {
+    "floats": (IMAGE, [1, 2, 1, 1], [1, 1, 2, 1]),
+    "nan": (WITH_NAN, [1, 1, 1, 1], [1, 1, 1, 1]),
+    "integers": ((IMAGE * 5).astype(np.int8), [1, 1, 3, 1], [1, 2, 1, 1]),
+    "doubles": (IMAGE.astype(np.float64), [1, 1, 1, 1], [1, 1, 1, 1]),
+    "empty": (IMAGE[:0], [1, 1, 1, 1], [1, 1, 1, 1]),
+    "no_windows": (IMAGE[:, :2], [1, 1, 1, 1], [1, 1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("name", sorted(DILATIONS))
+def test_dilations_and_their_gradients(name, padding):
+    image, strides, rates = DILATIONS[name]
+    given = {"strides": strides, "rates": rates, "padding": padding}
+
+    def run(x, kernel):
+        y = RAW.Dilation2D(input=x, filter=kernel, **given)
+        weights = tf.cast(tf.reshape(tf.range(tf.size(y)) % 7 - 3, tf.shape(y)), y.dtype)
+        return (
+            y,
+            RAW.Dilation2DBackpropInput(input=x, filter=kernel, out_backprop=weights, **given),
+            RAW.Dilation2DBackpropFilter(input=x, filter=kernel, out_backprop=weights, **given),
+        )
+
+    check(run, image, (numbers(3, 2, 5) * 2).astype(image.dtype))
