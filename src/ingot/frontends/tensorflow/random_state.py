@@ -24,6 +24,8 @@ RANDOM_STATE = "ingot_random_state"
 
 STATEFUL_OPS = frozenset(
     {
+        "FractionalAvgPool",
+        "FractionalMaxPool",
         "Multinomial",
         "ParameterizedTruncatedNormal",
         "RandomGamma",
@@ -74,4 +76,8 @@ def make_random_state(nodes: int) -> str:
 
 
 def _count(function: CapturedFunction) -> int:
-    return sum(node.op in STATEFUL_OPS for node in function.nodes)
+    """Return how many nodes keep a state; a deterministic pool draws the same each time."""
+    return sum(
+        node.op in STATEFUL_OPS and not node.attributes.get("deterministic", False)
+        for node in function.nodes
+    )

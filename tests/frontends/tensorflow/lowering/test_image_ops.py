@@ -210,3 +210,38 @@ def test_dilations_and_their_gradients(name, padding):
         )
 
     check(run, image, (numbers(3, 2, 5) * 2).astype(image.dtype))
+
+
+FRACTIONAL = {
+    "pseudo": (IMAGE, [1, 1.5, 1.3, 1], True, False),
+    "random": (IMAGE, [1, 1.5, 1.3, 1], False, True),
+    "exact": (IMAGE[:, :6], [1, 2.0, 1.0, 1], True, True),
+    "nan": (WITH_NAN, [1, 1.8, 2.4, 1], True, True),
+    "integers": ((IMAGE * 90).astype(np.int64), [1, 1.5, 2.9, 1], False, False),
+    "doubles": (IMAGE.astype(np.float64), [1, 1.2, 1.1, 1], True, True),
+}
+
+
+@pytest.mark.parametrize("kind", ["Max", "Avg"])
+@pytest.mark.parametrize("name", sorted(FRACTIONAL))
+def test_fractional_pools_and_their_gradients(name, kind):
+    image, ratio, pseudo, overlapping = FRACTIONAL[name]
+
+    def run(x):
+        y, rows, columns = getattr(RAW, f"Fractional{kind}Pool")(
+            value=x, pooling_ratio=ratio, pseudo_random=pseudo, overlapping=overlapping,
+            deterministic=True, seed=3, seed2=4,
+        )  # fmt: skip
+        weights = tf.cast(tf.reshape(tf.range(tf.size(y)) % 7 - 3, tf.shape(y)), y.dtype)
+        given = {"row_pooling_sequence": rows, "col_pooling_sequence": columns}
+        given |= {"out_backprop": weights, "overlapping": overlapping}
+        if kind == "Avg":
+            back = RAW.FractionalAvgPoolGrad(orig_input_tensor_shape=tf.shape(x, tf.int64), **given)
+        elif name == "nan":
+            # TensorFlow's gradient refuses a pool of NaN.
+            back = weights
+        else:
+            back = RAW.FractionalMaxPoolGrad(orig_input=x, orig_output=y, **given)
+        return y, rows, columns, back
+
+    check(run, image)

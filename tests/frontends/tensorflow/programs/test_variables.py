@@ -198,6 +198,14 @@ def test_random_numbers_without_a_seed_differ():
     assert (first != second).any()
     assert ((first >= 0) & (first < 1)).all()
 
+    def rows():
+        return tf.nn.fractional_max_pool(tf.zeros([1, 150, 3, 1]), [1, 1.5, 1, 1])[1]
+
+    compiled = tf.function(rows, jit_compile=True)
+    first, second = compiled().numpy(), compiled().numpy()
+    assert (first != second).any()
+    assert sorted(np.diff(first)) == [1] * 50 + [2] * 50
+
 
 def test_shuffles_picks_and_distributions_go_on_from_call_to_call():
     """From a global seed and from op seeds, as TensorFlow's own kernels."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -177,12 +178,17 @@ def state_in_node(op: Op, blocks: Size) -> State:
     if place + 1 != nodes:
         parts.append(b.sliced(old, 0, place + 1, nodes))
     op.frame.state[variable] = b.concatenated(parts, 0)
+    return replace(seeded_state(op), low=_bits(b, offset, U64))
+
+
+def seeded_state(op: Op) -> State:
+    """Return the state that the seeds of a node give, before anything is drawn from it."""
     seeds = [int(op.attribute(name, 0)) for name in ("seed", "seed2")]
     if seeds == [0, 0]:
         # Both zero: the program asks for numbers that nobody can foretell.
         seeds = [secrets.randbits(64) for _ in seeds]
-    key, high = (b.scalar(np.uint64(seed % 2**64), U64) for seed in seeds)
-    return State(key, _bits(b, offset, U64), high)
+    key, high = (op.b.scalar(np.uint64(seed % 2**64), U64) for seed in seeds)
+    return State(key, op.b.scalar(0, U64), high)
 
 
 def _elements_state(op: Op) -> State:

@@ -30,15 +30,18 @@ _PER_BLOCK = 4
 
 
 def _shuffled(op: Op, state: State) -> Value:
-    """Swap row i with row i + word % (rows - i), for i from 0 on."""
     b, x = op.b, op.tensor(0)
-    if x.shape.rank == 0:
-        return x
-    rows = x.shape.dims[0]
+    return (
+        x if x.shape.rank == 0 else gather(op, x, shuffled_order(b, state, x.shape.dims[0]), 0, 0)
+    )
+
+
+def shuffled_order(b: TensorBuilder, state: State, rows: Size) -> Instruction:
+    """Return which row comes where: row i is swapped with row i + word % (rows - i), in order."""
     words = philox.bits32(b, state, rows)
     start = [b.constant(0, S32), words, b.iota_of(S32, (rows,), 0)]
     *_, order = b.loop(start, _goes_on, _swap)
-    return gather(op, x, order, 0, 0)
+    return order
 
 
 def _goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
