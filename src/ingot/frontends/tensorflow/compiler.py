@@ -17,13 +17,20 @@ import importlib
 import re
 from collections.abc import Callable, Mapping
 
-from ingot.frontends.tensorflow.binding import Binding
+from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
 from ingot.frontends.tensorflow.launch import Compiled
-from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Reason, Sizes
+from ingot.frontends.tensorflow.specialisation import (
+    CallArguments,
+    CallNeededError,
+    Key,
+    NoArguments,
+    Reason,
+    Sizes,
+)
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.support.collector import collector_paused
-from ingot.support.diagnostics import ExecutionError, UnsupportedError
+from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
@@ -44,6 +51,25 @@ class FunctionCompiler:
         self._binding = binding
         self._compiler = compiler
         self._is_dropped = self._was_compiled = False
+
+    def find_refusal(self) -> Diagnostic | None:
+        """Lower without a call; return why that is refused, None if it is not or a call decides."""
+        captured = self._captured
+        if captured is None:
+            return None
+        shapes = [self._inputs[item.input].parameter_shape for item in self._binding.parameters]
+        if None in shapes:
+            return None
+        arguments = NoArguments(shapes)
+        try:
+            with collector_paused():
+                _check_results(captured, self._binding)
+                _lower(captured, self._binding, "probe", arguments)
+        except CallNeededError:
+            return None
+        except UnsupportedError as error:
+            return None if arguments.decides(error.diagnostic) else error.diagnostic
+        return None
 
     def drop(self) -> None:
         """Give the graph back: nobody holds the function any more.
@@ -155,9 +181,16 @@ def compile_with_ingot(
 ) -> Compiled:
     """Lower and compile; the real `Compiler`."""
     from ingot import compile as compile_module
+
+    return compile_module(_lower(captured, binding, name, arguments).module, is_final=True)
+
+
+def _lower(
+    captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
+) -> LoweredFunction:
     from ingot.frontends.tensorflow.lowering import lower
 
-    return compile_module(lower(captured, binding, name, arguments).module, is_final=True)
+    return lower(captured, binding, name, arguments)
 
 
 def preload() -> None:

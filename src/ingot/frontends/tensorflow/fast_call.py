@@ -223,16 +223,16 @@ def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> 
     fixed = [None if isinstance(item, int) else item for item in sources]
     places = [(at, item) for at, item in enumerate(sources) if isinstance(item, int)]
 
+    def general(inputs: list[Any]) -> Any:
+        attributes = _call_attributes(runtime)
+        with atomic_function.InterpolateRuntimeError(atomic):
+            return execute.execute(name, count, inputs, attributes, runtime)
+
     def call(*args: Any) -> Any:
         inputs = fixed.copy()
         for at, source in places:
             inputs[at] = args[source]
-        with atomic_function.InterpolateRuntimeError(atomic):
-            if replacement.one_op is not None:
-                outputs = replacement.one_op.execute(inputs)
-            else:
-                attributes = _call_attributes(runtime)
-                outputs = execute.execute(name, count, inputs, attributes, runtime)
+        outputs = replacement.run(atomic, inputs, lambda: general(inputs))
         return outputs[0] if count == 1 else outputs
 
     return call

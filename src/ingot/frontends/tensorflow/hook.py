@@ -177,19 +177,19 @@ def _registration(original: Any, compiler: Compiler, strict: bool) -> Any:
 
 
 def _one_op_call(original: Any) -> Any:
-    """Return the `AtomicFunction.call_flat` that runs a launch eagerly without a function."""
+    """Return the `AtomicFunction.call_flat` that runs a launch eagerly without a function.
+
+    In a graph, what the compiler refuses must be with TensorFlow before the graph runs.
+    """
 
     def call_flat(atomic: Any, *args: Any) -> Any:
         replacement: Replacement | None = getattr(atomic, "ingot_replacement", None)
-        if (
-            replacement is None
-            or replacement.one_op is None
-            or not context.executing_eagerly()
-            or len(args) != len(replacement.function.inputs)
-        ):
+        if replacement is None:
             return original(atomic, *args)
-        with atomic_function.InterpolateRuntimeError(atomic):
-            return replacement.one_op.execute(args) or None
+        if not context.executing_eagerly():
+            replacement.settle()
+            return original(atomic, *args)
+        return replacement.run(atomic, args, lambda: original(atomic, *args)) or None
 
     return call_flat
 
@@ -199,7 +199,9 @@ def _unmark_calls(graph: Any) -> None:
     for operation in graph.get_operations():
         if operation.type not in _CALL_OPS or attributes.XLA_COMPILE not in operation.node_def.attr:
             continue
-        if find_replacement(operation.get_attr("f").name) is not None:
+        replacement = find_replacement(operation.get_attr("f").name)
+        if replacement is not None:
+            replacement.settle()
             operation._clear_attr(attributes.XLA_COMPILE)
 
 

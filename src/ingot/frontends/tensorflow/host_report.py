@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.errors import function_text
 from ingot.frontends.tensorflow.lowering.rules import reason, table
+from ingot.frontends.tensorflow.placement import Refused
 from ingot.frontends.tensorflow.variables import CALLS
 
 _logger = logging.getLogger("ingot.tensorflow")
@@ -18,32 +19,43 @@ _told: set[str] = set()
 
 
 def report_hosted(
-    function: CapturedFunction, hosted: Mapping[str, frozenset[str]], programs: int
+    function: CapturedFunction,
+    hosted: Mapping[str, frozenset[str]],
+    refused: Refused,
+    programs: int,
 ) -> None:
     """Warn of the ops of a function that run on the host and that nobody was told of.
 
     Args:
         function: the function, with those that it calls.
         hosted: the names of the nodes on the host, by function.
+        refused: those of them that a rule refused.
         programs: how many programs the rest is compiled to.
     """
     everything = {**function.library, function.name: function}
-    found: dict[str, CapturedNode] = {}
+    found: dict[str, tuple[CapturedNode, str]] = {}
     for name, nodes in hosted.items():
         for node in everything[name].nodes:
-            if node.name in nodes and node.op not in table() and node.op not in CALLS:
-                found.setdefault(node.op, node)
-    new = {op: node for op, node in found.items() if op not in _told}
+            why = refused.get(name, {}).get(node.name)
+            if why is not None:
+                found.setdefault(node.op, (node, why.message))
+            elif node.name in nodes and node.op not in table() and node.op not in CALLS:
+                found.setdefault(node.op, (node, reason(node.op)[0]))
+    new = {op: item for op, item in found.items() if op not in _told}
     if not new:
         return
     _told.update(new)
     lines = [f"Ingot: TensorFlow runs a part of {function_text(function.name)} itself:"]
-    for op, node in new.items():
+    for op, (node, text) in new.items():
         where = "" if node.location is None else f" at {node.location}"
-        lines.append(f"  {op} (node '{node.name}'{where}): {reason(op)[0]}")
-    one = "one program" if programs == 1 else f"{programs} programs"
-    lines.append(
-        f"The rest is compiled to {one}, which hand tensors over to these ops. "
-        "INGOT_STRICT=1 makes this an error."
-    )
+        lines.append(f"  {op} (node '{node.name}'{where}): {text}")
+    lines.append(f"{_rest(programs)} INGOT_STRICT=1 makes this an error.")
     _logger.warning("%s", "\n".join(lines))
+
+
+def _rest(programs: int) -> str:
+    if not programs:
+        return "Nothing is left to be compiled."
+    if programs == 1:
+        return "The rest is compiled to one program, which hands tensors over to these ops."
+    return f"The rest is compiled to {programs} programs, which hand tensors over to these ops."

@@ -44,6 +44,7 @@ from ingot.frontends.tensorflow.specialisation import (
 )
 from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
+from ingot.support.diagnostics import Diagnostic, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
 
 _MOST_FAILURES = 64
@@ -149,7 +150,11 @@ def _fill_variable(row: Any, variable: VariableInput) -> Any:
 
 
 class Launch:
-    """A function that the launch op executes."""
+    """A function that the launch op executes.
+
+    Attributes:
+        refusal: why the function could not be compiled for a call, the last one.
+    """
 
     __slots__ = (
         "_compiler",
@@ -160,6 +165,7 @@ class Launch:
         "kept",
         "name",
         "record",
+        "refusal",
         "requester",
     )
 
@@ -182,6 +188,7 @@ class Launch:
         """
         self.name = name
         self.requester: Requester | None = None
+        self.refusal: Diagnostic | None = None
         self.identifier = next(_identifiers)
         self._compiler = compiler
         self._lock = ForkLock()
@@ -253,6 +260,8 @@ class Launch:
                 self._publish(*self._compiler.compile(arguments))
             except BaseException as error:  # nothing may pass through TensorFlow's C++ frames
                 report = status_of(error, self.name)
+                if isinstance(error, UnsupportedError):
+                    self.refusal = error.diagnostic
                 self._failures = [*self._failures, (arguments.key(), report)][-_MOST_FAILURES:]
                 return report
         return None

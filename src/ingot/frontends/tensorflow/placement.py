@@ -10,22 +10,30 @@ left to the compiler, whose error names it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from ingot.frontends.tensorflow.capture import called_functions
 from ingot.frontends.tensorflow.captured import (
     Attribute,
     CapturedFunction,
+    CapturedNode,
     TensorRef,
+    TensorType,
     TypeName,
 )
 from ingot.frontends.tensorflow.lowering import rules
 from ingot.frontends.tensorflow.modules import kernels
 from ingot.frontends.tensorflow.variables import CALLS, PASSES_ON
+from ingot.support.diagnostics import Diagnostic
 
 TAKES_TEXT = frozenset({"Assert", "Const"})
 """Ops with a rule that takes or gives constant strings."""
 
+Refused = Mapping[str, Mapping[str, Diagnostic]]
+"""By function and node: why a rule refuses the node."""
+
+_NONE: Refused = {}
 _PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 
 
@@ -38,10 +46,14 @@ def has_kernel(op: str) -> bool:
     return any(item.device_type in ("CPU", "DEFAULT") for item in found.kernel)
 
 
-def on_host(function: CapturedFunction) -> dict[str, frozenset[str]]:
+def on_host(function: CapturedFunction, refused: Refused = _NONE) -> dict[str, frozenset[str]]:
     """Return the names of the nodes that stay with TensorFlow, by function.
 
     Functions without one are left out; `function` and what it calls are looked at.
+
+    Args:
+        function: the function.
+        refused: nodes that a rule refused.
     """
     everything = {**function.library, function.name: function}
     found: dict[str, frozenset[str]] = {}
@@ -49,20 +61,78 @@ def on_host(function: CapturedFunction) -> dict[str, frozenset[str]]:
     while pending:
         pending = False
         for name, item in everything.items():
-            nodes = _nodes_on_host(item, found)
+            nodes = _nodes_on_host(item, found, refused.get(name, {}))
             if nodes and nodes != found.get(name):
                 found[name] = nodes
                 pending = True
     return found
 
 
-def _nodes_on_host(function: CapturedFunction, known: dict[str, frozenset[str]]) -> frozenset[str]:
-    found = _marked(function, known, cut=False)
-    return _marked(function, known, cut=True) if found else found
+def hosted_ops(function: CapturedFunction, hosted: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the ops of the nodes on the host."""
+    everything = {**function.library, function.name: function}
+    return frozenset(
+        node.op
+        for name, nodes in hosted.items()
+        for node in everything[name].nodes
+        if node.name in nodes
+    )
+
+
+def find_refused(function: CapturedFunction, why: Diagnostic) -> Refused:
+    """Return the nodes that an error of the compiler is about, if TensorFlow can run them.
+
+    With the node that it names go those that are like it: of its op, attributes and types.
+    """
+    if not why.op_type or not has_kernel(why.op_type):
+        return _NONE
+    everything = {**function.library, function.name: function}
+    types = {name: _types_of(item) for name, item in everything.items()}
+    alike = {
+        _signature(node, types[name])
+        for name, item in everything.items()
+        for node in item.nodes
+        if (node.name, node.op) == (why.op_name, why.op_type)
+    }
+    found = {
+        name: {
+            node.name: why
+            for node in item.nodes
+            if node.op == why.op_type and _signature(node, types[name]) in alike
+        }
+        for name, item in everything.items()
+    }
+    return {name: nodes for name, nodes in found.items() if nodes}
+
+
+def _types_of(function: CapturedFunction) -> dict[TensorRef, TensorType]:
+    found = {TensorRef(item.name): item.type for item in function.inputs}
+    for node in function.nodes:
+        found.update((TensorRef(node.name, at), kind) for at, kind in enumerate(node.outputs))
+    return found
+
+
+def _signature(node: CapturedNode, types: Mapping[TensorRef, TensorType]) -> str:
+    """Return what is equal for nodes that a rule takes for the same."""
+    given = [types[ref] for ref in node.inputs]
+    return repr((node.op, sorted(node.attributes.items()), given, node.outputs))
+
+
+def _nodes_on_host(
+    function: CapturedFunction,
+    known: dict[str, frozenset[str]],
+    refused: Mapping[str, Diagnostic],
+) -> frozenset[str]:
+    found = _marked(function, known, refused, cut=False)
+    return _marked(function, known, refused, cut=True) if found else found
 
 
 def _marked(
-    function: CapturedFunction, known: dict[str, frozenset[str]], *, cut: bool
+    function: CapturedFunction,
+    known: dict[str, frozenset[str]],
+    refused: Mapping[str, Diagnostic],
+    *,
+    cut: bool,
 ) -> frozenset[str]:
     """Return the nodes on the host; `cut`: of a function that has some for sure."""
     found: set[str] = set()
@@ -89,6 +159,7 @@ def _marked(
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))
         strange |= node.op not in rules.table() and has_kernel(node.op)
         strange |= any(name in known for name in called_functions(node.attributes))
+        strange |= node.name in refused
         if strange:
             found.add(node.name)
             continue

@@ -11,7 +11,7 @@ function that calls it can inline it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,22 +19,43 @@ from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, 
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
+from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
 from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.hosting import write_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
-from ingot.frontends.tensorflow.modules import context
+from ingot.frontends.tensorflow.modules import atomic_function, context, errors
 from ingot.frontends.tensorflow.one_op import OneOp
-from ingot.frontends.tensorflow.placement import on_host
+from ingot.frontends.tensorflow.placement import Refused, find_refused, hosted_ops, on_host
 from ingot.frontends.tensorflow.random_state import without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
-from ingot.frontends.tensorflow.variables import bind
-from ingot.support.forking import ForkLock, fork_deferred
+from ingot.frontends.tensorflow.variables import bind, is_stateful
+from ingot.support.diagnostics import Diagnostic
+from ingot.support.forking import ForkLock, defers_fork, fork_deferred
 
 _lock = ForkLock()
 _live: weakref.WeakValueDictionary[str, Replacement] = weakref.WeakValueDictionary()
 _exporting = 0
+
+_STATE = (
+    "_body",
+    "_compilers",
+    "_hosted",
+    "_inner",
+    "_is_repeatable",
+    "_refused",
+    "function",
+    "one_op",
+    "programs",
+)
+"""Attributes of a replacement that follow from which nodes are refused."""
+
+_MOST_RETURNS = 16
+
+
+def _count(refused: Refused) -> int:
+    return sum(map(len, refused.values()))
 
 
 class Replacement:
@@ -51,8 +72,15 @@ class Replacement:
         "_atomic",
         "_body",
         "_compiler",
+        "_compilers",
+        "_hosted",
         "_inner",
+        "_is_repeatable",
+        "_is_settled",
+        "_is_strict",
         "_original",
+        "_refused",
+        "_returns",
         "function",
         "one_op",
         "programs",
@@ -68,42 +96,139 @@ class Replacement:
         self._atomic = weakref.ref(atomic)
         self._original = atomic.definition
         self._compiler = compiler
+        self._is_strict = self._is_settled = strict
+        self._refused: Refused = {}
+        self._returns = 0
+        self._compilers: list[FunctionCompiler] = []
         self._inner: tuple[Any, ...] = ()
         self.function = function
         self.one_op: OneOp | None = None
-        hosted = {} if strict else on_host(function)
-        if function.name in hosted:
-            self._write_hosted(graph, hosted)
+        self.programs: tuple[Program, ...] = ()
+        self._write(graph)
+        self._report()
+
+    def run(self, atomic: Any, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
+        """Run the function eagerly; return its flat outputs.
+
+        Args:
+            atomic: the function that was replaced.
+            inputs: its flat inputs.
+            call: has TensorFlow's runtime run the function.
+        """
+        launch, programs = self.one_op, self.programs
+        try:
+            if launch is not None and len(inputs) == len(self.function.inputs):
+                with atomic_function.InterpolateRuntimeError(atomic):
+                    return launch.execute(inputs)
+            self.settle()
+            return call()
+        except errors.OpError as refused:
+            # What was not compiled has done nothing, and what came before it has no effects.
+            is_repeatable = self._is_repeatable and CANNOT_COMPILE in refused.message
+            before = self._state()
+            if not (is_repeatable and self._keep_refused(programs)):
+                raise
+            try:
+                outputs = self.run(atomic, inputs, call)
+            except errors.OpError as error:
+                # TensorFlow refuses this call too: it says nothing about other calls.
+                self._return_to(before)
+                error._message = f"{error.message}\n{refused.message}"
+                raise
+            self._report()
+            return outputs
+
+    @defers_fork
+    def settle(self) -> None:
+        """Let TensorFlow run the ops that the compiler refuses in every call.
+
+        For what runs as a part of a graph, where nothing can be tried and then done otherwise.
+        """
+        with _lock:
+            if self._is_settled:
+                return
+            self._is_settled = True
+            while self._keep([item.find_refusal() for item in self._compilers]):
+                pass
+            self._report()
+
+    @defers_fork
+    def _keep_refused(self, programs: Sequence[Program]) -> bool:
+        """Let TensorFlow run what a call of `programs` was refused for; whether that is new."""
+        with _lock:
+            if self.programs is not programs:
+                return True
+            return not self._is_strict and self._keep([item.launch.refusal for item in programs])
+
+    def _keep(self, refusals: Sequence[Diagnostic | None]) -> bool:
+        """Let TensorFlow run the nodes that were refused; return whether there are new ones."""
+        atomic = self._atomic()
+        refused = {name: dict(nodes) for name, nodes in self._refused.items()}
+        for why in refusals:
+            for name, nodes in find_refused(self.function, why).items() if why else ():
+                refused.setdefault(name, {}).update(nodes)
+        if atomic is None or _count(refused) == _count(self._refused):
+            return False
+        self._refused = refused
+        self.function = without_random_state(self.function)
+        self._write(atomic.graph)
+        return True
+
+    def _report(self) -> None:
+        report_hosted(self.function, self._hosted, self._refused, len(self.programs))
+
+    def _state(self) -> dict[str, Any]:
+        with _lock:
+            return {name: getattr(self, name) for name in _STATE}
+
+    @defers_fork
+    def _return_to(self, state: Mapping[str, Any]) -> None:
+        """Run the body of before again; not endlessly often, because launches live for ever."""
+        with _lock:
+            if self._returns < _MOST_RETURNS:
+                self._returns += 1
+                for name, value in state.items():
+                    setattr(self, name, value)
+                self.install()
+
+    def _write(self, graph: Any) -> None:
+        """Write the body, let TensorFlow have it, and only then say what it is made of."""
+        self._hosted = {} if self._is_strict else on_host(self.function, self._refused)
+        self._compilers = []
+        if self.function.name in self._hosted:
+            programs, one_op = self._write_hosted(graph), None
         else:
-            self._write_whole()
+            programs, one_op = self._write_whole()
+        self._is_repeatable = one_op is not None or not (
+            any(item.binding.has_effects for item in programs)
+            or any(map(is_stateful, hosted_ops(self.function, self._hosted)))
+        )
         if not _exporting:
             self.install()
+        self.one_op, self.programs = one_op, programs
 
-    def _write_whole(self) -> None:
+    def _write_whole(self) -> tuple[tuple[Program, ...], OneOp | None]:
         program = self._make_program(self.function)
-        self.function, self.programs = program.function, (program,)
+        self.function, self._inner = program.function, ()
         self._body = write_body(self._original, program)
-        if [node.op for node in self._body.node_def] == [program.op]:
-            self.one_op = OneOp(program, self._body)
+        is_launch = [node.op for node in self._body.node_def] == [program.op]
+        return (program,), OneOp(program, self._body) if is_launch else None
 
-    def _write_hosted(self, graph: Any, hosted: Mapping[str, frozenset[str]]) -> None:
+    def _write_hosted(self, graph: Any) -> tuple[Program, ...]:
         written = write_hosted(
-            self._original, self.function, graph, hosted, self._make_program, _is_replaced
+            self._original, self.function, graph, self._hosted, self._make_program, _is_replaced
         )
-        self._body, self._inner, self.programs = (
-            written.definition,
-            written.inner,
-            written.programs,
-        )
-        report_hosted(self.function, hosted, len(self.programs))
+        self._body, self._inner = written.definition, written.inner
         names = [item.signature.name for item in self._inner]
         weakref.finalize(self, _forget, names).atexit = False
+        return written.programs
 
     def _make_program(self, function: CapturedFunction) -> Program:
         """Return a function, or a part of one, as a launch."""
         function, binding = bind(function)
         direct = is_available() and fits(function.inputs, binding)
         compiles = FunctionCompiler(function, binding, self._compiler)
+        self._compilers.append(compiles)
         weakref.finalize(self, compiles.drop).atexit = False
         launch = Launch(
             function.name,

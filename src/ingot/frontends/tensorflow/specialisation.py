@@ -17,8 +17,8 @@ from math import prod
 
 import numpy as np
 
-from ingot.frontends.tensorflow.captured import CapturedNode
-from ingot.support.diagnostics import SourceLocation
+from ingot.frontends.tensorflow.captured import CapturedNode, Shape
+from ingot.support.diagnostics import Diagnostic, SourceLocation
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -28,6 +28,7 @@ Reader = Callable[[int, int], "bytes | None"]
 MOST_ELEMENTS = 1024
 """Of an argument whose value a function may be specialised on."""
 
+_TYPICAL_SIZE = 24
 _SHOWN = 8
 
 
@@ -171,6 +172,10 @@ class CallArguments:
         self.fixed.setdefault((parameter, axis), FixedSize(parameter, axis, name, size, reason))
         return size
 
+    def dims(self, parameter: int) -> tuple[int, ...]:
+        """Return the dimensions of a parameter, to compare them or to tell of them."""
+        return self.sizes[parameter]
+
     def fix_sizes(self, reason: Reason) -> None:
         """Let the function be compiled for all sizes of the call."""
         self.exact = reason
@@ -179,6 +184,49 @@ class CallArguments:
         """Return which calls fit what was asked for."""
         ranks = tuple([len(item) for item in self.sizes])
         return Key(ranks, tuple(self.values.values()), tuple(self.fixed.values()))
+
+
+class CallNeededError(Exception):
+    """What happens depends on the arguments of a call, and there is none."""
+
+
+class NoArguments(CallArguments):
+    """Stands for a call's arguments before there is a call.
+
+    A function is lowered with it to find what it refuses in every call. What a rule refuses of open
+    sizes it may take of fixed ones, so sizes that are asked for are typical ones; the refusal is
+    certain if it comes again with them.
+    """
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        """Take the static shapes of the parameters, the only thing that is known."""
+        super().__init__(())
+        self._shapes = shapes
+        self._asked: list[Reason] = []
+
+    def value(self, parameter: int, name: str, dtype: np.dtype, reason: Reason) -> Value | None:
+        """Refuse to give a value; raises CallNeededError."""
+        raise CallNeededError(f"argument '{name}' = ?: {reason}")
+
+    def size(self, parameter: int, axis: int, name: str, reason: Reason) -> int:
+        """Return a typical size, and remember for what."""
+        self._asked.append(reason)
+        return _TYPICAL_SIZE
+
+    def dims(self, parameter: int) -> tuple[int, ...]:
+        """Return the dimensions of a parameter if they are static; else raise CallNeededError."""
+        shape = self._shapes[parameter]
+        known = [size for size in shape or () if size is not None]
+        if shape is None or len(known) != len(shape):
+            raise CallNeededError(f"parameter {parameter} has no static shape")
+        return tuple(known)
+
+    def decides(self, refusal: Diagnostic) -> bool:
+        """Whether another call may be taken where this one was refused."""
+        return bool(self._asked) and not any(
+            reason.node == refusal.op_name and refusal.message in reason.what
+            for reason in self._asked
+        )
 
 
 def bytes_of(arrays: Mapping[int, np.ndarray] | Sequence[np.ndarray]) -> Reader:

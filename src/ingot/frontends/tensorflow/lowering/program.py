@@ -117,7 +117,7 @@ class Program:
         if self.arguments is None:
             return f"it comes from argument '{item.name}'"
         number = self.parameter_of(index)
-        count = math.prod(self.arguments.sizes[number])
+        count = math.prod(self.arguments.dims(number))
         if count > MOST_ELEMENTS:
             return f"it is computed from the {count} elements of '{item.name}'"
         return None

@@ -15,7 +15,7 @@ from ingot.frontends.tensorflow.lowering.op import located
 from ingot.frontends.tensorflow.lowering.program import Program, symbol_of
 from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
 from ingot.frontends.tensorflow.lowering.values import Known, element_of
-from ingot.frontends.tensorflow.specialisation import CallArguments, Reason
+from ingot.frontends.tensorflow.specialisation import CallArguments, NoArguments, Reason
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.support.diagnostics import InternalError, UnsupportedError
@@ -52,7 +52,7 @@ class Specialiser:
     def learn(self, learned: SizeLearnedError) -> None:
         """Take over that two sizes are one; of a call where they are not, take the sizes."""
         self._equalities.reasons[learned.symbol] = learned.node
-        if self._arguments is None:
+        if self._arguments is None or isinstance(self._arguments, NoArguments):
             return
         symbols = dim_math.symbols_of((Dim.symbol(learned.symbol), learned.size))
         sizes = {name: self._size_of(name) for name in symbols}
@@ -94,7 +94,7 @@ class Specialiser:
     def _size_of(self, symbol: str) -> int:
         assert self._arguments is not None
         number, axis, _ = self._places[symbol]
-        return self._arguments.sizes[number][axis]
+        return self._arguments.dims(number)[axis]
 
     def _fix_sizes(self, symbols: Iterable[str], reason: Reason) -> None:
         assert self._arguments is not None

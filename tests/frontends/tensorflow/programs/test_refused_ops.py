@@ -1,0 +1,266 @@
+"""Ops whose lowering rule refuses a node: TensorFlow runs that node, and the rest is compiled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.programs.beside import COMPILED, assert_same
+
+from ingot.frontends.tensorflow import hook, host_report
+from ingot.frontends.tensorflow.lowering import rules
+from ingot.support.diagnostics import UnsupportedError
+
+Program = Callable[[Any], Any]
+WHY = "this test refuses it"
+
+
+@pytest.fixture(autouse=True)
+def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the rules of a few ops refuse some of their attributes and types."""
+    conditions: dict[str, Callable[[Any], bool]] = {
+        "Conv2D": lambda op: 2 in op.attribute("strides"),
+        "Conv2DBackpropFilter": lambda op: 2 in op.attribute("strides"),
+        "Cumsum": lambda op: bool(op.attribute("reverse")),
+        "Erf": lambda op: op.dtype(0).name == "f64",
+        "Sinh": lambda op: True,
+    }
+
+    def refusing_rule(rule: Any, condition: Callable[[Any], bool]) -> Any:
+        def apply(op: Any) -> Any:
+            if condition(op):
+                raise op.error(WHY)
+            return rule(op)
+
+        return apply
+
+    for name, condition in conditions.items():
+        rule = refusing_rule(rules.table()[name], condition)
+        monkeypatch.setitem(rules.table(), name, rule)
+
+
+def numbers(*sizes: int) -> Any:
+    return tf.constant(np.random.RandomState(3).normal(size=sizes).astype(np.float32))
+
+
+IMAGES = numbers(2, 6, 6, 3)
+FILTERS = numbers(3, 3, 3, 4) * 0.3
+
+
+def convolution(x: Any) -> Any:
+    plain = tf.nn.conv2d(x * 2.0, FILTERS, 1, "SAME")
+    return tf.nn.relu(tf.nn.conv2d(x, FILTERS, 2, "SAME") + plain[:, ::2, ::2])
+
+
+def several(x: Any) -> Any:
+    y = tf.cumsum(tf.exp(x), axis=1, reverse=True) + tf.cumsum(x, axis=1)
+    return tf.tanh(tf.sinh(tf.cos(y))) + tf.cast(tf.math.erf(tf.cast(y, tf.float64)), tf.float32)
+
+
+def in_a_loop(x: Any) -> Any:
+    for step in tf.range(3):
+        x = tf.sinh(tf.sin(x)) * tf.cast(step, tf.float32) + x
+    return x
+
+
+def in_nested_bodies(x: Any) -> Any:
+    @tf.function
+    def called(a: Any) -> Any:
+        return tf.sinh(a * 0.5)
+
+    for step in tf.range(3):
+        if step % 2 == 0:
+            x = called(tf.sin(x))
+        else:
+            x = tf.cumsum(x, axis=0, reverse=True)
+            x = x - called(x)
+    return x
+
+
+def in_a_condition(x: Any) -> Any:
+    while tf.reduce_sum(tf.sinh(x)) < 100.0:
+        x = tf.abs(x) + 0.5
+    return x
+
+
+def gradient_inside(x: Any) -> Any:
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            loss = tf.reduce_sum(several(x) * in_a_loop(x))
+        slope = inner.gradient(loss, x)
+    return slope, outer.gradient(slope, x)
+
+
+def lists(x: Any) -> Any:
+    array = tf.TensorArray(tf.float32, size=3, element_shape=x.shape[1:])
+    for row in tf.range(3):
+        array = array.write(row, tf.sinh(x[row % 2]))
+    return tf.exp(-(array.stack() ** 2))
+
+
+def random_numbers(x: Any) -> Any:
+    first = tf.random.stateless_normal(x.shape, [1, 2])
+    return tf.sinh(x + first) + tf.random.stateless_normal(x.shape, [3, 4])
+
+
+PROGRAMS: tuple[Program, ...] = (
+    convolution,
+    several,
+    in_a_loop,
+    in_nested_bodies,
+    in_a_condition,
+    gradient_inside,
+    lists,
+    random_numbers,
+)
+
+
+def flat(values: Any) -> list[Any]:
+    return [item.numpy() for item in tf.nest.flatten(values)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda item: item.__name__)
+def test_the_rest_is_compiled(program: Program) -> None:
+    compiled, plain = tf.function(program, jit_compile=True), tf.function(program)
+    for sign in (1.0, -1.0):
+        assert_same(flat(compiled(IMAGES * sign)), flat(plain(IMAGES * sign)))
+    assert COMPILED
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda item: item.__name__)
+def test_inside_an_outer_graph(program: Program) -> None:
+    """Nothing can be tried and then done otherwise there: effects would come twice."""
+    compiled, count = tf.function(program, jit_compile=True), tf.Variable(0)
+
+    @tf.function
+    def outer(x: Any) -> Any:
+        count.assign_add(1)
+        return compiled(x)
+
+    assert_same(flat(outer(IMAGES)), flat(tf.function(program)(IMAGES)))
+    assert int(count) == 1
+
+
+@pytest.mark.parametrize("program", [convolution, several, in_nested_bodies, lists])
+def test_gradients_with_the_tape_outside(program: Program) -> None:
+    found: list[Any] = []
+    for jit in (True, False):
+        function = tf.function(program, jit_compile=jit)
+        with tf.GradientTape() as tape:
+            tape.watch(IMAGES)
+            loss = tf.reduce_sum(function(IMAGES) ** 2)
+        found.append(flat((loss, tape.gradient(loss, IMAGES))))
+    assert_same(*found, rtol=1e-3)
+    assert COMPILED
+
+
+def test_what_only_a_call_shows() -> None:
+    """The ranks are not known before the call, so nothing was refused before it."""
+    signature = [tf.TensorSpec(None, tf.float32)]
+    compiled = tf.function(several, jit_compile=True, input_signature=signature)
+    for x in (IMAGES, IMAGES[0]):
+        assert_same(flat(compiled(x)), flat(several(x)))
+    assert COMPILED
+
+
+def test_a_call_that_tensorflow_refuses_changes_nothing() -> None:
+    open_size = tf.TensorSpec([None], tf.float32)
+
+    @tf.function(jit_compile=True, input_signature=[open_size, open_size])
+    def program(a: Any, b: Any) -> Any:
+        return tf.exp(a) + b
+
+    three, four = tf.ones([3]), tf.ones([4])
+    replacement = program.get_concrete_function()._inference_function.ingot_replacement
+    program(three, three)
+    launch = replacement.one_op
+    for _ in range(2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)Incompatible .* broadcast"):
+            program(three, four)
+    np.testing.assert_allclose(program(four, four), np.e + 1, rtol=1e-6)
+    assert replacement.one_op is launch
+
+
+def test_effects_happen_once() -> None:
+    variable = tf.Variable(1.0)
+
+    @tf.function(jit_compile=True)
+    def step(x: Any) -> Any:
+        variable.assign_add(tf.reduce_sum(x))
+        y = tf.sinh(variable * 0.5)
+        variable.assign(variable * y)
+        return variable + y
+
+    for expected in (2.5, 2.5):
+        variable.assign(1.0)
+        half = np.sinh(expected / 2)
+        np.testing.assert_allclose(step(tf.constant(1.5)), (expected + 1) * half, rtol=1e-6)
+        np.testing.assert_allclose(variable, expected * half, rtol=1e-6)
+
+
+def test_a_model_is_trained() -> None:
+    histories: list[Any] = []
+    for jit in (True, False):
+        keras.utils.set_random_seed(1)
+        layers = [
+            keras.layers.Conv2D(4, 3, strides=2, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(2),
+        ]
+        model = keras.Sequential([keras.Input(IMAGES.shape[1:]), *layers])
+        model.compile("adam", "mse", jit_compile=jit)
+        target = tf.ones([2, 2])
+        histories.append(model.fit(IMAGES, target, epochs=3, verbose=0).history["loss"])
+    np.testing.assert_allclose(*histories, rtol=1e-5)
+    assert COMPILED
+
+
+def test_strict_is_the_error_of_the_rule() -> None:
+    hook.disable()
+    hook.enable(strict=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=WHY) as caught:
+        tf.function(convolution, jit_compile=True)(IMAGES)
+    for part in ("INGOT0310", "Conv2D", "test_refused_ops.py"):
+        assert part in caught.value.message
+
+
+def test_the_warning_says_why_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_report, "_told", set())
+    with caplog.at_level(logging.WARNING, "ingot.tensorflow"):
+        for _ in range(2):
+            tf.function(convolution, jit_compile=True)(IMAGES)
+    (record,) = [item for item in caplog.records if item.name == "ingot.tensorflow"]
+    for part in (WHY, "Conv2D", "test_refused_ops.py", "one program", "INGOT_STRICT"):
+        assert part in record.getMessage()
+
+
+def test_an_error_without_a_node_stays_an_error() -> None:
+    def refuse(*_: Any) -> Any:
+        raise UnsupportedError("this function cannot be compiled")
+
+    hook.disable()
+    hook.enable(refuse)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="this function cannot be compiled"):
+        tf.function(lambda x: x * 2.0, jit_compile=True)(IMAGES)
+
+
+def test_unique_rows() -> None:
+    """A rule that refuses an attribute, as it is."""
+    rows = tf.constant([[1, 2], [3, 4], [1, 2]])
+
+    def program(x: Any) -> Any:
+        found = tf.raw_ops.UniqueV2(x=x * 2, axis=[0])
+        return found.y + 1, found.idx
+
+    wanted = flat(tf.function(program)(rows))
+    assert_same(flat(tf.function(program, jit_compile=True)(rows)), wanted)
+    assert COMPILED
