@@ -83,7 +83,10 @@ class Campaign:
         while (left := self.end - time.monotonic()) > 0:
             chosen, functions = self._next()
             watched = Watched(chosen, self.folder, functions=functions)
-            watched.steer(self.state.all_unreached())
+            # One thread at a time: CPython 3.11 cannot parse source in two at once.
+            with self._lock:
+                unreached = self.state.all_unreached()
+            watched.steer(unreached)
             try:
                 self._batch(chosen, watched, min(left, self._batch_seconds))
             finally:
