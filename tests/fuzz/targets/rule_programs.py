@@ -19,6 +19,7 @@ from tests.fuzz.targets.mixed_cases import check
 from tests.passes.rule_checker import Instance, instances, random_inputs
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import BF16
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.shape import Shape
@@ -60,7 +61,10 @@ def _part(name: str, choose: random.Random) -> Part:
     def build(builder: Builder, given: Sequence[Instruction]) -> Instruction:
         return builder.call(*given, to_apply=module.entry)
 
-    return Part([np.asarray(value) for value in inputs], build, "close 0.01")
+    # Rules of this licence round elsewhere: the exponent of `exp(x) * exp(y)`, in bits of bf16.
+    is_short = any(item.shape.dtype is BF16 for item in module.entry.instructions)
+    close = "close 0.05" if is_short else "close 0.01"
+    return Part([np.asarray(value) for value in inputs], build, close)
 
 
 def _are_plain(shapes: Iterable[Shape]) -> bool:
