@@ -76,7 +76,8 @@ def _ragged(op: Instruction, operands: Sequence[Any], element: DType, context: C
     for number, (start, limit) in enumerate(ranges):
         right_one = np.take(right, number, axis=group)
         part = _dot(_taken(left, ragged, start, limit), right_one, _without(plain, group))
-        result[(slice(None),) * place + (slice(start, limit),)] = part
+        # After a negative size a row belongs to two groups, as it does in XLA.
+        result[(slice(None),) * place + (slice(start, limit),)] += part
     return result
 
 
