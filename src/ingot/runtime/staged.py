@@ -58,7 +58,8 @@ class StagedProgram:
         """Put the code into words."""
         self.code = code
         self.programs = tuple(programs)
-        self.info = ProgramInfo(name, *_interface(code, programs))
+        errors = tuple(text for program in programs for text in program.info.run_errors)
+        self.info = ProgramInfo(name, *_interface(code, programs), run_errors=errors)
         self._offsets = _offsets(code)
         rows = [_row(item, self._offsets, programs) for item in code.code]
         words = array("q", [0] * CODE_WORDS * (len(rows) + 1))
@@ -142,6 +143,13 @@ class StagedProgram:
         if isinstance(item, stages.Define) and status > 0:
             return ExecutionError(self.code.errors[item.error], code="INGOT0516")
         return status_error(self.info, status, arrays)
+
+    def run_error(self, failed: int) -> str:
+        """Return the text of the assertion that failed; "" if it was something else."""
+        item, status = self.code.code[failed >> 32], ctypes.c_int32(failed & 0xFFFFFFFF).value
+        if not isinstance(item, stages.Run) or status <= 0:
+            return ""
+        return self.programs[item.stage].info.run_errors[status - 1]
 
     def _fail(self, failed: int, arrays: Sequence[Array]) -> None:
         if ctypes.c_int32(failed & 0xFFFFFFFF).value == CANCELLED:

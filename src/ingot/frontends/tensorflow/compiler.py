@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
 from ingot.frontends.tensorflow.launch import Compiled
+from ingot.frontends.tensorflow.list_rooms import may_lack_room
 from ingot.frontends.tensorflow.specialisation import (
     CallArguments,
     CallNeededError,
@@ -117,7 +118,9 @@ class FunctionCompiler:
                 compiled = self._compiler(shaped, self._binding, name, arguments)
         key = arguments.key()
         self._was_compiled = True
-        if self._is_dropped or not (key.is_special or self._has_open_sizes(captured)):
+        texts = compiled.program.info.run_errors
+        is_last = not (key.is_special or self._has_open_sizes(captured) or may_lack_room(texts))
+        if self._is_dropped or is_last:
             # There is no second variant: launches live long, and need no constants any more.
             self._captured = None
         return compiled, key

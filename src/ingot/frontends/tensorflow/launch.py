@@ -28,11 +28,14 @@ from ingot.frontends.tensorflow.launch_records import (
     GUARD,
     LAUNCH,
     MISS,
+    NO_VARIANT,
     REQUEST,
     TRY_EXACT,
+    TRY_ROOM,
     VARIABLE,
     VARIANT,
 )
+from ingot.frontends.tensorflow.list_rooms import ListRooms, Rooms, may_lack_room
 from ingot.frontends.tensorflow.recompilations import report_recompilation
 from ingot.frontends.tensorflow.specialisation import (
     MOST_ELEMENTS,
@@ -105,6 +108,7 @@ class _Variant:
     compiled: Compiled
     key: Key
     record: Any
+    rooms: Rooms
     kept: list[Any] = field(default_factory=list[Any])
 
     def fits(self, sizes: Sizes, read: Reader | None) -> bool:
@@ -160,6 +164,7 @@ class Launch:
         "_compiler",
         "_failures",
         "_lock",
+        "_rooms",
         "_variants",
         "identifier",
         "kept",
@@ -192,6 +197,7 @@ class Launch:
         self.identifier = next(_identifiers)
         self._compiler = compiler
         self._lock = ForkLock()
+        self._rooms = ListRooms()
         self._variants: list[_Variant] = []
         self._failures: list[tuple[Key, tuple[int, str]]] = []
         types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
@@ -236,7 +242,7 @@ class Launch:
 
     @defers_fork
     def compile_for(
-        self, sizes: Sizes, read: Reader | None = None, exact: bool = False
+        self, sizes: Sizes, read: Reader | None = None, wanted: int = NO_VARIANT
     ) -> tuple[int, str] | None:
         """Make sure that there is a variant for these inputs; return (code, text) if not.
 
@@ -245,19 +251,25 @@ class Launch:
         Args:
             sizes: the inputs' dimensions.
             read: gives the inputs' memory.
-            exact: a variant with open sizes is not enough.
+            wanted: `TRY_EXACT`: a variant with open sizes is not enough; `TRY_ROOM`: one whose
+                lists have the usual room is not.
         """
         with self._lock:
-            arguments = CallArguments(sizes, read, _EXACT if exact else None)
+            known = self._find(sizes, read, wanted == TRY_EXACT)
+            rooms = self._rooms.latest
+            # Where one for open sizes did not do, one with more room is for these sizes too.
+            lacks_room = known is not None and wanted == TRY_ROOM and known.rooms != rooms
+            is_exact = wanted == TRY_EXACT or (known is not None and not is_open(known.compiled))
+            arguments = CallArguments(sizes, read, _EXACT if is_exact else None, rooms)
             try:
                 self._compiler.check(sizes)
-                if self._find(sizes, read, exact) is not None:
+                if known is not None and not lacks_room:
                     return None
                 for key, failed in self._failures:
                     if key.fits(sizes, read):
                         return failed
                 self._take_over(arguments)
-                self._publish(*self._compiler.compile(arguments))
+                self._publish(*self._compiler.compile(arguments), rooms)
             except BaseException as error:  # nothing may pass through TensorFlow's C++ frames
                 report = status_of(error, self.name)
                 if isinstance(error, UnsupportedError):
@@ -294,15 +306,23 @@ class Launch:
         is_staged = isinstance(found.program, StagedProgram)
         return code <= FIRST_CONSTRAINT and not is_staged and is_open(found)
 
+    def makes_room(self, variant: int, code: int) -> bool:
+        """Whether a list had too little room: the next variant has more."""
+        found = self._at(variant)
+        text = _run_error_text(found.compiled.program, code)
+        with self._lock:
+            return self._rooms.learn(text, found.rooms)
+
     def _at(self, address: int) -> _Variant:
         return next(item for item in self._variants if ctypes.addressof(item.record) == address)
 
-    def _publish(self, compiled: Compiled, key: Key) -> None:
+    def _publish(self, compiled: Compiled, key: Key, rooms: Rooms) -> None:
         record: Any = VARIANT.structure()
-        variant = _Variant(compiled, key, record)
+        variant = _Variant(compiled, key, record, rooms)
         program = compiled.program
         record.program = program.record_address
         record.ranks = _array(variant, ctypes.c_int64, key.ranks)
+        record.runs_again = int(may_lack_room(program.info.run_errors))
         if isinstance(program, StagedProgram):
             _fill_staged(variant, program)
         record.num_guards, record.guards = len(key.values), _guards(variant)
@@ -358,14 +378,21 @@ def is_open(compiled: Compiled) -> bool:
     return any(None in param.dims for param in compiled.program.info.params)
 
 
+def _run_error_text(program: Program, code: int) -> str:
+    """Return the program's own text for what it returned; "" if it has none."""
+    if isinstance(program, StagedProgram):
+        return program.run_error(code)
+    return program.info.run_errors[code - 1] if code > 0 else ""
+
+
 def _input_sizes(ranks: Any, dims: Any, count: int) -> Sizes:
     return tuple(tuple(dims[index][axis] for axis in range(ranks[index])) for index in range(count))
 
 
-def _on_miss(identifier: int, ranks: Any, dims: Any, data: Any, exact: int, status: int) -> None:
+def _on_miss(identifier: int, ranks: Any, dims: Any, data: Any, wanted: int, status: int) -> None:
     launch = _launches[identifier]
     sizes = _input_sizes(ranks, dims, launch.record.num_inputs)
-    report = launch.compile_for(sizes, _reader(data), bool(exact))
+    report = launch.compile_for(sizes, _reader(data), wanted)
     if report is not None:
         code, text = report
         capi.function("TF_SetStatus")(status, code, text.encode())
@@ -394,6 +421,9 @@ def _on_failure(identifier: int, variant: int, dims: Any, code: int, status: int
     if launch.may_be_exact(variant, code):
         capi.function("TF_SetStatus")(status, capi.OK, b"")
         return TRY_EXACT
+    if launch.makes_room(variant, code):
+        capi.function("TF_SetStatus")(status, capi.OK, b"")
+        return TRY_ROOM
     kind, text = launch.explain(variant, dims, code)
     capi.function("TF_SetStatus")(status, kind, text.encode())
     return DONE

@@ -30,11 +30,10 @@ from ingot.frontends.tensorflow.launch_records import (
     RUNTIME_FUNCTIONS,
     TF_FUNCTIONS,
     TRAMPOLINES,
-    TRY_EXACT,
     VARIANT,
 )
 from ingot.frontends.tensorflow.ready_code import emit_ready
-from ingot.frontends.tensorflow.staged_launch_code import emit_run_staged
+from ingot.frontends.tensorflow.staged_launch_code import emit_run_any
 from ingot.frontends.tensorflow.variable_code import VARIABLE_FUNCTIONS, emit_attempt_with_variables
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
@@ -65,7 +64,7 @@ class LaunchEmitter:
         self._emit_shape()
         find = self._emit_find()
         report = self._emit_report()
-        run = emit_run_staged(self, self._emit_run(report), report)
+        run = emit_run_any(self, self._emit_run(report), report)
         attempt = self._emit_attempt(find, run)
         if self._with_variables:
             attempt = emit_attempt_with_variables(self, find, run, attempt)
@@ -214,7 +213,7 @@ class LaunchEmitter:
         """`i32 (record, context, variant, data, dims, more, status)`: allocate and execute.
 
         `more` is `ptr[]`: memory for the results after the op's own outputs (variables). Returns
-        `DONE` or, when nothing was done, `TRY_EXACT`.
+        `DONE` or, when nothing was done, `TRY_EXACT` or `TRY_ROOM`.
         """
         names = ("record", "context", "variant", "data", "dims", "more", "status")
         f = self.module.function(
@@ -292,8 +291,8 @@ class LaunchEmitter:
 
         def compile_variant(found: list[Value]) -> list[Value]:
             identifier = LAUNCH.load(f, record, "identifier")
-            exact = f.zext(f.icmp("eq", found[0], f.const(I32, TRY_EXACT)), I64)
-            call = (identifier, inputs.ranks, inputs.dims, inputs.data, exact, status)
+            wanted = f.zext(found[0], I64)
+            call = (identifier, inputs.ranks, inputs.dims, inputs.data, wanted, status)
             self.call(f, MISS, *call)
             good = f.icmp("eq", self.call(f, "TF_GetCode", status), f.const(I32, 0))
             return f.if_(good, lambda: [attempt_now()], otherwise=[done])

@@ -51,6 +51,7 @@ VARIANT = Record(
     Field("num_guards", "i64", note="values of inputs that it was compiled for"),
     Field("guards", "ptr", note="IngotGuard[num_guards]"),
     Field("staged", "ptr", note="IngotStaged, of a program that runs in stages; else null"),
+    Field("runs_again", "i64", note="1: it may end for lack of room, and another one run then"),
     Field("num_parameters", "i64", note="of a program in stages: its parameters"),
     Field("parameters", "ptr", note="int64_t[num_parameters], offsets of their slots"),
     Field("num_results", "i64", note="of a program in stages: its results"),
@@ -88,6 +89,7 @@ RUNTIME_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
     "ingot_prepare": (I32, (PTR, PTR, PTR)),
     "ingot_execute": (I32, (PTR, PTR, PTR, PTR)),
     "ingot_stages_run": (I64, (PTR, PTR, PTR)),
+    "ingot_allocate": (PTR, (I64,)),
     "ingot_free": (VOID, (PTR,)),
 }
 """The runtime's entries, as `runtime.records.c_header` declares them."""
@@ -101,14 +103,15 @@ TRAMPOLINES: dict[str, tuple[Type, tuple[Type, ...]]] = {
     FAILED: (I32, (I64, PTR, PTR, I64, PTR)),
     REQUEST: (VOID, (I64, PTR, PTR, PTR)),
 }
-"""Functions of Python. `miss(identifier, i64* ranks, i64** dims, void** data, exact, TF_Status*)`
-compiles a variant, for exactly these sizes if `exact`; memory that cannot be read is null.
-`failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)` says why, or returns `TRY_EXACT`
-where a variant for exactly these sizes may do.
+"""Functions of Python. `miss(identifier, i64* ranks, i64** dims, void** data, wanted, TF_Status*)`
+compiles a variant as an attempt wants it; memory that cannot be read is null.
+`failed(identifier, IngotVariant*, i64** dims, code, TF_Status*)` says why, or returns what another
+variant may do: `TRY_EXACT` or `TRY_ROOM`.
 `request(identifier, i64* ranks, i64** dims, void** data)` asks for a variant, now or later."""
 
-DONE, NO_VARIANT, TRY_EXACT = 0, 1, 2
-"""What an attempt returns: the status says how it went; `miss` first; `miss` with `exact` first."""
+DONE, NO_VARIANT, TRY_EXACT, TRY_ROOM = range(4)
+"""What an attempt returns: the status says how it went; else `miss` is called first, for a variant,
+for one for exactly these sizes, or for one with more room for lists that grow."""
 
 PROCESS = "ingot_process"
 """An i64 that marks the ops of this process: what they hold are addresses."""

@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.eager_call import NativeCall, make_native_call
 from ingot.frontends.tensorflow.errors import status_error
 from ingot.frontends.tensorflow.launch import Launch
+from ingot.frontends.tensorflow.launch_records import NO_VARIANT, TRY_EXACT
 from ingot.frontends.tensorflow.modules import context, ops
 from ingot.frontends.tensorflow.specialisation import Reader
 from ingot.runtime.staged import StagedProgram
@@ -131,8 +132,8 @@ class NativeCalls:
         read = _reader(tensors)
         work = sum(tensor.dtype.size * math.prod(tensor._shape_tuple()) for tensor in tensors)
         # A program for open sizes may refuse these; one for exactly these sizes does not.
-        for exact in (False, True):
-            report = self._launch.compile_for(sizes, read, exact)
+        for wanted in (NO_VARIANT, TRY_EXACT):
+            report = self._launch.compile_for(sizes, read, wanted)
             if report is not None:
                 raise status_error(*report)
             program, key = self._launch.find(sizes, read)

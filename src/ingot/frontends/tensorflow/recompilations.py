@@ -26,7 +26,9 @@ _SHOWN = 5
 def report_recompilation(name: str, before: Sequence[Key], key: Key) -> None:
     """Tell that the function `name` was compiled for `key`, after it was compiled for `before`."""
     if before or key.is_special:
-        why = "; ".join(key.explain()) or "inputs of other ranks"
+        is_known = any(item.ranks == key.ranks for item in before)
+        other = "more room for lists that grow" if is_known else "inputs of other ranks"
+        why = "; ".join(key.explain()) or other
         log(
             Level.COMPILATION,
             "tensorflow.specialised",

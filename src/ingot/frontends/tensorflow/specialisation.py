@@ -18,6 +18,7 @@ from math import prod
 import numpy as np
 
 from ingot.frontends.tensorflow.captured import CapturedNode, Shape
+from ingot.frontends.tensorflow.list_rooms import Rooms
 from ingot.support.diagnostics import Diagnostic, SourceLocation
 
 Ranks = tuple[int, ...]
@@ -139,6 +140,7 @@ class CallArguments:
         sizes: dimensions of every parameter.
         read: gives their memory; None when there is no call, only sizes to try.
         exact: why every size is fixed; None while sizes stay open that can.
+        rooms: the room of lists that grow, where the usual one was too little.
         values: by parameter, what was asked for.
         fixed: by parameter and axis, the sizes that were asked for.
     """
@@ -146,6 +148,7 @@ class CallArguments:
     sizes: Sizes
     read: Reader | None = None
     exact: Reason | None = None
+    rooms: Rooms = field(default_factory=dict[str, int])
     values: dict[int, Value] = field(default_factory=dict[int, Value])
     fixed: dict[tuple[int, int], FixedSize] = field(
         default_factory=dict[tuple[int, int], FixedSize]

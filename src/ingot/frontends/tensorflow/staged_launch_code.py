@@ -17,6 +17,7 @@ from ingot.frontends.tensorflow.launch_records import (
     LAUNCH,
     VARIANT,
 )
+from ingot.frontends.tensorflow.run_again_code import emit_hand_out, emit_run_again
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 _WORD = 8
 
 
-def emit_run_staged(emitter: LaunchEmitter, run: FunctionRef, report: FunctionRef) -> FunctionRef:
-    """Emit what runs programs of stages, and leaves other ones to `run`; `report` says why not.
+def emit_run_any(emitter: LaunchEmitter, run: FunctionRef, report: FunctionRef) -> FunctionRef:
+    """Emit what runs any program: `run` runs those that are neither staged nor may run again.
 
-    `i32 (record, context, variant, data, dims, more, status)`, as `run` is.
+    `i32 (record, context, variant, data, dims, more, status)`, as `run` is; `report` says why a
+    program failed.
     """
-    staged = _Staged(emitter).emit(report)
+    drop = _emit_drop(emitter)
+    staged = _Staged(emitter, drop).emit(report)
+    again = emit_run_again(emitter, report, drop)
     names = ("record", "context", "variant", "data", "dims", "more", "status")
     f = emitter.module.function(
         "ingot_launch_run_any", I32, [(name, PTR) for name in names], linkage="internal"
@@ -43,24 +47,27 @@ def emit_run_staged(emitter: LaunchEmitter, run: FunctionRef, report: FunctionRe
     is_staged = f.icmp("ne", VARIANT.load(f, variant, "staged"), zero(PTR))
 
     f.if_(is_staged, lambda: f.ret(f.call(staged, list(f.params))), likely=False)
+    runs_again = f.icmp("ne", VARIANT.load(f, variant, "runs_again"), f.const(I64, 0))
+    f.if_(runs_again, lambda: f.ret(f.call(again, list(f.params))), likely=False)
     f.ret(f.call(run, list(f.params)))
+    return f.reference
+
+
+def _emit_drop(emitter: LaunchEmitter) -> FunctionRef:
+    """`void (data, bytes, argument)`: a tensor's memory is not needed any more."""
+    parameters = [("data", PTR), ("bytes", I64), ("argument", PTR)]
+    f = emitter.module.function("ingot_launch_drop", VOID, parameters)
+    emitter.call(f, "ingot_free", f.params[0])
+    f.ret()
     return f.reference
 
 
 class _Staged:
     """Emits the run of a program of stages."""
 
-    def __init__(self, emitter: LaunchEmitter) -> None:
+    def __init__(self, emitter: LaunchEmitter, drop: FunctionRef) -> None:
         self.emitter = emitter
-        self._drop = self._emit_drop()
-
-    def _emit_drop(self) -> FunctionRef:
-        """`void (data, bytes, argument)`: a tensor's memory is not needed any more."""
-        parameters = [("data", PTR), ("bytes", I64), ("argument", PTR)]
-        f = self.emitter.module.function("ingot_launch_drop", VOID, parameters)
-        self.emitter.call(f, "ingot_free", f.params[0])
-        f.ret()
-        return f.reference
+        self._drop = drop
 
     def emit(self, report: FunctionRef) -> FunctionRef:
         """Emit the function."""
@@ -114,12 +121,8 @@ class _Staged:
             slot, rank, size = slot_of(index)
             kind, number = f.load(I32, f.gep(types, index, I32)), f.trunc(index, I32)
             shape = f.gep(slot, SLOT_HEADER_WORDS * _WORD)
-            drop = Value(PTR, self._drop.text)
-            block = f.load(PTR, slot)
-            rest = (block, size, drop, zero(PTR))
-            tensor = self.emitter.call(f, "TF_NewTensor", kind, shape, f.trunc(rank, I32), *rest)
-            self.emitter.call(f, "TF_SetOutput", context, number, tensor, status)
-            self.emitter.call(f, "TF_DeleteTensor", tensor)
+            made = (kind, shape, f.trunc(rank, I32), f.load(PTR, slot), size)
+            emit_hand_out(self.emitter, f, self._drop, (context, number, status), made)
 
         f.loop(0, count, 1, [], hand_out)
 

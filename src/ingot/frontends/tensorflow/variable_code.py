@@ -28,7 +28,6 @@ from ingot.frontends.tensorflow.launch_records import (
     DONE,
     LAUNCH,
     NO_VARIANT,
-    TRY_EXACT,
     VARIABLE,
     VARIANT,
 )
@@ -156,7 +155,7 @@ class _VariableAttempt:
         f.if_(f.icmp("eq", variant, zero(PTR)), miss, likely=False)
         self._prepare(variant, data, more)
         ran = f.call(self._run, [record, context, variant, data, dims, more, status])
-        again = f.icmp("eq", ran, f.const(I32, TRY_EXACT))
+        again = f.icmp("ne", ran, f.const(I32, DONE))
         f.if_(again, lambda: self._copy_small(data), likely=False)
         self._finish(f.and_(f.icmp("eq", ran, f.const(I32, DONE)), self._is_good(status)))
         self._release_variables()

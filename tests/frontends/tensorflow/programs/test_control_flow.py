@@ -326,7 +326,7 @@ def test_an_assertion_in_a_graph_fails_the_graph():
         outer(tf.constant(5.0))
 
 
-def test_a_loop_that_outgrows_its_room_says_so():
+def test_a_loop_that_outgrows_its_room_gets_more(compiled):
     @tf.function(jit_compile=True)
     def f(x, limit):
         with tf.GradientTape() as tape:
@@ -336,7 +336,8 @@ def test_a_loop_that_outgrows_its_room_says_so():
                 y = tf.maximum(y + 1.0, 0.5 * y)
         return tape.gradient(y, x)
 
-    x = tf.zeros([256, 256])
-    np.testing.assert_array_equal(f(x, tf.constant(100.0)), np.ones([256, 256]))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="maximum_iterations"):
-        f(x, tf.constant(1000.0))
+    x = tf.zeros([64, 64])
+    np.testing.assert_array_equal(f(x, tf.constant(100.0)), np.ones([64, 64]))
+    for _ in range(2):
+        np.testing.assert_array_equal(f(x, tf.constant(300.0)), np.ones([64, 64]))
+    assert len(compiled) > 1

@@ -91,7 +91,8 @@ def _attempt(program: Program, name: str) -> Module:
         elif result.variable is not None:
             results.append(_variable_result(frame, captured, result.variable, inputs))
     module = Module.of(name, frame.builder.build(frame.builder.tuple(*results)))
-    module.aliases = _aliases(module, binding)
+    # A program that may run again for more room must find its variables as they were.
+    module.aliases = () if program.has_rooms else _aliases(module, binding)
     return module
 
 

@@ -3,6 +3,9 @@
 A computation's parameters have fixed shapes, so a list that gets longer or shorter in a loop is one
 buffer with a count, and branches give lists of one shape. `better_start` says what a loop has to
 start with, `common_form` what several lists can be, `fitted` brings one into such a form.
+
+The room of a list without a bound is asserted at each push. Where it was not enough, the launch
+compiles the function with more room for such lists and runs it again (`list_rooms`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ingot.frontends.tensorflow.list_rooms import grown, room_text
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, TensorList
 from ingot.hlo import dim as dim_math
@@ -24,12 +28,29 @@ _LEAST_ROOM, _MOST_ROOM = 128, 1 << 16
 """Room for a list without a bound: bytes, and elements."""
 
 
-def _room(element: DType, dims: Sizes) -> int:
+def _room(builder: TensorBuilder, found: TensorList, dims: Sizes) -> int:
     """Return how many elements a list without a bound may get in a loop."""
-    size = Shape.array(element, dims).bytes
+    size = Shape.array(found.element, dims).bytes
+    times = builder.program.rooms.get(_kind(found, dims), 0)
     if not isinstance(size, int):
-        return _LEAST_ROOM
-    return min(max(_ROOM_BYTES // max(size, 1), _LEAST_ROOM), _MOST_ROOM)
+        return grown(_LEAST_ROOM, 1, times)
+    room = min(max(_ROOM_BYTES // max(size, 1), _LEAST_ROOM), _MOST_ROOM)
+    return grown(room, size, times)
+
+
+def _kind(found: TensorList, dims: Sizes) -> str:
+    """Return what lists are called that get more room together: by what their elements are."""
+    if found.of_lists:
+        return f"lists of {Shape.array(found.element, dims[1:])}"
+    return str(Shape.array(found.element, dims))
+
+
+def assert_room(builder: TensorBuilder, found: TensorList, fits: Instruction) -> None:
+    """Assert that an element has its place in a list that grows."""
+    assert found.buffer is not None
+    kind = _kind(found, found.buffer.shape.dims[1:])
+    emit_assertion(builder, fits, room_text(kind, found.rows))
+    builder.program.has_rooms = True
 
 
 def length_of(builder: TensorBuilder, found: TensorList) -> Instruction:
@@ -64,7 +85,9 @@ def with_equal_lengths(builder: TensorBuilder, found: TensorList) -> TensorList:
     assert found.buffer is not None
     rows, length = found.buffer.shape.dims[:2]
     lengths = builder.spread(builder.scalar(length, S32), (rows,))
-    buffer = with_rows(builder, found.buffer, length + _LEAST_ROOM, 1)
+    kind = _kind(TensorList(None, 0, found.element), found.buffer.shape.dims[2:])
+    room = grown(_LEAST_ROOM, 1, builder.program.rooms.get(kind, 0))
+    buffer = with_rows(builder, found.buffer, length + room, 1)
     dims = buffer.shape.dims[1:]
     return replace(found, buffer=buffer, dims=dims, lengths=lengths, of_lists=True)
 
@@ -75,7 +98,7 @@ def with_buffer(builder: TensorBuilder, found: TensorList, dims: Sizes) -> Tenso
         return found
     rows = found.length
     if isinstance(rows, Instruction):
-        rows = _room(found.element, dims) if found.bound is None else found.bound
+        rows = _room(builder, found, dims) if found.bound is None else found.bound
     return _with_zeros(builder, found, rows, dims)
 
 
@@ -91,7 +114,7 @@ def counted(builder: TensorBuilder, found: TensorList) -> TensorList:
         return found
     assert found.buffer is not None
     assert found.dims is not None
-    more = _room(found.element, found.dims)
+    more = _room(builder, found, found.dims)
     rows = found.rows + more if found.bound is None else found.bound
     return replace(
         found, buffer=with_rows(builder, found.buffer, rows, 0), length=length_of(builder, found)
@@ -191,13 +214,13 @@ def better_start(builder: TensorBuilder, old: TensorList, new: TensorList) -> Te
     """
     form = common_form([old, new])
     if form.is_counted and form.dims is not None and not (old.is_counted and old.buffer):
-        form = replace(form, rows=_rows_for(old, new, form))
+        form = replace(form, rows=_rows_for(builder, old, new, form))
     if new.buffer is not None and old.buffer is None:
         form = replace(form, element=new.element, of_lists=new.of_lists)
     return old if form == ListForm.of(old) else fitted(builder, old, form)
 
 
-def _rows_for(old: TensorList, new: TensorList, form: ListForm) -> Size:
+def _rows_for(builder: TensorBuilder, old: TensorList, new: TensorList, form: ListForm) -> Size:
     """Return how many rows a list needs that a loop makes longer or shorter."""
     if old.bound is not None:
         return old.bound
@@ -208,7 +231,9 @@ def _rows_for(old: TensorList, new: TensorList, form: ListForm) -> Size:
     if isinstance(change, int) and change < 0:
         return form.rows
     assert form.dims is not None
-    return form.rows + _room(form.element, form.dims)
+    of_lists = old.of_lists or new.of_lists
+    like = replace(old, element=form.element, of_lists=of_lists)
+    return form.rows + _room(builder, like, form.dims)
 
 
 def _difference(new: Size | Instruction, old: Size | Instruction) -> Size:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
+from ingot.frontends.tensorflow.list_rooms import Rooms
 from ingot.frontends.tensorflow.lowering.loop_counters import LoopCounter
 from ingot.frontends.tensorflow.lowering.sizes import Equalities
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Variable
@@ -46,6 +47,7 @@ class Program:
         evaluated: instructions whose values were needed at compile time.
         computed: the sizes that the program computes.
         effects: which variables the functions of the library write.
+        has_rooms: whether lists that grow may have too little room.
     """
 
     captured: CapturedFunction
@@ -58,6 +60,7 @@ class Program:
     counters: dict[Instruction, LoopCounter] = field(default_factory=dict[Instruction, LoopCounter])
     evaluated: dict[Instruction, Known] = field(default_factory=dict[Instruction, Known])
     effects: EffectsAnalysis = field(init=False)
+    has_rooms: bool = False
     reducers: dict[tuple[str, str], Computation] = field(
         default_factory=dict[tuple[str, str], Computation]
     )
@@ -66,6 +69,11 @@ class Program:
 
     def __post_init__(self) -> None:
         self.effects = EffectsAnalysis(self.captured.library)
+
+    @property
+    def rooms(self) -> Rooms:
+        """The room of lists that grow, where the usual one was too little."""
+        return {} if self.arguments is None else self.arguments.rooms
 
     @property
     def random_state(self) -> Variable | None:

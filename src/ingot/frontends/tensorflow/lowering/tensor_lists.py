@@ -17,6 +17,7 @@ from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.list_state import (
     alike,
+    assert_room,
     counted,
     length_of,
     with_buffer,
@@ -97,7 +98,7 @@ def _resize(op: Op) -> Value:
     found, size = counted(op.b, found), op.b.convert_to(op.tensor(1), S32)
     assert found.buffer is not None
     limit = op.b.compared("LE", size, op.b.scalar(found.rows, S32))
-    emit_assertion(op.b, limit, _too_long(found.rows))
+    assert_room(op.b, found, limit)
     inside = op.b.compared("LT", op.b.iota_of(S32, (found.rows,), 0), size)
     shape = found.buffer.shape
     buffer = op.b.select(op.b.spread(inside, shape.dims, (0,)), found.buffer, op.b.zeros(shape))
@@ -149,7 +150,7 @@ def _with_index(op: Op, found: TensorList) -> TensorList:
     found = counted(op.b, found)
     index = op.b.convert_to(op.tensor(1), S32)
     limit = op.b.compared("LT", index, op.b.scalar(found.rows, S32))
-    emit_assertion(op.b, limit, _too_long(found.rows))
+    assert_room(op.b, found, limit)
     length = op.b.maximum(length_of(op.b, found), op.b.binary("add", index, 1))
     return replace(found, length=length)
 
@@ -197,18 +198,11 @@ def _pushed(op: Op, found: TensorList, item: Instruction, length: Instruction | 
         return replace(filled, buffer=buffer, lengths=lengths, length=count + 1)
     if filled.bound is None:
         limit = op.b.compared("LT", count, op.b.scalar(filled.rows, S32))
-        emit_assertion(op.b, limit, _too_long(filled.rows))
+        assert_room(op.b, filled, limit)
     buffer = _with_row(op, buffer, count, item)
     if lengths is not None and length is not None:
         lengths = _with_row(op, lengths, count, length)
     return replace(filled, buffer=buffer, lengths=lengths, length=op.b.binary("add", count, 1))
-
-
-def _too_long(rows: Size) -> str:
-    return (
-        f"a list that grows in a loop got more than {rows} elements; give tf.while_loop "
-        "maximum_iterations, or the TensorArray its size, to make room for more"
-    )
 
 
 def _pop_back(op: Op) -> tuple[Value, ...]:
