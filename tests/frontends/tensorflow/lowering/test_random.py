@@ -191,3 +191,86 @@ def test_numbers_between_bounds_that_are_no_bounds():
         with pytest.raises(Exception, match="Invalid parameters"):
             program.evaluate([SEED, np.float32(high)])
     check(lambda s: RANDOM.stateless_parameterized_truncated_normal([0, 3], s), SEED)
+
+
+THREEFRY = {"key": np.array([7], np.uint64), "alg": 2}
+XLA_NUMBERS = {
+    "uniform": (
+        lambda **given: tf.raw_ops.StatelessRandomUniformV2(shape=[5], **given),
+        [0.29605138, 0.57066154, 0.9399321, 0.02928233, 0.49753654],
+    ),
+    "uniform_f64": (
+        lambda **given: tf.raw_ops.StatelessRandomUniformV2(shape=[3], dtype=tf.float64, **given),
+        [0.57066155, 0.02928236, 0.48779943],
+    ),
+    "uniform_f16": (
+        lambda **given: tf.raw_ops.StatelessRandomUniformV2(shape=[3], dtype=tf.float16, **given),
+        [0.8936, 0.03613, 0.1953],
+    ),
+    "uniform_bf16": (
+        lambda **given: tf.raw_ops.StatelessRandomUniformV2(shape=[3], dtype=tf.bfloat16, **given),
+        [0.294922, 0.570312, 0.9375],
+    ),
+    "normal": (
+        lambda **given: tf.raw_ops.StatelessRandomNormalV2(shape=[3, 4], **given),
+        [
+            [-0.5749923, 1.450458, 0.19378185, 1.0413293],
+            [0.98000795, -0.66011894, -1.1747395, -0.2359859],
+            [0.030766873, 1.176439, 1.5268042, 0.43464598],
+        ],
+    ),
+    "normal_of_odd_sizes": (
+        lambda **given: tf.raw_ops.StatelessRandomNormalV2(shape=[3, 1, 5], **given),
+        [
+            [[-0.6701934, -1.4090016, 0.06439616, 0.34604684, 0.090490684]],
+            [[-1.4316161, -0.2875882, 1.1506397, -0.24694861, 3.1846378]],
+            [[1.0288885, 0.51241845, 0.52926046, -1.369905, -0.5899006]],
+        ],
+    ),
+    "normal_scalar": (
+        lambda **given: tf.raw_ops.StatelessRandomNormalV2(shape=[], dtype=tf.float64, **given),
+        0.1937820227855391,
+    ),
+    "truncated": (
+        lambda **given: tf.raw_ops.StatelessTruncatedNormalV2(shape=[5], **given),
+        [-0.50912845, 0.1698766, 1.4045007, -1.6381028, -0.00589405],
+    ),
+    "truncated_bf16": (
+        lambda **given: tf.raw_ops.StatelessTruncatedNormalV2(
+            shape=[2], dtype=tf.bfloat16, **given
+        ),
+        [-0.507812, 0.168945],
+    ),
+    "integers": (
+        lambda **given: tf.raw_ops.StatelessRandomUniformIntV2(
+            shape=[4], minval=-5, maxval=1000, **given
+        ),
+        [381, 814, 394, 63],
+    ),
+    "bits": (
+        lambda **given: tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=[2], dtype=tf.int64, **given
+        ),
+        [-7919896443894495341, 540164180995433672],
+    ),
+    "nothing": (lambda **given: tf.raw_ops.StatelessRandomNormalV2(shape=[0], **given), []),
+}
+"""What TensorFlow 2.21's own XLA draws; its kernels have no ThreeFry."""
+
+
+@pytest.mark.parametrize("name", sorted(XLA_NUMBERS))
+def test_threefry(name):
+    draw, wanted = XLA_NUMBERS[name]
+    counter = np.array([5, 9], np.uint64)
+    program = trace(lambda c: draw(counter=c, **THREEFRY), specs_of([counter]))
+    (made,) = program.evaluate([counter])[0]
+    tolerance = 1e-3 if made.dtype.itemsize == 2 else 1e-6
+    np.testing.assert_allclose(
+        made.astype(np.int64 if made.dtype.kind == "i" else np.float64), wanted, rtol=tolerance
+    )
+
+
+def test_a_seed_of_threefry():
+    program = trace(lambda s: RANDOM.stateless_uniform([3], s, alg="threefry"), specs_of([SEED]))
+    (made,) = program.evaluate([SEED])[0]
+    np.testing.assert_allclose(made, [0.31629384, 0.37061703, 0.7426939], rtol=1e-7)

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ingot.frontends.tensorflow.lowering import philox
+from ingot.frontends.tensorflow.lowering import philox, threefry
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Known, Size, Value
+from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value
 from ingot.frontends.tensorflow.lowering.variables import read, write
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import S32, S64, U32, U64, DType
@@ -33,14 +33,18 @@ _OTHER_RANDOM = (
 )
 
 Maker = Callable[[TensorBuilder, State, Size, DType], Instruction]
+_ShapedMaker = Callable[[TensorBuilder, State, Sizes, DType], Instruction]
 
 
-def _check_algorithm(op: Op, number: int) -> None:
+def _algorithm_of(op: Op, number: int, *known: int) -> int:
+    """Return the random algorithm that operand `number` says, one of those `known`."""
     (algorithm,) = op.integers(number, "random algorithm")
-    if algorithm not in (PHILOX, AUTO):
+    if algorithm not in known:
         raise op.error(
-            f"random algorithm {algorithm} has no lowering", "use tf.random.Algorithm.PHILOX"
+            f"{op.node.op} has no lowering for random algorithm {algorithm}",
+            "use tf.random.Algorithm.PHILOX",
         )
+    return algorithm
 
 
 def _bits(b: TensorBuilder, value: Instruction, element: DType) -> Instruction:
@@ -56,8 +60,8 @@ def _scalar_at(b: TensorBuilder, vector: Instruction, number: int) -> Instructio
 
 
 def explicit_state(op: Op) -> State:
-    """Read operands 1 and 2: key `u64[1]`, counter `u64[2]`; operand 3 is the algorithm."""
-    _check_algorithm(op, 3)
+    """Read operands 1 and 2: key `u64[1]`, counter `u64[2]`; operand 3 is the algorithm, Philox."""
+    _algorithm_of(op, 3, PHILOX, AUTO)
     key, counter = op.tensor(1), op.tensor(2)
     return State(_scalar_at(op.b, key, 0), *(_scalar_at(op.b, counter, n) for n in range(2)))
 
@@ -75,8 +79,23 @@ def _from_seed(maker: Maker) -> Rule:
     return lambda op: _shaped(op, philox.state_of_seed(op.b, op.tensor(1)), maker)
 
 
-def _from_state(maker: Maker) -> Rule:
-    return lambda op: _shaped(op, explicit_state(op), maker)
+def _from_state(maker: Maker, by_threefry: _ShapedMaker) -> Rule:
+    """Take shape, key, counter, algorithm: each algorithm has a maker."""
+
+    def rule(op: Op) -> Value:
+        if _algorithm_of(op, 3, PHILOX, THREEFRY, AUTO) != THREEFRY:
+            return _shaped(op, explicit_state(op), maker)
+        return _by_threefry(op, by_threefry)
+
+    return rule
+
+
+def _by_threefry(op: Op, maker: _ShapedMaker) -> Value:
+    b, dims, element = op.b, op.sizes(0, "shape"), op.result()
+    if dim_math.product(dims) == 0:
+        return b.zeros(Shape.array(element, dims))
+    key, low = (_scalar_at(b, op.tensor(number), 0) for number in (1, 2))
+    return maker(b, State(key, low, b.scalar(0, U64)), dims, element)
 
 
 def _raw_bits(b: TensorBuilder, state: State, count: Size, element: DType) -> Instruction:
@@ -84,16 +103,26 @@ def _raw_bits(b: TensorBuilder, state: State, count: Size, element: DType) -> In
     return _bits(b, made(b, state, count), element)
 
 
-def _integers(op: Op, state: State, low: Instruction, high: Instruction, shape: int = 0) -> Value:
-    """Low + bits % (high - low), in the unsigned type of the same width."""
-    b = op.b
-    unsigned = U64 if op.result().bits == 64 else U32
-    first, last = _bits(b, low, unsigned), _bits(b, high, unsigned)
+def _threefry_bits(b: TensorBuilder, state: State, dims: Sizes, element: DType) -> Instruction:
+    return _bits(b, threefry.bits(b, state, dims, _unsigned(element)), element)
 
+
+def _unsigned(element: DType) -> DType:
+    return U64 if element.bits == 64 else U32
+
+
+def _between(
+    b: TensorBuilder, bits: Instruction, low: Instruction, high: Instruction, element: DType
+) -> Instruction:
+    """Low + bits % (high - low), in the unsigned type of the same width."""
+    first, last = (_bits(b, end, bits.shape.dtype) for end in (low, high))
+    offset = b.remainder(bits, b.spread(b.subtract(last, first), bits.shape.dims))
+    return _bits(b, b.binary("add", offset, first), element)
+
+
+def _integers(op: Op, state: State, low: Instruction, high: Instruction, shape: int = 0) -> Value:
     def maker(b: TensorBuilder, state: State, count: Size, element: DType) -> Instruction:
-        bits = _raw_bits(b, state, count, unsigned)
-        offset = b.remainder(bits, b.spread(b.subtract(last, first), bits.shape.dims))
-        return _bits(b, b.binary("add", offset, first), element)
+        return _between(b, _raw_bits(b, state, count, _unsigned(element)), low, high, element)
 
     return _shaped(op, state, maker, shape)
 
@@ -103,7 +132,14 @@ def _integers_from_seed(op: Op) -> Value:
 
 
 def _integers_from_state(op: Op) -> Value:
-    return _integers(op, explicit_state(op), op.tensor(4), op.tensor(5))
+    low, high = op.tensor(4), op.tensor(5)
+    if _algorithm_of(op, 3, PHILOX, THREEFRY, AUTO) != THREEFRY:
+        return _integers(op, explicit_state(op), low, high)
+
+    def maker(b: TensorBuilder, state: State, dims: Sizes, element: DType) -> Instruction:
+        return _between(b, threefry.bits(b, state, dims, _unsigned(element)), low, high, element)
+
+    return _by_threefry(op, maker)
 
 
 def _key_counter(op: Op) -> tuple[Value, ...]:
@@ -123,7 +159,7 @@ def _algorithm(op: Op) -> Value:
 def moved_on(op: Op, blocks: Instruction) -> Instruction:
     """Move the state of operand 0, a generator, on by `blocks` (`u64[]`); return the old one."""
     b = op.b
-    _check_algorithm(op, 1)
+    _algorithm_of(op, 1, PHILOX, AUTO)
     old = read(op)
     low, high = (_bits(b, _scalar_at(b, old, n), U64) for n in range(2))
     parts = philox.ahead(b, low, high, blocks)
@@ -255,15 +291,15 @@ RULES: dict[str, Rule] = {
     "StatelessRandomGetKeyCounter": _key_counter,
     "StatelessRandomGetKeyCounterAlg": _key_counter_algorithm,
     "StatelessRandomNormal": _from_seed(philox.normal),
-    "StatelessRandomNormalV2": _from_state(philox.normal),
+    "StatelessRandomNormalV2": _from_state(philox.normal, threefry.normal),
     "StatelessRandomUniform": _from_seed(philox.uniform),
     "StatelessRandomUniformFullInt": _from_seed(_raw_bits),
-    "StatelessRandomUniformFullIntV2": _from_state(_raw_bits),
+    "StatelessRandomUniformFullIntV2": _from_state(_raw_bits, _threefry_bits),
     "StatelessRandomUniformInt": _integers_from_seed,
     "StatelessRandomUniformIntV2": _integers_from_state,
-    "StatelessRandomUniformV2": _from_state(philox.uniform),
+    "StatelessRandomUniformV2": _from_state(philox.uniform, threefry.uniform),
     "StatelessTruncatedNormal": _from_seed(philox.truncated_normal),
-    "StatelessTruncatedNormalV2": _from_state(philox.truncated_normal),
+    "StatelessTruncatedNormalV2": _from_state(philox.truncated_normal, threefry.truncated_normal),
     "StochasticCastToInt": _cast_at_random,
     "TruncatedNormal": _from_node(philox.truncated_normal),
 }
