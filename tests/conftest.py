@@ -7,6 +7,7 @@ read it at import.
 import os
 import shutil
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -85,6 +86,7 @@ WHOLLY_SLOW = (
 """Files and folders with no fast test: the fast suite does not even import them."""
 
 _HERE = Path(__file__).resolve().parent
+_COMPILED_BY_XLA = pytest.StashKey[int]()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -107,3 +109,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") is not None:
             item.add_marker(skip)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if TensorFlow's built-in XLA compiled a program that no test asked it for."""
+    if "tensorflow" in sys.modules:
+        from tests.xla_compilations import unasked
+
+        session.config.stash[_COMPILED_BY_XLA] = found = unasked()
+        if found:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what the built-in XLA compiled."""
+    found = config.stash.get(_COMPILED_BY_XLA, None)
+    if found is not None:
+        terminalreporter.write_line(f"programs compiled by TensorFlow's built-in XLA: {found}")
