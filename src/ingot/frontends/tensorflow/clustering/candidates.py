@@ -9,8 +9,9 @@ Source: TensorFlow's `compiler/jit/mark_for_compilation_pass.cc`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ingot.frontends.tensorflow.clustering.flags import VARIABLE, ClusteringFlags
@@ -156,9 +157,10 @@ class Candidates:
 
 def has_pure_rule(node: Any, library: dict[str, Any]) -> bool:
     """Whether a node, with all functions that it calls, can be compiled and has no effects."""
-    pending, seen = [node], set[str]()
+    calls: dict[str, list[str]] = {}
+    pending = [("", node)]
     while pending:
-        item = pending.pop()
+        caller, item = pending.pop()
         if item.op in (CONST, "NoOp") and item is not node:
             continue
         if item.op not in CALLS:
@@ -169,10 +171,21 @@ def has_pure_rule(node: Any, library: dict[str, Any]) -> bool:
             function = library.get(name)
             if function is None or not _has_numbers(function):
                 return False
-            if name not in seen:
-                seen.add(name)
-                pending.extend(function.node_def)
-    return True
+            if name not in calls:
+                calls[name] = []
+                pending.extend((name, inner) for inner in function.node_def)
+            if caller:
+                calls[caller].append(name)
+    return not _has_cycle(calls)
+
+
+def _has_cycle(calls: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a function calls itself, by way of others or not."""
+    try:
+        TopologicalSorter(calls).prepare()
+    except CycleError:
+        return True
+    return False
 
 
 def called_functions(node: Any) -> list[str]:

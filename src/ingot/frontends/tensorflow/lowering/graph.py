@@ -27,14 +27,25 @@ from ingot.support.diagnostics import UnsupportedError, VerifyError
 
 def run(function: CapturedFunction, frame: Frame, inputs: Sequence[Value]) -> list[Value]:
     """Walk `function` in `frame`; return the values of its outputs."""
+    walked = frame.program.walked
+    if function.name in walked:
+        raise UnsupportedError(f"the function '{function.name}' calls itself", code="INGOT0310")
+    walked.append(function.name)
+    outer = frame.builder.metadata
+    try:
+        return _walk(function, frame, inputs)
+    finally:
+        frame.builder.metadata = outer
+        walked.pop()
+
+
+def _walk(function: CapturedFunction, frame: Frame, inputs: Sequence[Value]) -> list[Value]:
     scope = Scope(function, frame)
     for item, value in zip(function.inputs, inputs, strict=True):
         scope.values[TensorRef(item.name)] = value
-    outer = frame.builder.metadata
     for node in function.nodes:
         for number, value in enumerate(_values_of(node, scope)):
             scope.values[TensorRef(node.name, number)] = value
-    frame.builder.metadata = outer
     return [scope.values[ref] for ref in function.outputs]
 
 

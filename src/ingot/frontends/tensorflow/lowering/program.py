@@ -48,6 +48,7 @@ class Program:
         computed: the sizes that the program computes.
         effects: which variables the functions of the library write.
         has_rooms: whether lists that grow may have too little room.
+        walked: the functions that are being lowered, each inside of the one before.
     """
 
     captured: CapturedFunction
@@ -65,6 +66,7 @@ class Program:
         default_factory=dict[tuple[str, str], Computation]
     )
     computed: dict[str, None] = field(default_factory=dict[str, None])
+    walked: list[str] = field(default_factory=list[str])
     random_places: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
     def __post_init__(self) -> None:
