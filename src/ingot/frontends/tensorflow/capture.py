@@ -40,6 +40,9 @@ from ingot.frontends.tensorflow.symbolic_gradient import (
 )
 from ingot.support.diagnostics import InternalError
 
+_XLA_LAUNCHES = frozenset({"XlaLaunch", "XlaLaunchV2"})
+"""Calls that TensorFlow's clustering made for the built-in XLA."""
+
 
 def capture(
     name: str, graph: Any, originals: Mapping[str, CapturedFunction] | None = None
@@ -234,6 +237,9 @@ def _capture_node(graph: Any, node: Any) -> CapturedNode:
     if op == "SymbolicGradient":
         (primal,) = called_functions(attributes)
         attributes["f"] = FunctionRef(gradient_name(primal))
+    if op in _XLA_LAUNCHES:
+        attributes = {"f": attributes["function"], "Tout": attributes["Tresults"]}
+        op = "StatefulPartitionedCall"
     if op_def_registry.get(op) is None:
         op, attributes = _old_call(graph, op)
     return CapturedNode(

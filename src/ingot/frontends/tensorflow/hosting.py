@@ -172,7 +172,10 @@ class _Writer:
             self._tensors[TensorRef(node.name, index)] = f"{node.name}:{name}"
 
     def _make_call(self, written: Any, node: CapturedNode) -> None:
-        """Let a node of TensorFlow 1, named after a function or its gradient, call it by name."""
+        """Let a node that calls a function without naming it as calls do be a call by name.
+
+        Such are nodes of TensorFlow 1, named after a function or its gradient, and XLA's launches.
+        """
         (called,) = called_functions(node.attributes)
         operation = self._graph.get_operation_by_name(node.name)
         written.op = "StatefulPartitionedCall"

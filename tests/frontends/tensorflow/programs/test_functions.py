@@ -377,3 +377,43 @@ def test_functions_of_tensorflow_1_that_the_host_has_a_part_in():
 
     x = numbers(4)
     np.testing.assert_allclose(gradient(tf.constant(x)), 2 * x + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_a_launch_of_xla_in_a_graph_is_a_call(compiled, printed):
+    """TensorFlow's clustering writes `XlaLaunch` nodes; with `printed` the host is needed in it."""
+
+    @tf.function
+    def body(x, y):
+        if printed:
+            tf.print("launched", output_stream="file:///dev/null")
+        return tf.sin(x) * y, tf.reduce_sum(x)
+
+    row = tf.TensorSpec([3], tf.float32)
+    launched = body.get_concrete_function(row, row)
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.versions.CopyFrom(launched.graph.as_graph_def().versions)
+    graph_def.library.function.add().CopyFrom(launched.function_def)
+    number = tf.float32.as_datatype_enum
+    for name in ("x", "y"):
+        given = graph_def.node.add(name=name, op="Placeholder")
+        given.attr["dtype"].type = number
+        given.attr["shape"].shape.dim.add().size = 3
+    node = graph_def.node.add(name="launch", op="XlaLaunch", input=["x", "y"])
+    node.attr["Tconstants"].list.SetInParent()
+    node.attr["Targs"].list.type.extend([number, number])
+    node.attr["Tresults"].list.type.extend([number, number])
+    node.attr["Nresources"].i = 0
+    node.attr["function"].func.name = launched.function_def.signature.name
+
+    @tf.function(jit_compile=True)
+    def program(x, y):
+        wanted = ["launch:0", "launch:1"]
+        inputs = {"x": x * 2.0, "y": y}
+        return tf.graph_util.import_graph_def(graph_def, inputs, wanted, name="")
+
+    x = tf.constant([1.0, 2.0, 3.0])
+    product, total = program(x, x)
+    np.testing.assert_allclose(product, np.sin(2 * x) * x, rtol=1e-6)
+    assert float(total) == 12.0
+    assert compiled
