@@ -7,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.xla_compilations import on_purpose
 
 from ingot.frontends.tensorflow import executables, hook
 from ingot.frontends.tensorflow.replacement import find_replacement
