@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check, numbers
+from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
+
+from ingot.support.diagnostics import ExecutionError
 
 RAW = tf.raw_ops
 X = numbers(4, 6)
@@ -212,10 +214,33 @@ def test_gradient_of_an_embedding():
     check(gradient_of(lambda x: tf.convert_to_tensor(tf.gather(x, [1, 1, 3])) ** 2), X)
 
 
-def test_an_index_out_of_range_gives_zeros():
-    program = check(lambda x, i: tf.gather(x, i), X, np.array([1, 2], np.int32))
-    (rows,), _ = program.evaluate([X, np.array([-1, 4], np.int32)])
-    np.testing.assert_array_equal(rows, np.zeros((2, 6), np.float32))
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_an_index_out_of_range_is_an_error(open_sizes, dtype):
+    program = check(lambda x, i: tf.gather(x, i), X, np.array([1, 2], dtype), open_sizes=open_sizes)
+    for wrong in ([-1, 2], [0, 4]):
+        with pytest.raises(ExecutionError, match="indices are not in"):
+            program.evaluate([X, np.array(wrong, dtype)])
+
+
+def test_short_indices_into_a_long_tensor():
+    """TensorFlow's own kernel refuses it."""
+    places = np.array([1, 32767], np.int16)
+    program = trace(lambda i: tf.gather(tf.range(40000), i), specs_of([places]))
+    np.testing.assert_array_equal(program.evaluate([places])[0][0], places)
+
+
+def test_index_vectors_out_of_range():
+    places = np.array([[0, 5], [3, 0]], np.int32)
+    program = check(lambda x, i: tf.gather_nd(x, i), X, places)
+    for wrong in ([[0, 6], [1, 1]], [[0, 0], [-1, 1]]):
+        with pytest.raises(ExecutionError, match=r"do not index into param shape \[4,6\]"):
+            program.evaluate([X, np.array(wrong, np.int32)])
+    check(
+        lambda x, i: tf.gather_nd(x, i, bad_indices_policy="IGNORE"),
+        X,
+        np.array([[0, 6], [1, 1], [-1, 0]], np.int32),
+    )
 
 
 LAYOUTS = {

@@ -1,7 +1,7 @@
 """Gathers: elements or slices taken at computed places.
 
-An index out of range gives zeros, as TensorFlow does on GPU, where it cannot stop the program; on
-CPU, TensorFlow raises instead. It is never clamped to another row.
+An index out of range is an error, as in TensorFlow's kernels for CPU: one more pass over the
+indices, and none over what is gathered. It is never clamped to another row.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo.assertions import emit_assertion
+from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 
 
 def gather(
@@ -21,10 +24,9 @@ def gather(
     for place in range(batch_dims):
         if not op.b.same(dims[place], indices.shape.dims[place]):
             raise op.mismatch(0, 1)
-    made = take(op.b, operand, indices, axis, batch_dims)
-    places = indices.shape.rank - batch_dims
-    where = tuple(range(batch_dims)) + tuple(range(axis, axis + places))
-    return zero_outside(op, made, indices, dims[axis], where)
+    inside = _inside(op.b, indices, dims[axis])
+    _assert_everywhere(op.b, inside, f"indices are not in [0, {dims[axis]})")
+    return take(op.b, operand, indices, axis, batch_dims)
 
 
 def take(
@@ -58,21 +60,25 @@ def take(
     )
 
 
-def zero_outside(
-    op: Op, made: Instruction, indices: Instruction, size: Size, where: tuple[int, ...]
-) -> Instruction:
-    """Return `made` with zeros where an index (spread to dimensions `where`) is not in 0..size."""
-    b = op.b
-    element = indices.shape.dtype
-    limit = b.spread(b.scalar(size, element), indices.shape.dims)
-    inside = b.compare(indices, limit, direction="LT")
-    if element.is_signed:
-        inside = b.and_(inside, b.compared("GE", indices, 0))
-    return b.select(b.spread(inside, made.shape.dims, where), made, b.zeros(made.shape))
+def _inside(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction:
+    """Return which indices are in 0..size."""
+    if indices.shape.dtype.bits < 32:
+        # Not every size is a number of the indices' own type.
+        indices = b.convert_to(indices, S64)
+    inside = b.compared("LT", indices, b.scalar(size, indices.shape.dtype))
+    return b.and_(inside, b.compared("GE", indices, 0))
+
+
+def _assert_everywhere(b: TensorBuilder, flags: Instruction, message: str) -> None:
+    """Let the program fail, as TensorFlow's kernel for CPU does, unless all flags are true."""
+    emit_assertion(b, b.reduced("and", flags, range(flags.shape.rank)), message)
 
 
 def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction:
-    """Take the slices at index vectors: the last dimension of `indices`."""
+    """Take the slices at index vectors: the last dimension of `indices`.
+
+    Vectors that are no place are an error, or give zeros where the node's policy says so.
+    """
     b = op.b
     *outer, depth = indices.shape.dims
     if not isinstance(depth, int):
@@ -88,10 +94,15 @@ def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction
         index_vector_dim=len(outer),
         slice_sizes=(*([1] * depth), *dims[depth:]),
     )
-    where = tuple(range(len(outer)))
+    inside = b.like(True, Shape.array(PRED, tuple(outer)))
     for place in range(depth):
         part = b.sliced(indices, len(outer), place, place + 1)
-        made = zero_outside(op, made, b.reshape_to(part, tuple(outer)), dims[place], where)
+        inside = b.and_(inside, _inside(b, b.reshape_to(part, tuple(outer)), dims[place]))
+    if op.attribute("bad_indices_policy", "") == "IGNORE":
+        flags = b.spread(inside, made.shape.dims, tuple(range(len(outer))))
+        return b.select(flags, made, b.zeros(made.shape))
+    shape = ",".join(map(str, dims))
+    _assert_everywhere(b, inside, f"indices do not index into param shape [{shape}]")
     return made
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.cumulative import scan
-from ingot.frontends.tensorflow.lowering.gather import gather
+from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
 from ingot.frontends.tensorflow.lowering.random import (
@@ -31,9 +31,7 @@ _PER_BLOCK = 4
 
 def _shuffled(op: Op, state: State) -> Value:
     b, x = op.b, op.tensor(0)
-    return (
-        x if x.shape.rank == 0 else gather(op, x, shuffled_order(b, state, x.shape.dims[0]), 0, 0)
-    )
+    return x if x.shape.rank == 0 else take(b, x, shuffled_order(b, state, x.shape.dims[0]))
 
 
 def shuffled_order(b: TensorBuilder, state: State, rows: Size) -> Instruction:
