@@ -20,7 +20,6 @@ _LAYERS_THAT_CAN = {
     ("simple_rnn", "outside 2"),
     ("simple_rnn", "persistent 2"),
     ("simple_rnn", "between 2"),
-    ("gru", "outside 2"),
 }
 _TENSORFLOW = "TensorFlow's own tangents do not take the lists that a gradient keeps"
 _LOOPS = (
