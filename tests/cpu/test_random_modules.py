@@ -165,7 +165,7 @@ def test_as_the_evaluator_more(seed: int, pipeline: str, compile_at: Any) -> Non
 
 @pytest.mark.slow
 @settings(
-    max_examples=40,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

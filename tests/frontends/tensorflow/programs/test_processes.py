@@ -44,7 +44,7 @@ def trained_bits(threads):
 def test_the_same_bits_in_every_run_and_for_every_thread_count():
     first = trained_bits(1)
     assert "0x" in first
-    assert [trained_bits(threads) for threads in (1, 2, 4)] == [first] * 3
+    assert [trained_bits(threads) for threads in (1, 4)] == [first] * 2
 
 
 def test_one_function_called_from_many_threads():
