@@ -18,9 +18,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks import jax_dispatch
-from benchmarks.process import Stopwatch, WorkerProcess
-from benchmarks.programs import Timing
-from benchmarks.report import as_markdown, as_text, duration, factor, machine
+from benchmarks.compare import largest_error
+from benchmarks.process import Stopwatch, WorkerProcess, take_cpus
+from benchmarks.programs import Samples, Timing
+from benchmarks.report import (
+    as_markdown,
+    as_text,
+    duration,
+    factor,
+    geometric_mean,
+    machine,
+    number_of_threads,
+)
 
 PLATFORMS = ("ingot", "cpu")
 TITLES = ("program", "Ingot", "XLA", "best Ingot", "best XLA", "XLA / Ingot", "compile: Ingot",
@@ -53,9 +62,7 @@ class Plan:
 
 def start(platform: str, threads: int) -> Runner:
     """Take so many CPUs, then start JAX on `platform`."""
-    cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cpus[-threads:])
-    os.environ.pop("INGOT_NUM_THREADS", None)
+    take_cpus(threads)
     os.environ["JAX_PLATFORMS"] = platform
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     return Runner(platform)
@@ -68,11 +75,10 @@ class Runner:
         """Compile something, so that no program pays for starting the platform."""
         import jax
 
-        from benchmarks.jax_whole_programs import WHOLE, Maker
+        from benchmarks.jax_whole_programs import WHOLE
 
         self._jax = jax
         self._table = {row.name: row for row in WHOLE}
-        self._maker = Maker
         self._forget = lambda: None
         jax.block_until_ready(jax.jit(lambda x: x @ x)(np.ones((8, 8), np.float32)))
         if platform == "ingot":
@@ -87,7 +93,7 @@ class Runner:
         jax = self._jax
         jax.clear_caches()
         self._forget()
-        self._arguments = jax.device_put(row.arguments(self._maker()))
+        self._arguments = jax.device_put(row.arguments(Samples()))
         jitted = jax.jit(row.function)
         lowered = jitted.lower(*self._arguments)
         begin = time.perf_counter()
@@ -126,24 +132,13 @@ def measure(
         for platform, worker in crew.items():
             sides[platform].compilations.seconds.append(worker.ask("compile_once", name))
     results = [crew[platform].ask("results") for platform in PLATFORMS]
-    worst = difference(*results)
-    if worst > tolerance:
+    worst = largest_error(*results)
+    if not worst <= tolerance:
         raise ArithmeticError(f"{name}: results differ by {worst:.2g} of the largest element")
     for _ in range(plan.rounds):
         for platform, worker in crew.items():
             sides[platform].calls.seconds.append(worker.ask("sample", plan.budget))
     return sides
-
-
-def difference(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
-    """Return the largest difference of two lists of results, relative to largest elements."""
-    worst = 0.0
-    for first, second in zip(ours, theirs, strict=True):
-        wide = np.complex128 if np.iscomplexobj(second) else np.float64
-        exact = second.astype(wide)
-        scale = float(np.max(np.abs(exact), initial=1e-30))
-        worst = max(worst, float(np.max(np.abs(first.astype(wide) - exact), initial=0.0)) / scale)
-    return worst
 
 
 def cells(name: str, sides: dict[str, Side]) -> list[str]:
@@ -166,14 +161,12 @@ def table(rows: dict[str, dict[str, Side]]) -> list[list[str]]:
     """Return the cells of the table, heading first, means last."""
     body = [cells(name, sides) for name, sides in rows.items()]
     pairs = [[sides[platform] for platform in PLATFORMS] for sides in rows.values()]
-    calls = _mean([ours.calls.ratio(theirs.calls) for ours, theirs in pairs])
-    compilations = _mean([ours.compilations.ratio(theirs.compilations) for ours, theirs in pairs])
+    calls = geometric_mean([ours.calls.ratio(theirs.calls) for ours, theirs in pairs])
+    compilations = geometric_mean(
+        [ours.compilations.ratio(theirs.compilations) for ours, theirs in pairs]
+    )
     mean = ["geometric mean", "", "", "", "", factor(calls), "", "", factor(compilations)]
     return [list(TITLES), *body, mean]
-
-
-def _mean(ratios: list[float]) -> float:
-    return float(np.exp(np.mean(np.log(ratios))))
 
 
 def run(threads: int, names: list[str], plan: Plan) -> tuple[list[list[str]], int]:
@@ -219,7 +212,7 @@ def main() -> int:
     for threads in map(int, options.threads.split(",")):
         cells_of, failures = run(threads, options.names, plan)
         failed += failures
-        title = f"{threads} thread" + "s" * (threads > 1)
+        title = number_of_threads(threads)
         print(f"\n{title}\n{as_text(cells_of)}\n", flush=True)
         parts += [f"## {title}", as_markdown(cells_of)]
     if not options.names:

@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from benchmarks import jax_models as models
+from benchmarks.programs import Samples
 
 Arguments = tuple[Any, ...]
 
@@ -36,28 +37,8 @@ class Whole:
 
     name: str
     function: Callable[..., Any]
-    arguments: Callable[[Maker], Arguments]
+    arguments: Callable[[Samples], Arguments]
     tolerance: float = 1e-4
-
-
-class Maker:
-    """Makes arguments, always the same."""
-
-    def __init__(self) -> None:
-        """Start from seed 0."""
-        self.generator = np.random.default_rng(0)
-
-    def __call__(self, shape, scale=1.0):
-        """Return normal numbers f32[shape]."""
-        return self.generator.standard_normal(shape, np.float32) * np.float32(scale)
-
-    def uniform(self, low, high, shape):
-        """Return uniform numbers f32[shape]."""
-        return self.generator.uniform(low, high, shape).astype(np.float32)
-
-    def integers(self, high, shape):
-        """Return numbers s32[shape] from 0 to `high` - 1."""
-        return self.generator.integers(0, high, shape, dtype=np.int32)
 
 
 def black_scholes(spot, strike, time, rate, volatility):
@@ -102,32 +83,32 @@ def solve(matrix, right):
     return jsp.linalg.cho_solve(jsp.linalg.cho_factor(matrix), right)
 
 
-def _mlp_parameters(make: Maker) -> list[tuple[np.ndarray, np.ndarray]]:
+def _mlp_parameters(make: Samples) -> list[tuple[np.ndarray, np.ndarray]]:
     sizes = (784, 512, 256, 10)
     pairs = itertools.pairwise(sizes)
     return [(make((m, n), m**-0.5), make((n,), 0.1)) for m, n in pairs]
 
 
-def _images(make: Maker) -> Arguments:
+def _images(make: Samples) -> Arguments:
     return (models.resnet_parameters(make), make((4, 64, 64, 3)))
 
 
-def _gpt(make: Maker) -> Any:
+def _gpt(make: Samples) -> Any:
     return models.gpt_parameters(make, words=1024, positions=128, size=128, layers=4)
 
 
-def _decode(make: Maker) -> Arguments:
+def _decode(make: Samples) -> Arguments:
     parameters = models.gpt_parameters(make, words=4096, positions=512, size=256, layers=4)
     caches = [(make((4, 512, 64)), make((4, 512, 64))) for _ in range(4)]
     return parameters, caches, np.int32(7), np.int32(300)
 
 
-def _lstm(make: Maker) -> Arguments:
+def _lstm(make: Samples) -> Arguments:
     parameters = (make((64, 512), 0.1), make((128, 512), 0.1), make((512,), 0.1))
     return parameters, make((64, 32, 64)), make((32, 128))
 
 
-def _options(make: Maker) -> Arguments:
+def _options(make: Samples) -> Arguments:
     size = 1 << 20
     return (
         make.uniform(10, 100, size),
@@ -138,15 +119,15 @@ def _options(make: Maker) -> Arguments:
     )
 
 
-def _bodies(make: Maker) -> Arguments:
+def _bodies(make: Samples) -> Arguments:
     return make((512, 3)), make((512, 3), 0.1), make.uniform(0.1, 1, 512)
 
 
-def _segments(make: Maker) -> Arguments:
+def _segments(make: Samples) -> Arguments:
     return make((1 << 16, 16)), np.sort(make.integers(1024, 1 << 16))
 
 
-def _matrices(make: Maker) -> Arguments:
+def _matrices(make: Samples) -> Arguments:
     halves = jnp.bfloat16
     return make((512, 512)).astype(halves), make((512, 512)).astype(halves)
 

@@ -40,6 +40,26 @@ def labels(generator: np.random.Generator, shape: Shape) -> np.ndarray:
     return generator.integers(0, 10, shape, dtype=np.int32)
 
 
+class Samples:
+    """Draws the numbers of arguments, always the same."""
+
+    def __init__(self) -> None:
+        """Start from seed 0."""
+        self.generator = np.random.default_rng(0)
+
+    def __call__(self, shape: Shape | int, scale: float = 1.0) -> np.ndarray:
+        """Return normal numbers f32[shape]."""
+        return self.generator.standard_normal(shape, np.float32) * np.float32(scale)
+
+    def uniform(self, low: float, high: float, shape: Shape | int) -> np.ndarray:
+        """Return uniform numbers f32[shape]."""
+        return self.generator.uniform(low, high, shape).astype(np.float32)
+
+    def integers(self, high: int, shape: Shape | int) -> np.ndarray:
+        """Return numbers s32[shape] from 0 to `high` - 1."""
+        return self.generator.integers(0, high, shape, dtype=np.int32)
+
+
 OP_ENGINES = ("Ingot", "XLA")
 """The engines that run what stands in a section of its own."""
 

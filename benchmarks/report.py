@@ -9,6 +9,8 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.compare import Key, Row
 from benchmarks.programs import Timing
 
@@ -31,6 +33,11 @@ def factor(ratio: float | None) -> str:
     if ratio is None:
         return "-"
     return f"{ratio:.2f}" + (" !" if ratio < 1 else "")
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """Return the mean of ratios."""
+    return float(np.exp(np.mean(np.log(ratios))))
 
 
 def rate(row: Row, seconds: float) -> str:

@@ -5,10 +5,9 @@ The number of threads is set for all engines alike: the process may use so many 
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from benchmarks.process import Stopwatch, WorkerProcess
+from benchmarks.process import Stopwatch, WorkerProcess, take_cpus
 from benchmarks.programs import Program
 
 _SHORTEST_BATCH = 2e-4
@@ -27,9 +26,7 @@ class Worker(WorkerProcess):
 
 def _start(engine: str, threads: int) -> Actions:
     """Take so many CPUs, then start the engine; its libraries see no more."""
-    cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cpus[-threads:])
-    os.environ.pop("INGOT_NUM_THREADS", None)
+    take_cpus(threads)
     from benchmarks.engines import ENGINES
 
     return Actions(ENGINES[engine]())
