@@ -18,7 +18,7 @@ BENCH := $(VENV)/.installed-bench
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check types fast-tests bench bench-jax bench-ops scaling accuracy conformance fuzz soak docs format clean
+.PHONY: help demo test check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -26,6 +26,7 @@ help:
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
+	@echo "make bench-tf   whole TensorFlow models on Ingot, TensorFlow's kernels and its XLA"
 	@echo "make bench-ops   each op with each element type, Ingot beside XLA"
 	@echo "make scaling     compile time and memory by size of the module"
 	@echo "make accuracy    every math function over all f32 (and samples of f64), in ulp; resumes"
@@ -70,6 +71,9 @@ bench: $(BENCH)
 
 bench-jax: $(BENCH)
 	$(BIN)/python -m benchmarks.jax_whole --write
+
+bench-tf: $(BENCH)
+	$(BIN)/python -m benchmarks.tf_whole --write
 
 bench-ops: $(BENCH)
 	$(BIN)/python -m benchmarks.every_op --write

@@ -2,5 +2,6 @@
 
 `programs` says what is run, `jax_programs` and `tensorflow_programs` spell it in each framework,
 `engines` compiles and calls it, `worker` is one process with one engine and a number of threads,
-`compare` takes the engines in turn, `report` and `plot` show what came out.
+`compare` takes the engines in turn, `report` and `plot` show what came out. `jax_whole` and
+`tf_whole` run whole models of users (`make bench-jax`, `make bench-tf`).
 """

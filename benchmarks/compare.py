@@ -116,7 +116,10 @@ def _check(program: Program, crew: list[Worker]) -> float:
 
 
 def largest_error(results: list[np.ndarray], reference: list[np.ndarray]) -> float:
-    """Return the largest difference, each result's relative to its largest element."""
+    """Return the largest difference, each result's relative to its largest finite element.
+
+    NaN where the reference has a number, or the reverse, makes it NaN.
+    """
     if len(results) != len(reference):
         return float("inf")
     worst = 0.0
@@ -124,8 +127,9 @@ def largest_error(results: list[np.ndarray], reference: list[np.ndarray]) -> flo
         if got.shape != expected.shape:
             return float("inf")
         wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-        expected = expected.astype(wide)
-        scale = float(np.max(np.abs(expected), initial=1e-30))
-        difference = got.astype(wide) - expected
-        worst = max(worst, float(np.max(np.abs(difference), initial=0.0)) / scale)
+        got, expected = got.astype(wide), expected.astype(wide)
+        scale = np.max(np.abs(expected), initial=1e-30, where=np.isfinite(expected))
+        differs = (got != expected) & ~(np.isnan(got) & np.isnan(expected))
+        difference = np.abs(got[differs] - expected[differs])
+        worst = float(np.maximum(worst, np.max(difference, initial=0.0) / scale))
     return worst

@@ -59,12 +59,14 @@ class Side:
         compilation: seconds of the first call, less a step.
         memory: bytes at the peak.
         script: seconds of the short script; None if it was not run.
+        programs: how many Ingot compiled, one for each of a function's ranks and constants.
     """
 
     calls: Timing = field(default_factory=Timing)
     compilation: float = 0.0
     memory: int = 0
     script: float | None = None
+    programs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,7 @@ class Runner:
 
         self._tf = tf
         self._jit = engine != ENGINES[0]
-        self._ours = engine == OURS
-        if self._ours:
+        if engine == OURS:
             import ingot.tensorflow
 
             ingot.tensorflow.enable()
@@ -160,9 +161,7 @@ class Runner:
         return _status_bytes("VmHWM") - self._before
 
     def executables(self) -> int:
-        """Return how many programs Ingot compiled; 0 for other engines."""
-        if not self._ours:
-            return 0
+        """Return how many programs Ingot compiled."""
         import ingot.tensorflow
 
         return sum(map(len, ingot.tensorflow.executables().values()))
@@ -217,6 +216,7 @@ def measure(task: Task, threads: int, plan: Plan) -> dict[str, Side]:
         for engine, worker in workers.items():
             sides[engine].compilation = worker.ask("compilation")
             sides[engine].memory = worker.ask("memory")
+        sides[OURS].programs = workers[OURS].ask("executables")
     if plan.scripts and task.script:
         for engine, side in sides.items():
             side.script = script(task, engine, threads)
@@ -266,7 +266,7 @@ def step_table(rows: Rows) -> list[list[str]]:
 
 def cost_table(rows: Rows) -> list[list[str]]:
     """Return the cells of compile time, memory and scripts, heading first."""
-    heading = [*HEADING, f"compile: {OURS}", "XLA", f"XLA / {OURS}"]
+    heading = [*HEADING, f"programs: {OURS}", f"compile: {OURS}", "XLA", f"XLA / {OURS}"]
     heading += [f"memory: {OURS}", *ENGINES[:-1], "script steps", f"script: {OURS}", *ENGINES[:-1]]
     table = [heading]
     for task, sides in rows:
@@ -276,6 +276,7 @@ def cost_table(rows: Rows) -> list[list[str]]:
         table.append(
             [
                 *task.cells,
+                str(ours.programs),
                 *(duration(max(side.compilation, 0.0)) for side in (ours, xla)),
                 ratio,
                 *(f"{side.memory / 2**20:.0f} MB" for side in (ours, plain, xla)),

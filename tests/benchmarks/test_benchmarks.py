@@ -94,6 +94,17 @@ def test_errors_are_relative_to_the_largest_element():
     assert largest_error([], reference) == float("inf")
 
 
+def test_a_nan_on_one_side_is_an_error_and_on_both_none():
+    number, nan = [np.array([1.0, 2.0])], [np.array([np.nan, 2.0])]
+    assert np.isnan(largest_error(nan, number))
+    assert np.isnan(largest_error(number, nan))
+    assert np.isnan(largest_error([*nan, *number], [*number, *number]))
+    assert largest_error(nan, nan) == 0
+    infinite = [np.array([np.inf, 2.0])]
+    assert largest_error(infinite, infinite) == 0
+    assert largest_error(number, infinite) == float("inf")
+
+
 def test_tables_leave_out_what_was_not_measured():
     table = run_table([row([1e-6], [3e-6])], 1)
     assert table[1] == ["tiny call: 4", "1 us", "3 us", "3.00", "0.0 GB/s"]

@@ -1,0 +1,87 @@
+"""`make bench-tf`: what its tables and checks say, and one row in worker processes.
+
+Tables are made of figures that are given; no test looks at a time.
+"""
+
+import numpy as np
+import pytest
+from benchmarks.programs import Timing
+from benchmarks.tf_whole import (
+    ENGINES,
+    OURS,
+    Plan,
+    Side,
+    Task,
+    check,
+    crew,
+    measure,
+    page,
+    sections,
+    tasks,
+)
+
+TASK = Task("model", "train", 2, 1e-3, 5)
+
+
+def sides() -> dict[str, Side]:
+    found = {
+        "TensorFlow": Side(Timing([2.0, 20.0, 2.0]), 0.0, 1 << 20, 3.0),
+        "XLA": Side(Timing([0.5, 5.0, 0.5]), 8.0, 3 << 20, 9.0),
+        OURS: Side(Timing([1.0, 10.0, 1.0]), 2.0, 2 << 20, 2.5, 1),
+    }
+    assert set(found) == set(ENGINES)
+    return found
+
+
+def test_tables_say_who_is_ahead_and_what_it_costs():
+    (_, steps), (_, costs) = sections([(TASK, sides())], 1)
+    assert steps[1] == ["model", "train", "2", "1 s", "2 s", "500 ms", "2.00", "0.50 !"]
+    assert steps[2][-2:] == ["2.00", "0.50 !"]
+    assert all(len(row) == len(steps[0]) for row in steps)
+    shown = ["1", "2 s", "8 s", "4.00", "2 MB", "1 MB", "3 MB", "5", "2.5 s", "3 s", "9 s"]
+    assert costs[1][3:] == shown
+    assert len(costs[0]) == len(costs[1])
+
+
+def test_a_row_without_a_result_stands_on_the_page():
+    text = page(sections([(TASK, sides())], 2), ["here"], ["model train 8: Ingot:\nat a line\nbad"])
+    assert "## Time of a step, 2 threads" in text
+    assert "## Rows without a result\n\n- model train 8: Ingot: bad\n" in text
+
+
+def test_results_that_differ_are_no_result():
+    calls = [[np.array([1.0, 2.0])], [np.array([3.0])]]
+    check(TASK, OURS, calls, calls)
+    with pytest.raises(ArithmeticError, match="model train 2: result 1 of Ingot"):
+        check(TASK, OURS, [calls[0], [np.array([3.1])]], calls)
+    with pytest.raises(ArithmeticError, match="result 0"):
+        check(TASK, OURS, [[np.array([1.0, np.nan])], calls[1]], calls)
+
+
+@pytest.mark.slow
+def test_rows_have_distinct_names_and_two_batch_sizes():
+    pytest.importorskip("tensorflow")
+    found = tasks([], ["infer", "train"], [0, 1])
+    assert len({(task.name, task.kind, task.batch) for task in found}) == len(found)
+    assert {task.kind for task in tasks(["vae"], ["infer", "train"], [0])} == {"train"}
+
+
+@pytest.mark.slow
+def test_a_row_is_checked_and_timed_in_worker_processes():
+    pytest.importorskip("tensorflow")
+    (task,) = tasks(["physics"], ["train"], [0])
+    found = measure(task, 1, Plan(rounds=1, budget=0.001, scripts=False))
+    assert {len(side.calls.seconds) for side in found.values()} == {1}
+    assert all(side.memory > 0 for side in found.values())
+    assert found[OURS].programs == 1
+    assert found[OURS].script is None
+
+
+@pytest.mark.slow
+def test_a_growing_cache_is_compiled_once():
+    pytest.importorskip("tensorflow")
+    (task,) = tasks(["growing"], ["infer"], [0])
+    with crew(1, (OURS,)) as workers:
+        workers[OURS].ask("load", task.name, task.kind, task.batch)
+        workers[OURS].ask("compile_once")
+        assert workers[OURS].ask("executables") == 1
