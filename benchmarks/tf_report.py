@@ -1,0 +1,123 @@
+"""The page of `make bench-tf`: what was measured, in tables.
+
+`benchmarks.tf_whole` fills `Side`s; nothing here needs TensorFlow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from benchmarks.programs import Timing
+from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
+
+OURS = "Ingot"
+ENGINES = ("TensorFlow", "XLA", OURS)
+"""The first one's results are the reference."""
+HEADING = ("model", "step", "batch")
+EXPLANATION = """\
+Each engine has a process of its own for each row: TensorFlow's kernels (oneDNN on), TensorFlow's
+XLA (`jit_compile=True`), Ingot (`ingot.tensorflow.enable()` and `jit_compile=True`); the processes
+take turns. A time of a step is the median over the turns of the fastest call in each, a ratio the
+median of each turn's: above 1 Ingot is better, `!` marks where it is not. Compile time is the first
+call of the traced function, less what the fastest call takes; nothing comes from a cache of
+compiled programs. Memory is the most that the process had resident while it built, compiled and ran
+the row, above what it had after TensorFlow was imported. A script is timed from the start of its
+process, Python's and TensorFlow's included, to the end of its last step. Results of the first two
+calls were compared before timing: Ingot's and XLA's to TensorFlow's."""
+
+
+@dataclass(slots=True)
+class Side:
+    """What one engine took for one row.
+
+    Attributes:
+        calls: seconds of a step in each turn.
+        compilation: seconds of the first call, less a step.
+        memory: bytes at the peak.
+        script: seconds of the short script; None if it was not run.
+        programs: how many Ingot compiled, one for each of a function's ranks and constants.
+    """
+
+    calls: Timing = field(default_factory=Timing)
+    compilation: float = 0.0
+    memory: int = 0
+    script: float | None = None
+    programs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One row's one step with a batch size."""
+
+    name: str
+    kind: str
+    batch: int
+    tolerance: float
+    script: int
+
+    @property
+    def cells(self) -> list[str]:
+        """What the first columns of its line say."""
+        return [self.name, self.kind, str(self.batch)]
+
+
+Rows = list[tuple[Task, dict[str, Side]]]
+
+
+def step_table(rows: Rows) -> list[list[str]]:
+    """Return the cells of the times of steps, heading first, means last."""
+    table = [[*HEADING, OURS, *ENGINES[:-1], *(f"{engine} / {OURS}" for engine in ENGINES[:-1])]]
+    for task, sides in rows:
+        ours, *others = (sides[engine].calls for engine in (OURS, *ENGINES[:-1]))
+        times = [duration(timing.median) for timing in (ours, *others)]
+        table.append([*task.cells, *times, *(factor(ours.ratio(other)) for other in others)])
+    means = [
+        geometric_mean([sides[OURS].calls.ratio(sides[engine].calls) for _, sides in rows])
+        for engine in ENGINES[:-1]
+    ]
+    return [*table, ["geometric mean", *[""] * 5, *map(factor, means)]]
+
+
+def cost_table(rows: Rows) -> list[list[str]]:
+    """Return the cells of compile time, memory and scripts, heading first."""
+    heading = [*HEADING, f"programs: {OURS}", f"compile: {OURS}", "XLA", f"XLA / {OURS}"]
+    heading += [f"memory: {OURS}", *ENGINES[:-1], "script steps", f"script: {OURS}", *ENGINES[:-1]]
+    table = [heading]
+    for task, sides in rows:
+        ours, plain, xla = (sides[engine] for engine in (OURS, *ENGINES[:-1]))
+        ratio = factor(xla.compilation / ours.compilation) if ours.compilation > 0 else "-"
+        scripts = [side.script for side in (ours, plain, xla)]
+        table.append(
+            [
+                *task.cells,
+                str(ours.programs),
+                *(duration(max(side.compilation, 0.0)) for side in (ours, xla)),
+                ratio,
+                *(f"{side.memory / 2**20:.0f} MB" for side in (ours, plain, xla)),
+                str(task.script or "-"),
+                *("-" if seconds is None else duration(seconds) for seconds in scripts),
+            ]
+        )
+    return table
+
+
+def sections(rows: Rows, threads: int) -> list[tuple[str, list[list[str]]]]:
+    """Return the tables of a number of threads with their titles."""
+    title = number_of_threads(threads)
+    return [
+        (f"Time of a step, {title}", step_table(rows)),
+        (f"Compile time, memory, scripts, {title}", cost_table(rows)),
+    ]
+
+
+def page(tables: list[tuple[str, list[list[str]]]], facts: list[str], failures: list[str]) -> str:
+    """Return the text of the page of results."""
+    parts = ["# TensorFlow models on Ingot, TensorFlow's kernels and XLA"]
+    parts += ["Written by `make bench-tf`.", "\n".join(f"- {fact}" for fact in facts), EXPLANATION]
+    for title, table in tables:
+        parts += [f"## {title}", as_markdown(table)]
+    if failures:
+        lines = [failure.strip().splitlines() for failure in failures]
+        said = [line[0] + (f" {line[-1]}" if len(line) > 1 else "") for line in lines]
+        parts += ["## Rows without a result", "\n".join(f"- {line}" for line in said)]
+    return "\n\n".join(parts) + "\n"
