@@ -246,7 +246,11 @@ def main() -> int:
     plan = Plan(options.rounds, options.budget, not options.no_scripts)
     batches = [int(place) for place in options.batches.split(",")]
     chosen = tasks(options.only, options.kinds.split(","), batches)
-    facts = [*machine(), f"{plan.rounds} turns of {plan.budget} s of each engine"]
+    facts = [
+        *machine(),
+        f"{plan.rounds} turns of {plan.budget} s of each engine",
+        f"options: {' '.join(sys.argv[1:])}",
+    ]
     tables: list[tuple[str, list[list[str]]]] = []
     failures: list[str] = []
     for threads in map(int, options.threads.split(",")):
