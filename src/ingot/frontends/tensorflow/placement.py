@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from ingot.frontends.tensorflow.capture import called_functions
 from ingot.frontends.tensorflow.captured import (
@@ -33,7 +34,7 @@ TAKES_TEXT = frozenset({"Assert", "Const"})
 Refused = Mapping[str, Mapping[str, Diagnostic]]
 """By function and node: why a rule refuses the node."""
 
-_NONE: Refused = {}
+_NONE: Refused = MappingProxyType({})
 _PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 
 

@@ -115,28 +115,36 @@ class Replacement:
             inputs: its flat inputs.
             call: has TensorFlow's runtime run the function.
         """
-        launch, programs = self.one_op, self.programs
-        try:
-            if launch is not None and len(inputs) == len(self.function.inputs):
-                with atomic_function.InterpolateRuntimeError(atomic):
-                    return launch.execute(inputs)
-            self.settle()
-            return call()
-        except errors.OpError as refused:
-            # What was not compiled has done nothing, and what came before it has no effects.
-            is_repeatable = self._is_repeatable and CANNOT_COMPILE in refused.message
-            before = self._state()
-            if not (is_repeatable and self._keep_refused(programs)):
-                raise
+        first: Mapping[str, Any] | None = None
+        refusals: list[str] = []
+        while True:
+            programs = self.programs
             try:
-                outputs = self.run(atomic, inputs, call)
+                outputs = self._run_once(atomic, inputs, call)
             except errors.OpError as error:
-                # TensorFlow refuses this call too: it says nothing about other calls.
-                self._return_to(before)
-                error._message = f"{error.message}\n{refused.message}"
+                # What was not compiled has done nothing, and what came before it has no effects.
+                is_repeatable = self._is_repeatable and CANNOT_COMPILE in error.message
+                state = self._state()
+                if is_repeatable and self._keep_refused(programs):
+                    first = state if first is None else first
+                    refusals.append(error.message)
+                    continue
+                if first is not None:
+                    # TensorFlow refuses this call too: it says nothing about other calls.
+                    self._return_to(first)
+                    error._message = "\n".join([error.message, *reversed(refusals)])
                 raise
-            self._report()
+            if refusals:
+                self._report()
             return outputs
+
+    def _run_once(self, atomic: Any, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
+        launch = self.one_op
+        if launch is not None and len(inputs) == len(self.function.inputs):
+            with atomic_function.InterpolateRuntimeError(atomic):
+                return launch.execute(inputs)
+        self.settle()
+        return call()
 
     @defers_fork
     def settle(self) -> None:
