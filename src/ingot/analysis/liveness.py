@@ -10,7 +10,8 @@ intact while the results are written is read until 2p+1; one that may be overwri
 What loops and branches do to time: a loop state is live from the start of the loop to its last use
 in the body, through all of the condition (the value of the last round leaves by there); a value
 from outside that branches read is live up to the conditional and, apart, inside each branch that
-reads it, so that one branch may overwrite what only another one reads.
+reads it, so that one branch may overwrite what only another one reads. A donated parameter that
+must survive a failure is live until the last point of failure.
 
 `Edge`s are the pairs of values that want one buffer; `Liveness.edges` lists them in the order in
 which they should be tried: forward ones along the line, then loop ends, then outputs of functions.
@@ -26,6 +27,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from ingot.analysis.aliasing import Aliasing, Path, Value, analyze, at, is_view, leaves
+from ingot.analysis.failures import may_fail, may_fail_to_start, surviving_aliases
 from ingot.analysis.in_place import shared_operands
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -208,6 +210,7 @@ class _Ranges:
             for instruction in instructions:
                 self._visit(instruction)
             self._visit_root(computation)
+        self._keep_until_checked(module)
         self._finish(module)
 
     # ---- definitions
@@ -346,6 +349,35 @@ class _Ranges:
         assert isinstance(source, Value)
         assert isinstance(target, Value)
         self._late.append(Edge(kind, source, target, user, number, path))
+
+    # ---- failures
+
+    def _keep_until_checked(self, module: Module) -> None:
+        """Let what may fail read the parameters that survive a failure."""
+        kept = surviving_aliases(module)
+        times = self._last_failures(module) if kept else {}
+        for alias in kept:
+            value = self._aliasing.value(module.entry.parameters[alias.parameter], alias.path)
+            assert value is not None, "what is donated has elements"
+            for computation, time in times.items():
+                self._use(value, computation, time, time)
+
+    def _last_failures(self, module: Module) -> dict[Computation, int]:
+        """Return until when the entry, and what its loops and branches run, may fail."""
+        found = self._found
+        own = [region for region in found.regions.values() if region.function is module.entry]
+        refused = may_fail_to_start(module) if len(own) > 1 else set[Computation]()
+        known: dict[Computation, bool] = {}
+        times: dict[Computation, int] = {}
+        for region in own:
+            last = 2 * region.start if region.computation in refused else BEFORE
+            for instruction in region.computation.actors:
+                inner = called_by_control_flow(instruction)
+                if not inner and may_fail(instruction, known):
+                    last = max(last, 2 * found.position[instruction] + 1)
+            if last > BEFORE:
+                times[region.computation] = last
+        return times
 
     # ---- segments
 

@@ -35,12 +35,14 @@ class Alias:
         parameter: parameter number.
         path: index path inside the parameter.
         kind: "may-alias" or "must-alias".
+        survives_failure: whether the parameter holds what it held where the execution fails.
     """
 
     output: tuple[int, ...]
     parameter: int
     path: tuple[int, ...] = ()
     kind: str = "may-alias"
+    survives_failure: bool = False
 
 
 class Module:

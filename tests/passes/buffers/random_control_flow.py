@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from tests.passes.buffers.common import array_shape, counting_condition, elements
 
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -22,27 +23,34 @@ VECTOR = array_shape(4)
 COUNTER = array_shape(element="s32")
 
 
-def shuffling_module(seed: int, *, steps: int = 6, depth: int = 2) -> tuple[Module, list[object]]:
-    """Return a module and inputs for it."""
+def shuffling_module(
+    seed: int, *, steps: int = 6, depth: int = 2, asserts: bool = False
+) -> tuple[Module, list[object]]:
+    """Return a module and inputs for it.
+
+    With `asserts`, there are assertions anywhere, and donated parameters survive them.
+    """
     choose = random.Random(seed)
     b = Builder("main")
     count = choose.randint(1, 3)
     pool = [b.parameter(n, VECTOR) for n in range(count)]
-    grown = _Grower(choose, b, depth)
+    grown = _Grower(choose, b, depth, asserts=asserts)
     grown.grow(pool, steps)
     outputs = choose.randint(1, 4)
     root = b.tuple(*grown.several(pool, outputs))
     module = Module.of("shuffling", b.build(root))
     donated = choose.sample(range(count), choose.randint(0, min(count, outputs)))
     places = choose.sample(range(outputs), len(donated))
-    module.aliases = tuple(Alias((o,), p) for o, p in zip(places, donated, strict=True))
+    pairs = zip(places, donated, strict=True)
+    module.aliases = tuple(Alias((o,), p, survives_failure=asserts) for o, p in pairs)
     inputs: list[object] = [np.arange(4, dtype=np.float32) + 10 * n for n in range(count)]
     return module, inputs
 
 
 class _Grower:
-    def __init__(self, choose: random.Random, b: Builder, depth: int) -> None:
+    def __init__(self, choose: random.Random, b: Builder, depth: int, *, asserts: bool) -> None:
         self.choose = choose
+        self.asserts = asserts
         self.b = b
         self.depth = depth
 
@@ -53,6 +61,8 @@ class _Grower:
         ]  # fmt: skip
         if self.depth:
             makers += [self._loop, self._loop, self._branches]
+        if self.asserts:
+            makers += [self._assertion, self._assertion]
         for _ in range(steps):
             pool.extend(self.choose.choice(makers)(pool))
 
@@ -74,6 +84,13 @@ class _Grower:
     def _pair(self, pool: list[Instruction]) -> list[Instruction]:
         pair = self.b.tuple(*self.several(pool, 2))
         return [self.b.get_tuple_element(self.b.opt_barrier(pair), index=self.choose.randint(0, 1))]
+
+    def _assertion(self, pool: list[Instruction]) -> list[Instruction]:
+        """Assert what always holds of a value."""
+        first = self.b.slice(self.choose.choice(pool), slice=((0, 1, 1),))
+        same = self.b.compare(first, first, direction="EQ")
+        emit_assertion(self.b, self.b.reshape_to(same, ()), "a number is itself")
+        return []
 
     def _update(self, pool: list[Instruction]) -> list[Instruction]:
         x, y = self.several(pool, 2)
@@ -101,7 +118,7 @@ class _Grower:
     def _callee(self, name: str, parameter: Shape, results: int, *, counts: bool) -> Computation:
         """Return a computation from `parameter` to a tuple of as many vectors."""
         b = Builder(name)
-        inner = _Grower(self.choose, b, self.depth - 1)
+        inner = _Grower(self.choose, b, self.depth - 1, asserts=self.asserts)
         given = elements(b, b.parameter(0, parameter))
         pool = given[1:] if counts else given
         mine = list(pool)

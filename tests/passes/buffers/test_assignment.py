@@ -190,6 +190,13 @@ def test_shuffled_control_flow_runs_right(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
+def test_donated_parameters_survive_what_fails(seed: int) -> None:
+    """The check demands that each is as it was at every assertion, in loops and branches too."""
+    module, inputs = shuffling_module(seed, steps=4 + seed % 7, depth=1 + seed % 3, asserts=True)
+    check(module, inputs)
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_random_modules_run_right(seed: int) -> None:
     module, inputs = random_module(seed, steps=20)
     check(module, inputs)

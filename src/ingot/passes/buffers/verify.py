@@ -3,7 +3,8 @@
 Independent of liveness and coalescing: every write puts a new mark on the bytes of a slice and
 removes the marks of all that it overlaps; every read demands the mark of the value that it means.
 Loops run twice and end after a third test, so that what one round leaves for the next is seen;
-branches run one after another from the same memory, and what they disagree on is nobody's. Each
+branches run one after another from the same memory, and what they disagree on is nobody's. Where
+the entry may fail, the parameters that survive a failure have to be as they were. Each
 function runs once, callees first, on memory of its own; where it is called, whatever it writes of
 the arena, with what it calls in turn, is nobody's afterwards.
 
@@ -13,17 +14,18 @@ Symbolic sizes are tried with several numbers each.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import count
 
 from ingot.analysis.aliasing import Path, is_view
+from ingot.analysis.failures import may_fail, may_fail_to_start, surviving_aliases
 from ingot.analysis.in_place import in_place_operands, may_share_operand
 from ingot.analysis.liveness import Schedule
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
+from ingot.hlo.module import Alias, Module
 from ingot.passes.buffers.buffer_table import (
     Allocation,
     BufferAssignment,
@@ -52,11 +54,14 @@ def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssi
         InternalError: INGOT0923 with the instruction that reads or writes what it must not.
     """
     symbols = sorted(_symbols(module))
+    survivors = surviving_aliases(module)
+    refused = may_fail_to_start(module) if survivors else set[Computation]()
     for start, step in _SIZES if symbols else _SIZES[:1]:
         numbers = {name: start + step * n for n, name in enumerate(symbols)}
         written: dict[Computation, tuple[int, int]] = {}
         for function in reversed(assignment.aliasing.functions):
-            simulation = _Simulation(schedule, assignment, numbers, written)
+            aliases = survivors if function is module.entry else []
+            simulation = _Simulation(schedule, assignment, numbers, written, aliases, refused)
             simulation.run(function)
             written[function] = simulation.span
 
@@ -114,8 +119,14 @@ class _Simulation:
         assignment: BufferAssignment,
         numbers: Mapping[str, int],
         written: Mapping[Computation, tuple[int, int]],
+        survivors: Sequence[Alias],
+        refused: Set[Computation],
     ) -> None:
         self._written = written
+        self._survivors = survivors
+        self._refused = refused
+        self._fails: dict[Computation, bool] = {}
+        self._kept: list[tuple[Slice, int]] = []
         self.span = (0, 0)
         self._schedule = schedule
         self._assignment = assignment
@@ -132,6 +143,10 @@ class _Simulation:
             for path, where in self._assignment.slices_of(parameter):
                 self._put(where, marks[path], parameter)
             arguments.append(marks)
+        for alias in self._survivors:
+            parameter = function.parameters[alias.parameter]
+            where = self._assignment.slice_of(parameter, alias.path)
+            self._kept.append((where, arguments[alias.parameter][alias.path]))
         for placed in self._assignment.constants:
             mark = next(self._new)
             self._constants[placed.offset] = mark
@@ -182,6 +197,8 @@ class _Simulation:
         marks: dict[Instruction, Marks] = {}
         for parameter, argument in zip(computation.parameters, arguments, strict=True):
             marks[parameter] = argument
+        if computation in self._refused:
+            self._expect_kept(computation.root)
         for instruction in self._schedule[computation]:
             if instruction.opcode != "parameter":
                 marks[instruction] = yield from self._instruction(instruction, marks)
@@ -205,7 +222,10 @@ class _Simulation:
             return (yield from self._while(instruction, operands[0]))
         if instruction.opcode == "conditional":
             return (yield from self._conditional(instruction, operands))
-        return self._kernel(instruction, operands)
+        made = self._kernel(instruction, operands)
+        if may_fail(instruction, self._fails):
+            self._expect_kept(instruction)
+        return made
 
     def _read(self, user: Instruction, number: int, marks: Marks) -> list[Slice]:
         operand = user.operands[number]
@@ -237,6 +257,11 @@ class _Simulation:
         for path, where in written:
             self._expect(where, made[path], instruction, f"output {path}")
         return made
+
+    def _expect_kept(self, failing: Instruction) -> None:
+        """Demand that what fails here leaves the parameters that survive as they were."""
+        for where, mark in self._kept:
+            self._expect(where, mark, failing, "a parameter that survives a failure")
 
     def _call(self, call: Instruction, results: Sequence[Slice]) -> None:
         """Put a mark of nobody on what a function writes of the arena: nothing of its ends."""

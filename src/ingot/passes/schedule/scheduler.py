@@ -8,7 +8,8 @@ each instruction reads what the one before it makes, so that there is but one:
 
 In both, an instruction that overwrites a value (an in-place update, a loop, the value that a loop
 body returns for a state) waits while other readers of that value can still run: each one that
-comes too late would cost a copy. Instructions with side effects keep their order.
+comes too late would cost a copy. What overwrites a parameter that must survive a failure waits for
+all that may fail as well. Instructions with side effects keep their order.
 
 Invariant: `module.schedule[c]` holds every instruction of `c` once, after its operands and control
 predecessors.
@@ -19,13 +20,14 @@ Source: xla/service/hlo_memory_scheduler.cc (ListScheduler, PostOrderScheduler).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
-from ingot.analysis.aliasing import VIEWS, Tree, Value, analyze, at, leaves
+from ingot.analysis.aliasing import VIEWS, Path, Tree, Value, analyze, at, leaves
+from ingot.analysis.failures import may_fail, surviving_aliases
 from ingot.analysis.in_place import in_place_operands
 from ingot.analysis.liveness import called_by_control_flow, forget_liveness
 from ingot.hlo import dim
@@ -57,8 +59,10 @@ class MemoryScheduler(Pass):
         aliasing = analyze(module)
         problems: dict[Computation, _Problem] = {}
         effects: dict[Computation, bool] = {}
+        kept = {alias.output: (alias.parameter, alias.path) for alias in surviving_aliases(module)}
         for computation in _order(aliasing.functions):
-            problem = _Problem(computation, aliasing.trees, problems, effects)
+            places = kept if computation is module.entry else {}
+            problem = _Problem(computation, aliasing.trees, problems, effects, places)
             problems[computation] = problem
             module.schedule[computation] = list(problem.best)
             if computation is not module.entry:
@@ -102,6 +106,7 @@ class _Problem:
         free: those that take no memory and no time; they run as soon as they can.
         makes, reads: the values that each instruction makes and reads.
         missing, next: how many others each instruction comes after, and what comes after it.
+        kept: the parameters that survive a failure, each with the value that takes its place.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class _Problem:
         trees: dict[Instruction, Tree],
         problems: dict[Computation, _Problem],
         effects: dict[Computation, bool],
+        kept: Mapping[Path, tuple[int, Path]],
     ) -> None:
         self.order = computation.post_order()
         self._trees = trees
@@ -119,9 +125,17 @@ class _Problem:
         self.free = {i for i in self.order if i.opcode in _FREE}
         self.makes = {i: self._made(i) for i in self.order}
         self.reads = {i: self._read(i) for i in self.order}
+        self.kept = dict(self._replaced(kept))
         self.missing: dict[Instruction, int] = {}
         self.next: dict[Instruction, list[Instruction]] = {}
         self._depend(effects)
+
+    def _replaced(self, kept: Mapping[Path, tuple[int, Path]]) -> Iterator[tuple[Value, Value]]:
+        for output, (number, path) in kept.items():
+            parameter = self._root.computation.parameters[number]
+            old, new = at(self._trees[parameter], path), at(self._trees[self._root], output)
+            if isinstance(old, Value) and isinstance(new, Value):
+                yield old, new
 
     @cached_property
     def readers(self) -> dict[Value, list[Instruction]]:
@@ -176,7 +190,12 @@ class _Problem:
     def overwrites(self) -> dict[Instruction, list[Value]]:
         """Per instruction, the values whose memory it would like to write."""
         found: dict[Instruction, list[Value]] = {}
-        for writer, tree in (*self._updated_operands(), *self._returned_states()):
+        written = (
+            *self._updated_operands(),
+            *self._returned_states(),
+            *self._returned_parameters(),
+        )
+        for writer, tree in written:
             if isinstance(tree, Value) and tree.kind != "constant":
                 found.setdefault(writer, []).append(tree)
         return found
@@ -199,14 +218,23 @@ class _Problem:
             if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
                 yield value.instruction, at(self._trees[parameters[0]], path)
 
+    def _returned_parameters(self) -> Iterator[tuple[Instruction, Tree]]:
+        """Yield who makes what takes the place of a parameter that survives a failure."""
+        for parameter, value in self.kept.items():
+            if value.instruction in self.makes and value.instruction.opcode not in _EARLY:
+                yield value.instruction, parameter
+
     @cached_property
     def waiting(self) -> tuple[dict[Instruction, list[Instruction]], dict[Instruction, int]]:
         """Who waits for each reader of what it overwrites, and for how many each writer waits."""
         writers: dict[Instruction, list[Instruction]] = {}
         waits: dict[Instruction, int] = {}
+        known: dict[Computation, bool] = {}
+        failing = [one for one in self.order if may_fail(one, known)] if self.kept else []
         for writer, values in self.overwrites.items():
             for value in dict.fromkeys(values):
-                for reader in self.readers.get(value, ()):
+                checks = failing if value in self.kept else ()
+                for reader in (*self.readers.get(value, ()), *checks):
                     if reader is not writer:
                         writers.setdefault(reader, []).append(writer)
                         waits[writer] = waits.get(writer, 0) + 1

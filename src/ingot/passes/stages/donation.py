@@ -3,7 +3,9 @@
 A block whose array nothing reads after a stage is donated to it: a result that is an update of that
 array is made in the block, and a copy of it is a move. A parameter of the program may be the place
 of a result (`input_output_alias`) that the last stage makes: when it begins, no other stage can
-fail, no size be negative and no block be missing, so an error leaves the parameter as it was.
+fail, no size be negative and no block be missing, so an error leaves the parameter as it was. Where
+that stage itself may fail, the parameter survives it (`Alias.survives_failure`) if it is an operand
+of the stage, and is not written otherwise.
 
 Invariant: a stage takes over a block only if it is the only reader of it that is left.
 """
@@ -14,6 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ingot.analysis.aliasing import FIRST_OPERAND_VIEWS, Path
+from ingot.analysis.failures import ends_early
 from ingot.analysis.in_place import elementwise_users, in_place_operands
 from ingot.artifact.stages import (
     Code,
@@ -79,7 +82,9 @@ class _Donation:
         given = self._given(item) if is_last else []
         nested = len(outputs) > 1
         module.aliases = tuple(
-            Alias((output,) if nested else (), number) for output, number in (*taken, *given)
+            Alias((output,) if nested else (), number, survives_failure=survives)
+            for pairs, survives in ((taken, False), (given, True))
+            for output, number in pairs
         )
         return replace(item, taken=tuple(taken), placed=tuple(placed))
 
@@ -92,6 +97,8 @@ class _Donation:
         for result, parameter in self._wanted:
             target, source = self._code.results[result], self._code.parameters[parameter]
             if target not in item.outputs or item.inputs.count(source) > 1:
+                continue
+            if source not in item.inputs and ends_early(self._stages[item.stage]):
                 continue
             self._found.append((result, parameter))
             if source in item.inputs:

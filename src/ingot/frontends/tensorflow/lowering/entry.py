@@ -108,11 +108,11 @@ def _require_exact_sizes(captured: CapturedFunction, outputs: list[Value]) -> No
 
 
 def _aliases(module: Module, binding: Binding) -> tuple[Alias, ...]:
-    """Return the donations whose shapes allow it."""
+    """Return the donations whose shapes allow it; what fails leaves variables as they were."""
     given = module.parameter_shapes
     made = module.result_shape.elements
     return tuple(
-        Alias((result,), parameter)
+        Alias((result,), parameter, survives_failure=True)
         for result, parameter in binding.donations
         if made[result].compatible(given[parameter])
     )

@@ -1,0 +1,46 @@
+"""Failures: what may end an execution early, and the parameters that it must leave as they were.
+
+An assertion or a foreign call that fails ends the execution, and so do sizes with which a loop,
+branch or called function cannot run. What was written into a donated parameter stays there. Where
+the parameter must survive (`Alias.survives_failure`: a variable of TensorFlow's), nothing may be
+written into it before the last point of failure: liveness keeps it intact until then, and the
+scheduler puts what may fail before what writes into it.
+
+Invariant: an instruction that cannot fail here ends the execution only where somebody cancels it.
+"""
+
+from __future__ import annotations
+
+from ingot.analysis.size_demands import size_demands
+from ingot.hlo.computation import Computation, acts_somewhere
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Alias, Module
+
+
+def surviving_aliases(module: Module) -> list[Alias]:
+    """Return the aliases whose parameters must be as they were where the execution fails."""
+    return [alias for alias in module.aliases if alias.survives_failure]
+
+
+def may_fail(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
+    """Whether the instruction, or anything that it calls, may end the execution.
+
+    `known` holds the computations that this is known of, and gets those that are looked at.
+    """
+    return acts_somewhere(instruction, _may_fail_itself, known)
+
+
+def ends_early(module: Module) -> bool:
+    """Whether an execution of the module may end before it is done."""
+    known: dict[Computation, bool] = {}
+    fails = any(may_fail(instruction, known) for instruction in module.entry.actors)
+    return fails or bool(may_fail_to_start(module))
+
+
+def may_fail_to_start(module: Module) -> set[Computation]:
+    """Return what loops, branches and calls run that ends the execution for some sizes."""
+    return size_demands(module).keys() - {module.entry}
+
+
+def _may_fail_itself(instruction: Instruction) -> bool:
+    return instruction.opcode == "custom-call"

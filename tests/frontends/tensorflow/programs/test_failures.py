@@ -1,0 +1,134 @@
+"""Variables after a call that failed: as they were, or as TensorFlow leaves them.
+
+TensorFlow runs what stands before the failing op, so a variable is assigned wholly or not at all.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+SIZE = 3000
+Body = Callable[[tf.Variable, tf.Variable, tf.Tensor, tf.Tensor], object]
+
+
+def sorted_before(v, w, x, most):
+    t = tf.sort(v * 3.0 + x)
+    tf.debugging.assert_less(tf.reduce_sum(t), most)
+    v.assign(tf.sort(t + 1.0))
+    w.assign_add(x)
+
+
+def updated_before(v, w, x, most):
+    t = tf.tensor_scatter_nd_update(v, [[3]], x[:1])
+    tf.debugging.assert_less(tf.reduce_sum(t), most)
+    v.assign(tf.tensor_scatter_nd_update(t, [[4]], x[:1]))
+
+
+def assigned_before(v, w, x, most):
+    v.assign(v * 2.0 + x)
+    w.assign_sub(tf.cumsum(v))
+    tf.debugging.assert_less(tf.reduce_sum(w), most)
+    v.assign(w)
+
+
+def exchanged(v, w, x, most):
+    old = v + 0.0
+    v.assign(w + x)
+    tf.debugging.assert_less(tf.reduce_sum(v), most)
+    w.assign(old)
+
+
+def in_a_loop(v, w, x, most):
+    for n in tf.range(4):
+        v.scatter_nd_add([[n]], [x[n]])
+        tf.debugging.assert_less(tf.reduce_sum(v), most)
+        v.assign(tf.sort(v) + 1.0)
+
+
+def behind_a_loop(v, w, x, most):
+    for n in tf.range(4):
+        v.scatter_nd_add([[n]], [x[n]])
+        w.assign(tf.sort(w) + x)
+    tf.debugging.assert_less(tf.reduce_sum(v), most)
+
+
+def in_a_branch(v, w, x, most):
+    if x[0] > 0.0:
+        v.assign(tf.sort(v) + x)
+        tf.debugging.assert_less(tf.reduce_sum(v), most)
+        v.assign(tf.cumsum(v))
+    else:
+        v.assign(w)
+
+
+def in_a_call(v, w, x, most):
+    @tf.function
+    def inner(y):
+        tf.debugging.assert_less(tf.reduce_sum(y), most)
+        return tf.cumsum(y)
+
+    v.assign(inner(tf.cumsum(inner(x - most) + v)))
+
+
+def out_of_range(v, w, x, most):
+    v.assign(tf.cumsum(v) + x)
+    row = tf.gather(v, tf.cast(SIZE - most, tf.int32))
+    w.assign(tf.sort(w) + row)
+
+
+def divided(v, w, x, most):
+    v.assign(tf.sort(v) + x)
+    w.assign(tf.cast(tf.cast(v, tf.int32) // tf.cast(most, tf.int32), tf.float32))
+
+
+def written_unread(v, w, x, most):
+    v.assign(tf.sort(x))
+    w.assign(tf.cumsum(v))
+    tf.debugging.assert_less(tf.reduce_sum(x), most)
+    v.assign(tf.sort(w))
+
+
+def of_computed_size(v, w, x, most):
+    v.assign(tf.sort(v) + x)
+    chosen = tf.boolean_mask(v, v > 2.0)
+    w.assign(tf.cumsum(w) + tf.reduce_max(chosen))
+    tf.debugging.assert_less(tf.reduce_sum(w), most)
+    v.assign(w)
+
+
+BODIES: list[Body] = [
+    sorted_before, updated_before, assigned_before, exchanged, in_a_loop, behind_a_loop,
+    in_a_branch, in_a_call, out_of_range, divided, written_unread, of_computed_size,
+]  # fmt: skip
+
+
+def fail(body: Body, jit: bool | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return what each variable holds before and after a call that fails."""
+    v, w = tf.Variable(tf.range(SIZE, dtype=tf.float32)), tf.Variable(tf.ones([SIZE]))
+    most = tf.Variable(1e30)
+
+    @tf.function(jit_compile=jit)
+    def step(x):
+        body(v, w, x, most)
+
+    x = tf.random.stateless_uniform([SIZE], (1, 2), 1.0, 2.0)
+    if body not in (out_of_range, divided):
+        step(x)
+    most.assign(0.0)
+    before = v.numpy(), w.numpy()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(x)
+    return list(zip(before, (v.numpy(), w.numpy()), strict=True))
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+def test_what_fails_leaves_no_variable_half_written(body: Body, compiled) -> None:
+    wanted = fail(body, None)
+    assert not compiled
+    got = fail(body, True)
+    assert compiled
+    for (before, after), (_, plain) in zip(got, wanted, strict=True):
+        if not np.array_equal(after, before):
+            np.testing.assert_allclose(after, plain, rtol=1e-4)
