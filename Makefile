@@ -7,6 +7,7 @@ JAX_CASES ?= 1
 JAX_DEVICES ?= 1
 MINUTES ?= 10
 HOURS ?= 1
+TENSORFLOW ?= 2.20
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,15 +15,18 @@ BIN := $(VENV)/bin
 # interrupted one is taken up again by the next call.
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
+# Another series of TensorFlow has an environment of its own.
+SERIES := .venv-tensorflow-$(TENSORFLOW)
 
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance fuzz soak docs format clean
+.PHONY: help demo test test-tensorflow check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the whole test suite"
+	@echo "make test-tensorflow TENSORFLOW=2.20   its tests on another series of TensorFlow"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
@@ -45,11 +49,18 @@ $(BENCH): pyproject.toml tools/make_venv.py
 	$(PYTHON) tools/make_venv.py $(VENV) bench
 	@touch $@
 
+$(SERIES)/.installed-test: pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(SERIES) test "tensorflow==$(TENSORFLOW).*"
+	@touch $@
+
 demo: $(BENCH)
 	$(BIN)/python examples/demo.py
 
 test: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_FLAGS)
+
+test-tensorflow: $(SERIES)/.installed-test
+	$(SERIES)/bin/python -m pytest -n $(WORKERS) $(PYTEST_FLAGS) tests/frontends/tensorflow
 
 check: $(DEV)
 	$(BIN)/ruff format --check .
@@ -109,4 +120,4 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .venv-tensorflow-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

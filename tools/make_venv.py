@@ -7,8 +7,11 @@ made anew, a good one is only brought up to date.
 Some systems (Debian without python3-venv) have pip but not `ensurepip`; there the environment is
 made empty and the machine's pip installs into it.
 
+A requirement among the extras (`tensorflow==2.20.*`) chooses a version where Ingot allows several.
+
 Example:
     python3 tools/make_venv.py .venv dev
+    python3 tools/make_venv.py .venv-tensorflow-2.20 test 'tensorflow==2.20.*'
 """
 
 import subprocess
@@ -46,14 +49,17 @@ def main(arguments: list[str]) -> int:
         print(f"Ingot needs Python {wanted} or newer, this is {sys.version.split()[0]}.")
         print("Name another one: make PYTHON=python3.12 ...")
         return 1
-    folder, extras = Path(arguments[0]), arguments[1:]
+    folder, given = Path(arguments[0]), arguments[1:]
+    versions = [item for item in given if "=" in item]
+    extras = [item for item in given if "=" not in item]
     python = folder / "bin" / "python"
     if not works(python):
         create(folder)
     requirement = f".[{','.join(extras)}]"
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    print(f"installing {requirement} into {folder} ...", flush=True)
-    return subprocess.run([*command, "--editable", requirement], check=False).returncode
+    print(f"installing {' '.join([requirement, *versions])} into {folder} ...", flush=True)
+    command += ["--editable", requirement, *versions]
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

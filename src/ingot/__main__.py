@@ -58,10 +58,25 @@ class EnableAfterImport(importlib.abc.MetaPathFinder):
         def exec_module(module: types.ModuleType) -> None:
             del loader.exec_module  # the instance's attribute: the class's method is back
             execute(module)
-            importlib.import_module(self._front_end).enable()
+            self._enable()
 
         loader.exec_module = exec_module
         return spec
+
+    def _enable(self) -> None:
+        """Enable the front end; a framework that it cannot stand behind is imported all the same.
+
+        Where nothing but Ingot may compile (`INGOT_STRICT=1`), that is an error.
+        """
+        from ingot.support.diagnostics import UnsupportedError
+        from ingot.support.flags import STRICT
+
+        try:
+            importlib.import_module(self._front_end).enable()
+        except UnsupportedError as error:
+            if STRICT.value():
+                raise
+            print(f"ingot: the program runs without Ingot: {error}", file=sys.stderr)
 
 
 def run_file(file: str) -> None:

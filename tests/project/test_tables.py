@@ -48,7 +48,6 @@ REASONS = {
     },
     "frontends/tensorflow/clustering/plugin.py": {"_kept": ONCE},
     "frontends/tensorflow/eager_code.py": {"_libraries": ONCE},
-    "frontends/tensorflow/hook.py": {"_patches": ONCE},
     "frontends/tensorflow/host_report.py": {"_told": "a row for each op type of TensorFlow"},
     "frontends/tensorflow/launch.py": {
         "_launches": "a row for each function that TensorFlow traced: its graphs hold addresses of "

@@ -1,8 +1,8 @@
 """TensorFlow's C API as Ingot uses it: where the symbols are and what they take.
 
-The only place that knows library names, mangled names and signatures. Machine code links to these
-addresses (`imports`), Python calls a few of them through ctypes (`function`). The TensorFlow
-libraries are in the process already; loading them by soname finds the loaded ones.
+Knows library names and signatures; `series` knows the mangled names that differ. Machine code links
+to these addresses (`imports`), Python calls a few of them through ctypes (`function`). The
+TensorFlow libraries are in the process already; loading them by soname finds the loaded ones.
 
 Invariant: a symbol that TensorFlow lacks is an UnsupportedError that names it, never a crash.
 Source: TensorFlow's `tensorflow/c/{c_api,kernels,ops,eager/c_api}.h`.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from ingot.frontends.tensorflow import series
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 FRAMEWORK = "libtensorflow_framework.so.2"
@@ -100,11 +101,14 @@ def _library(name: str) -> Any:
     except OSError as error:
         raise UnsupportedError(
             f"cannot reach TensorFlow's library {name}: {error}",
-            hint="install TensorFlow 2.21 for Linux, and import it before ingot.tensorflow",
+            code="INGOT0313",
+            hint=f"{series.INSTALL} for Linux, and import it before ingot.tensorflow",
         ) from None
 
 
 def _symbol(name: str) -> Any:
+    tested = series.current()
+    name = name if tested is None else tested.mangled().get(name, name)
     if name in _EAGER_NAMES:
         library = PYTHON
     else:
@@ -112,7 +116,7 @@ def _symbol(name: str) -> Any:
     found = getattr(_library(library), name, None)
     if found is None:
         raise UnsupportedError(
-            f"this TensorFlow does not export '{name}'", hint="install TensorFlow 2.21"
+            f"this TensorFlow does not export '{name}'", code="INGOT0313", hint=series.INSTALL
         )
     return found
 

@@ -5,15 +5,16 @@ inference, `__forward_*` and `__backward_*` functions all pass when they are reg
 function is registered as TensorFlow wants it, then its body is replaced. The Python FuncGraph
 stays, so gradients, shapes and structure go on as before.
 
-Invariant: `disable` restores every attribute that `enable` set and every original body.
+Invariant: `disable` restores every attribute that `enable` set and every original body, and so does
+an `enable` that fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ingot.frontends.tensorflow import series
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
 from ingot.frontends.tensorflow.clustering import flags as clustering_flags
 from ingot.frontends.tensorflow.clustering import requests as clustering
@@ -45,6 +46,7 @@ from ingot.frontends.tensorflow.modules import (
     traceback_utils,
     while_v2,
 )
+from ingot.frontends.tensorflow.patching import Patches
 from ingot.frontends.tensorflow.replacement import (
     Replacement,
     find_replacement,
@@ -54,6 +56,7 @@ from ingot.frontends.tensorflow.replacement import (
     with_original_bodies,
 )
 from ingot.support.collector import collector_paused
+from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.flags import STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
 
@@ -62,7 +65,7 @@ _PACKAGE = str(Path(__file__).parents[2])
 _CALL_OPS = ("PartitionedCall", "StatefulPartitionedCall")
 
 _lock = ForkLock()
-_patches: list[tuple[Any, str, Any]] = []
+_patches = Patches()
 
 
 @defers_fork
@@ -80,6 +83,7 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
 
     Raises:
         FlagError: INGOT0600, `TF_XLA_FLAGS` holds a flag that TensorFlow does not have.
+        UnsupportedError: INGOT0313, this TensorFlow lacks something that Ingot replaces or calls.
     """
     strict = STRICT.value() if strict is None else strict
     with _lock:
@@ -87,6 +91,7 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
             return
         check_environment()
         clustering_flags.current()
+        series.tell_if_untested()
         with collector_paused():
             preload()
         register()
@@ -94,60 +99,67 @@ def enable(compiler: Compiler = compile_with_ingot, *, strict: bool | None = Non
         # Gradients take over the attributes of their function only if this list has them. It
         # stays after `disable`, for functions that were traced before.
         attributes.MONOMORPHIC_FUNCTION_ALLOWLIST |= {INGOT_COMPILE}
-        _patch(
-            atomic_function,
-            "from_func_graph",
-            lambda original: _registration(original, compiler, strict),
-        )
-        _patch(
-            concrete_function._DelayedRewriteGradientFunctions,
-            "_construct_forward_backward",
-            in_context,
-        )
-        _patch(concrete_function._TapeGradientFunctions, "_build_functions_for_outputs", in_context)
-        _patch(gradients_util, "_GradientsHelper", with_list_types)
-        for graph in (
-            func_graph.FuncGraph,
-            cond_v2._CondGradFuncGraph,
-            while_v2._WhileBodyGradFuncGraph,
-        ):
-            _patch(graph, "_capture_helper", with_known_values)
-        _patch(gen_list_ops, "tensor_list_length", known_length)
-        _patch(gen_list_ops, "tensor_list_element_shape", known_element_shape)
-        calls = FastCalls()
-        _patch(concrete_function.ConcreteFunction, "_call_flat", calls.concrete_call)
-        _patch(polymorphic_function.Function, "__call__", calls.function_call)
-        _patch(atomic_function.AtomicFunction, "call_flat", _one_op_call)
-        _patch(atomic_function.InterpolateRuntimeError, "interpolate", keep_own_text)
-        _patch(traceback_utils, "_EXCLUDED_PATHS", lambda paths: (*paths, _PACKAGE))
-        _patch(polymorphic_function.Function, "experimental_get_compiler_ir", get_compiler_ir)
-        _patch(saved_model_save, "_build_meta_graph", _saved_originals)
-        _patch(ops.Graph, "_as_graph_def", _exported_originals)
-        _patch(context.Context, "add_function_def", _without_known)
-        clustering.start(compiler, _patch)
+        try:
+            _replace_all(compiler, strict)
+            clustering.start(compiler, _patches.replace)
+        except Exception as error:
+            _take_out()
+            if isinstance(error, IngotError) or series.current() is not None:
+                raise
+            raise UnsupportedError(
+                f"this TensorFlow is not as Ingot knows it: {type(error).__name__}: {error}",
+                code="INGOT0313",
+                hint=series.INSTALL,
+            ) from error
+
+
+def _replace_all(compiler: Compiler, strict: bool) -> None:
+    replace, calls = _patches.replace, FastCalls()
+
+    def registration(original: Any) -> Any:
+        return _registration(original, compiler, strict)
+
+    def quiet(paths: Any) -> Any:
+        return (*paths, _PACKAGE)
+
+    replace(atomic_function, "from_func_graph", registration)
+    forward_backward = "_DelayedRewriteGradientFunctions._construct_forward_backward"
+    replace(concrete_function, forward_backward, in_context)
+    replace(concrete_function, "_TapeGradientFunctions._build_functions_for_outputs", in_context)
+    replace(gradients_util, "_GradientsHelper", with_list_types)
+    replace(func_graph, "FuncGraph._capture_helper", with_known_values)
+    replace(cond_v2, "_CondGradFuncGraph._capture_helper", with_known_values)
+    replace(while_v2, "_WhileBodyGradFuncGraph._capture_helper", with_known_values)
+    replace(gen_list_ops, "tensor_list_length", known_length)
+    replace(gen_list_ops, "tensor_list_element_shape", known_element_shape)
+    replace(concrete_function, "ConcreteFunction._call_flat", calls.concrete_call)
+    replace(polymorphic_function, "Function.__call__", calls.function_call)
+    replace(atomic_function, "AtomicFunction.call_flat", _one_op_call)
+    replace(atomic_function, "InterpolateRuntimeError.interpolate", keep_own_text)
+    replace(traceback_utils, "_EXCLUDED_PATHS", quiet)
+    replace(polymorphic_function, "Function.experimental_get_compiler_ir", get_compiler_ir)
+    replace(saved_model_save, "_build_meta_graph", _saved_originals)
+    replace(ops, "Graph._as_graph_def", _exported_originals)
+    replace(context, "Context.add_function_def", _without_known)
 
 
 @defers_fork
 def disable() -> None:
     """Take Ingot out: functions run as they did before `enable`."""
     with _lock:
-        while _patches:
-            owner, name, original = _patches.pop()
-            setattr(owner, name, original)
-        clustering.stop()
-        for replacement in live_replacements():
-            replacement.restore()
+        _take_out()
+
+
+def _take_out() -> None:
+    _patches.undo()
+    clustering.stop()
+    for replacement in live_replacements():
+        replacement.restore()
 
 
 def is_enabled() -> bool:
     """Whether Ingot compiles jit functions now."""
     return bool(_patches)
-
-
-def _patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    original = getattr(owner, name)
-    setattr(owner, name, make(original))
-    _patches.append((owner, name, original))
 
 
 def _registration(original: Any, compiler: Compiler, strict: bool) -> Any:

@@ -11,14 +11,23 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ingot.support.diagnostics import UnsupportedError
+
 _INTERNAL = "tensorflow.python."
 
 
 def _load(name: str) -> Any:
-    return importlib.import_module(name)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UnsupportedError(
+            f"this TensorFlow has no module '{name}': {error}",
+            code="INGOT0313",
+            hint="install a series that Ingot is tested with: pip install 'ingot[tensorflow]'",
+        ) from error
 
 
-tensorflow: Any = _load("tensorflow")
+tensorflow: Any = importlib.import_module("tensorflow")
 pywrap_tfe: Any = _load(_INTERNAL + "pywrap_tfe")
 context: Any = _load(_INTERNAL + "eager.context")
 execute: Any = _load(_INTERNAL + "eager.execute")

@@ -1,6 +1,6 @@
 """Whether direct access to variables is safe here, and which functions may use it.
 
-`layout_problem` compares what can be compared without touching an object: the TensorFlow version,
+`layout_problem` compares what can be compared without touching an object: the TensorFlow series,
 the exported functions, the virtual table of reference-counted objects. `is_available` runs, once,
 a small program on a real variable: in place, shared with a reader, and uninitialized.
 
@@ -15,7 +15,7 @@ import logging
 import platform
 from functools import cache
 
-from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow import capi, series
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedInput
 from ingot.frontends.tensorflow.modules import tensorflow
@@ -23,7 +23,6 @@ from ingot.frontends.tensorflow.variable_code import AT, VARIABLE_FUNCTIONS
 
 _logger = logging.getLogger("ingot.tensorflow")
 
-_KNOWN_VERSION = "2.21."
 _VIRTUAL_TABLE = "_ZTVN3tsl4core10RefCountedE"
 _SLOTS = {
     AT.delete_slot: "_ZN3tsl4core10RefCountedD0Ev",
@@ -43,9 +42,8 @@ def layout_problem() -> str | None:
 
 
 def _find_problem() -> str | None:
-    version = str(tensorflow.__version__)
-    if not version.startswith(_KNOWN_VERSION):
-        return f"the layout of variables in TensorFlow {version} is not known"
+    if series.current() is None:
+        return f"the layout of variables in TensorFlow {tensorflow.__version__} is not known"
     if platform.machine() not in ("x86_64", "AMD64"):
         return f"the layout of variables on {platform.machine()} is not known"
     missing = [name for name in VARIABLE_FUNCTIONS if not capi.exports(name)]

@@ -1,8 +1,8 @@
 """Direct access to variables, emitted: read without a copy, write in place.
 
 TensorFlow's C API has no access to variables from a kernel, so this uses exported C++ functions
-and the offsets of a few fields, which belong to one TensorFlow version; `variable_access` checks
-them before any of this runs. What it saves is one op per read and per write.
+and the offsets of a few fields, which belong to the tested series; `variable_access` checks them
+before any of this runs. What it saves is one op per read and per write.
 
 The protocol is that of TensorFlow's own kernels: all variables are locked in the order of their
 addresses. A variable that is only read is unlocked again once its buffer is held by a reference.
@@ -31,6 +31,7 @@ from ingot.frontends.tensorflow.launch_records import (
     VARIABLE,
     VARIANT,
 )
+from ingot.frontends.tensorflow.series import LOCK, LOOKUP, UNLOCK
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value, zero
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ObjectOffsets:
-    """Byte offsets in TensorFlow's objects (2.21, x86-64), and slots of their virtual tables."""
+    """Byte offsets in TensorFlow's objects (x86-64), and slots of their virtual tables."""
 
     variable_initialized: int = 24
     variable_copy_on_read: int = 25
@@ -61,13 +62,7 @@ class ObjectOffsets:
 
 AT = ObjectOffsets()
 
-LOCK = "_ZN4absl12lts_202508145Mutex4lockEv"
-UNLOCK = "_ZN4absl12lts_202508145Mutex6unlockEv"
 HANDLE_FROM_INPUT = "_ZN10tensorflow15HandleFromInputEPNS_15OpKernelContextEi"
-LOOKUP = (
-    "_ZN10tensorflow14LookupResourceINS_3VarELb0EEEN4absl12lts_202508146StatusEPNS_"
-    "15OpKernelContextERKNS_14ResourceHandleEPPT_"
-)
 NEW_TENSOR = "_ZN10tensorflow6TensorC1ENS_8DataTypeERKNS_11TensorShapeE"
 DELETE_TENSOR = "_ZN10tensorflow6TensorD1Ev"
 MOVE_TENSOR = "_ZN10tensorflow6TensoraSEOS0_"
@@ -82,7 +77,7 @@ VARIABLE_FUNCTIONS: dict[str, tuple[Type, tuple[Type, ...]]] = {
     DELETE_TENSOR: (VOID, (PTR,)),
     MOVE_TENSOR: (PTR, (PTR, PTR)),
 }
-"""C++ functions, by mangled name: result type, parameter types."""
+"""C++ functions, by mangled name or by `series`'s: result type, parameter types."""
 
 NOT_FOUND = "Ingot: a variable that the function uses does not exist any more."
 TWICE = "Ingot: the same variable was given twice as an argument, and the function writes it."

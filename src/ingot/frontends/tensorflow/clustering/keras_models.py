@@ -18,16 +18,19 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-Patch = Callable[[Any, str, Callable[[Any], Any]], None]
+from ingot.frontends.tensorflow.patching import Replace
 
-_MODULE = "keras.src.trainers.trainer"
+_MODULE, _METHOD = "keras.src.trainers.trainer", "_resolve_auto_jit_compile"
 _logger = logging.getLogger("ingot.tensorflow")
 
 
-def watch(patch: Patch, is_clustering: Callable[[], bool]) -> None:
+def watch(replace: Replace, is_clustering: Callable[[], bool]) -> None:
     """Patch the trainer of Keras now, or when it is imported."""
 
     def patch_trainer(module: Any) -> None:
+        if not hasattr(module.Trainer, _METHOD):
+            return  # This Keras decides in another way, and its import must not fail for a word.
+
         def telling(original: Any) -> Any:
             def resolve(trainer: Any) -> Any:
                 found = original(trainer)
@@ -37,7 +40,7 @@ def watch(patch: Patch, is_clustering: Callable[[], bool]) -> None:
 
             return resolve
 
-        patch(module.Trainer, "_resolve_auto_jit_compile", telling)
+        replace(module.Trainer, _METHOD, telling)
 
     module = sys.modules.get(_MODULE)
     if module is not None and hasattr(module, "Trainer"):

@@ -40,6 +40,7 @@ from ingot.frontends.tensorflow.modules import (
     session,
     xla,
 )
+from ingot.frontends.tensorflow.patching import Replace
 
 _ON = 1
 _logger = logging.getLogger("ingot.tensorflow")
@@ -84,7 +85,7 @@ class _Clustering:
 _active: _Clustering | None = None
 
 
-def start(compiler: Compiler, patch: keras_models.Patch) -> None:
+def start(compiler: Compiler, replace: Replace) -> None:
     """Read the flags and put the patches in.
 
     Raises:
@@ -93,13 +94,13 @@ def start(compiler: Compiler, patch: keras_models.Patch) -> None:
     global _active
     _active = _Clustering(compiler)
     pywrap_tfe.TF_SetXlaAutoJitMode("-1")
-    patch(session.BaseSession, "__init__", _session_init)
-    patch(session.BaseSession, "_do_call", _session_call)
-    patch(session.BaseSession._Callable, "__init__", _callable_init)
-    patch(context.Context, "optimizer_jit", _optimizer_jit)
-    patch(ops.Graph, "_attr_scope", _attribute_scope)
-    patch(xla, "_compile_internal", compile_internal)
-    keras_models.watch(patch, _active.is_global)
+    replace(session, "BaseSession.__init__", _session_init)
+    replace(session, "BaseSession._do_call", _session_call)
+    replace(session, "BaseSession._Callable.__init__", _callable_init)
+    replace(context, "Context.optimizer_jit", _optimizer_jit)
+    replace(ops, "Graph._attr_scope", _attribute_scope)
+    replace(xla, "_compile_internal", compile_internal)
+    keras_models.watch(replace, _active.is_global)
     if _active.flags.auto_jit > 0 and not _active.flags.cpu_global_jit:
         _logger.warning(
             "Ingot clusters nothing: --tf_xla_auto_jit asks for it, and "
