@@ -1,7 +1,5 @@
 """The op tables are consistent, and the coverage page is made from them."""
 
-import tensorflow as tf
-
 from ingot.frontends.tensorflow.lowering import coverage, rules
 from ingot.frontends.tensorflow.lowering.fold import FOLDS
 
@@ -9,7 +7,6 @@ from ingot.frontends.tensorflow.lowering.fold import FOLDS
 def test_every_row_is_an_op_of_tensorflow():
     from tensorflow.python.framework import op_def_registry
 
-    assert tf.__version__.startswith("2.21")
     unknown = [name for name in rules.table() if op_def_registry.get(name) is None]
     assert unknown == []
 
