@@ -41,6 +41,13 @@ def is_assertion(instruction: Instruction) -> bool:
     )
 
 
+def always_holds(instruction: Instruction) -> bool:
+    """Whether an instruction is an assertion of what is true at compile time."""
+    if not is_assertion(instruction) or instruction.operands[0].opcode != "constant":
+        return False
+    return bool(instruction.operands[0].attributes.literal.value)
+
+
 def assertions(module: Module) -> list[Instruction]:
     """Return the module's assertions in a fixed order: that of run errors."""
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ingot.hlo.assertions import always_holds
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -37,12 +38,12 @@ class DeadCodeElimination(Pass):
 def live_instructions(
     computation: Computation, effects: dict[Computation, bool]
 ) -> set[Instruction]:
-    """Return what the root and the side effects need.
+    """Return what the root and the side effects need; an assertion that always holds is none.
 
     An order among instructions needs none of them: what has no effect may go from it.
     """
     live: set[Instruction] = set()
-    stack = [i for i in computation.actors if has_side_effect(i, effects)]
+    stack = [i for i in computation.actors if has_side_effect(i, effects) and not always_holds(i)]
     stack.append(computation.root)
     while stack:
         item = stack.pop()

@@ -243,6 +243,38 @@ def test_index_vectors_out_of_range():
     )
 
 
+SCATTERS = {
+    "tensor": lambda i: tf.tensor_scatter_nd_add(X, i[:, None], X[:2]),
+    "nd": lambda i: RAW.ScatterNd(
+        indices=i[:, None], updates=X[:2], shape=[4, 6], bad_indices_policy="ERROR"
+    ),
+    "unsorted": lambda i: tf.math.unsorted_segment_sum(X[:2], i, 4),
+    "sorted": lambda i: tf.math.segment_sum(X[:2], i),
+    "sparse_sorted": lambda i: tf.sparse.segment_sum(X, [0, 1], i, num_segments=4),
+    "sparse_gradient": lambda i: RAW.SparseSegmentSumGrad(
+        grad=X[:2], indices=i, segment_ids=[0, 1], output_dim0=4
+    ),
+    "sparse_to_dense": lambda i: RAW.SparseToDense(
+        sparse_indices=i, output_shape=[4], sparse_values=X[0, :2], default_value=0.0
+    ),
+    "partition": lambda i: tf.dynamic_partition(X[:2], i, 4)[1],
+    "stitch": lambda i: tf.dynamic_stitch([i], [X[:2]]),
+}
+FITS = {"sorted": [[5, 4]], "sparse_sorted": [[2, 1], [1, 4]], "stitch": []}
+"""Indices that are wrong besides negative ones; [1, 4] where nothing is said."""
+
+
+@pytest.mark.parametrize("name", sorted(SCATTERS))
+def test_a_scatter_to_an_index_out_of_range_is_an_error(name):
+    program = check(SCATTERS[name], np.array([1, 2], np.int32), tolerance=1e-6)
+    wrong = FITS.get(name, [[1, 4]]) + ([] if name == "unsorted" else [[-1, 2]])
+    for indices in wrong:
+        with pytest.raises(ExecutionError):
+            program.evaluate([np.array(indices, np.int32)])
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            SCATTERS[name](tf.constant(indices))
+
+
 LAYOUTS = {
     "stitch": lambda x: tf.dynamic_stitch([[0, 3], [2, 1]], [x[:2], x[2:]]),
     "reverse_sequence": lambda x: tf.reverse_sequence(x, [3, 1, 6, 0], seq_axis=1, batch_axis=0),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tensorflow as tf
+from tests.frontends.tensorflow.programs.beside import check
 
 SIZE = 3000
 Body = Callable[[tf.Variable, tf.Variable, tf.Tensor, tf.Tensor], object]
@@ -72,6 +73,12 @@ def in_a_call(v, w, x, most):
     v.assign(inner(tf.cumsum(inner(x - most) + v)))
 
 
+def scattered_out_of_range(v, w, x, most):
+    w.assign(tf.sort(w) + x)
+    v.scatter_nd_add([[tf.cast(SIZE - most, tf.int32)]], x[:1])
+    w.assign(tf.cumsum(w))
+
+
 def out_of_range(v, w, x, most):
     v.assign(tf.cumsum(v) + x)
     row = tf.gather(v, tf.cast(SIZE - most, tf.int32))
@@ -100,7 +107,8 @@ def of_computed_size(v, w, x, most):
 
 BODIES: list[Body] = [
     sorted_before, updated_before, assigned_before, exchanged, in_a_loop, behind_a_loop,
-    in_a_branch, in_a_call, out_of_range, divided, written_unread, of_computed_size,
+    in_a_branch, in_a_call, scattered_out_of_range, out_of_range, divided, written_unread,
+    of_computed_size,
 ]  # fmt: skip
 
 
@@ -114,7 +122,7 @@ def fail(body: Body, jit: bool | None) -> list[tuple[np.ndarray, np.ndarray]]:
         body(v, w, x, most)
 
     x = tf.random.stateless_uniform([SIZE], (1, 2), 1.0, 2.0)
-    if body not in (out_of_range, divided):
+    if body not in (scattered_out_of_range, out_of_range, divided):
         step(x)
     most.assign(0.0)
     before = v.numpy(), w.numpy()
@@ -132,3 +140,25 @@ def test_what_fails_leaves_no_variable_half_written(body: Body, compiled) -> Non
     for (before, after), (_, plain) in zip(got, wanted, strict=True):
         if not np.array_equal(after, before):
             np.testing.assert_allclose(after, plain, rtol=1e-4)
+
+
+def test_indices_that_count_are_not_checked(compiled) -> None:
+    """Loop counters keep them in range: no iteration asks."""
+
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def distance(a, b):
+            table = tf.zeros([9, 9])
+            for i in tf.range(1, 9):
+                for j in tf.range(1, 9):
+                    above, left = tf.gather_nd(table, [i - 1, j]), tf.gather_nd(table, [i, j - 1])
+                    cost = tf.where(tf.gather(a, i) == b[j], 0.0, 1.0)
+                    table = tf.tensor_scatter_nd_update(
+                        table, [[i, j]], [tf.minimum(above, left) + cost]
+                    )
+            return table
+
+        return distance(tf.range(9) % 3, tf.range(9) % 4)
+
+    check(program)
+    assert "ingot.assert" not in compiled[0].executable.as_text("hlo")

@@ -84,15 +84,21 @@ def _is_single(value: Instruction) -> bool:
     return all(size == 1 for size in value.shape.dims)
 
 
+def _is_single_row(value: Instruction) -> bool:
+    return value.shape.rank > 0 and all(size == 1 for size in value.shape.dims[:-1])
+
+
 def _sliced(value: Instruction) -> Instruction | None:
-    """Return the operand of a concatenation of single elements that a slice picks."""
+    """Return the operand of a concatenation of single elements, in a row, that a slice picks."""
     joined = value.operands[0]
-    if joined.opcode != "concatenate" or joined.shape.rank != 1:
+    while joined.opcode == "reshape" and _is_single_row(joined):
+        joined = joined.operands[0]
+    if joined.opcode != "concatenate" or not _is_single_row(joined):
         return None
     if not all(_is_single(item) for item in joined.operands):
         return None
     bounds: tuple[tuple[Size, Size, int], ...] = value.attributes.slice
-    start = bounds[0][0]
+    start = bounds[-1][0]
     return joined.operands[start] if isinstance(start, int) else None
 
 

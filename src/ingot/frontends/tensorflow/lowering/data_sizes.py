@@ -9,6 +9,11 @@ from __future__ import annotations
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.cumulative import scan
 from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.tensorflow.lowering.index_checks import (
+    are_inside,
+    assert_everywhere,
+    assert_sorted,
+)
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_sizes, segments
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
@@ -66,6 +71,8 @@ def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     rows = b.reshape_to(data, (numbers.shape.size, *rest))
     flat = b.reshape_to(numbers, (numbers.shape.size,))
     parts = range(int(op.attribute("num_partitions")))
+    inside = are_inside(b, flat, len(parts))
+    assert_everywhere(b, inside, f"partitions are not in [0, {len(parts)})")
     return tuple(take(b, rows, positions(op, b.compared("EQ", flat, k))) for k in parts)
 
 
@@ -109,6 +116,7 @@ def _unique(op: Op) -> tuple[Value, ...]:
 def segment_count(op: Op, numbers: Instruction) -> Size:
     """Return how many sorted segments there are: as many as the last number says, and one."""
     b = op.b
+    assert_sorted(b, numbers)
     ends = b.binary("add", b.convert_to(numbers, S64), 1)
     # No rows at all are no segments.
     return computed_size(op.frame, b.maximum(b.reduced("maximum", ends, (0,)), b.constant(0, S64)))

@@ -1,18 +1,19 @@
 """Gathers: elements or slices taken at computed places.
 
-An index out of range is an error, as in TensorFlow's kernels for CPU: one more pass over the
-indices, and none over what is gathered. It is never clamped to another row.
+An index out of range is an error (`index_checks`). It is never clamped to another row.
 """
 
 from __future__ import annotations
 
+from ingot.frontends.tensorflow.lowering.index_checks import (
+    assert_everywhere,
+    assert_inside,
+    vectors_are_inside,
+)
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
-from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.hlo.assertions import emit_assertion
-from ingot.hlo.dtype import PRED, S64
+from ingot.frontends.tensorflow.lowering.values import Sizes, Value
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.shape import Shape
 
 
 def gather(
@@ -24,8 +25,7 @@ def gather(
     for place in range(batch_dims):
         if not op.b.same(dims[place], indices.shape.dims[place]):
             raise op.mismatch(0, 1)
-    inside = _inside(op.b, indices, dims[axis])
-    _assert_everywhere(op.b, inside, f"indices are not in [0, {dims[axis]})")
+    assert_inside(op.b, indices, dims[axis])
     return take(op.b, operand, indices, axis, batch_dims)
 
 
@@ -60,20 +60,6 @@ def take(
     )
 
 
-def _inside(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction:
-    """Return which indices are in 0..size."""
-    if indices.shape.dtype.bits < 32:
-        # Not every size is a number of the indices' own type.
-        indices = b.convert_to(indices, S64)
-    inside = b.compared("LT", indices, b.scalar(size, indices.shape.dtype))
-    return b.and_(inside, b.compared("GE", indices, 0))
-
-
-def _assert_everywhere(b: TensorBuilder, flags: Instruction, message: str) -> None:
-    """Let the program fail, as TensorFlow's kernel for CPU does, unless all flags are true."""
-    emit_assertion(b, b.reduced("and", flags, range(flags.shape.rank)), message)
-
-
 def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction:
     """Take the slices at index vectors: the last dimension of `indices`.
 
@@ -94,15 +80,12 @@ def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction
         index_vector_dim=len(outer),
         slice_sizes=(*([1] * depth), *dims[depth:]),
     )
-    inside = b.like(True, Shape.array(PRED, tuple(outer)))
-    for place in range(depth):
-        part = b.sliced(indices, len(outer), place, place + 1)
-        inside = b.and_(inside, _inside(b, b.reshape_to(part, tuple(outer)), dims[place]))
+    inside = vectors_are_inside(b, indices, dims)
     if op.attribute("bad_indices_policy", "") == "IGNORE":
         flags = b.spread(inside, made.shape.dims, tuple(range(len(outer))))
         return b.select(flags, made, b.zeros(made.shape))
     shape = ",".join(map(str, dims))
-    _assert_everywhere(b, inside, f"indices do not index into param shape [{shape}]")
+    assert_everywhere(b, inside, f"indices do not index into param shape [{shape}]")
     return made
 
 

@@ -1,6 +1,8 @@
 """Scatters and segment reductions: updates combined in at computed places.
 
-An index out of range is dropped, as TensorFlow does on GPU; on CPU, TensorFlow raises instead.
+HLO's scatter drops an index out of range, and so do `scatter_nd`, `scatter_rows` and `segments`. In
+the ops here it is an error, as in TensorFlow's kernels for CPU (`index_checks`). ScatterNd alone
+drops it: TensorFlow's tests of its XLA bridge demand that it does not fail.
 """
 
 from __future__ import annotations
@@ -9,6 +11,11 @@ from typing import Any, cast
 
 import ml_dtypes
 
+from ingot.frontends.tensorflow.lowering.index_checks import (
+    are_below,
+    assert_everywhere,
+    vectors_are_inside,
+)
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import neutral, wider
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
@@ -52,6 +59,19 @@ def scatter_nd(
     )
 
 
+def checked_nd(
+    op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
+) -> Instruction:
+    """Do the same; vectors that choose nothing are an error unless the node's policy drops them."""
+    made = scatter_nd(op, opcode, operand, indices, updates)
+    if op.attribute("bad_indices_policy", "") != "IGNORE":
+        dims = operand.shape.dims
+        shape = ",".join(map(str, dims))
+        inside = vectors_are_inside(op.b, indices, dims)
+        assert_everywhere(op.b, inside, f"indices do not index into shape [{shape}]")
+    return made
+
+
 def scatter_rows(
     op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
 ) -> Instruction:
@@ -81,7 +101,8 @@ def _new(op: Op) -> Value:
     """ScatterNd: into zeros; what falls on one place is added."""
     indices, updates = op.tensor(0), op.tensor(1)
     shape = updates.shape.with_dims(op.sizes(2, "shape"))
-    return scatter_nd(op, "add", op.b.zeros(shape), indices, updates)
+    scatter = checked_nd if op.attribute("bad_indices_policy", "") == "ERROR" else scatter_nd
+    return scatter(op, "add", op.b.zeros(shape), indices, updates)
 
 
 def _to_dense(op: Op) -> Value:
@@ -96,11 +117,14 @@ def _to_dense(op: Op) -> Value:
             f"output_shape has incorrect number of elements: {len(dims)} should be: "
             f"{indices.shape.dims[1]}"
         )
+    bounds = ",".join(map(str, dims))
+    inside = vectors_are_inside(b, indices, dims)
+    assert_everywhere(b, inside, f"indices are out of bounds: need 0 <= index < [{bounds}]")
     return scatter_nd(op, "update", b.spread(op.tensor(3), dims), indices, op.tensor(2))
 
 
 def _into(opcode: str) -> Rule:
-    return lambda op: scatter_nd(op, opcode, op.tensor(0), op.tensor(1), op.tensor(2))
+    return lambda op: checked_nd(op, opcode, op.tensor(0), op.tensor(1), op.tensor(2))
 
 
 def segments(op: Op, opcode: str, count: Size) -> Instruction:
@@ -128,8 +152,12 @@ def segment_sizes(op: Op, numbers: Instruction, shape: Shape) -> Instruction:
 
 
 def _unsorted(opcode: str) -> Rule:
+    """Return the rule that combines rows by numbers below operand 2; negative ones are dropped."""
+
     def rule(op: Op) -> Value:
         (count,) = op.sizes(2, "number of segments")
+        text = f"segment_ids are out of range [0, {count})"
+        assert_everywhere(op.b, are_below(op.b, op.tensor(1), count), text)
         return segments(op, opcode, count)
 
     return rule

@@ -10,9 +10,20 @@ from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.lowering.data_sizes import segment_count
 from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd, take
+from ingot.frontends.tensorflow.lowering.index_checks import (
+    are_below,
+    assert_everywhere,
+    assert_inside,
+    assert_sorted,
+)
 from ingot.frontends.tensorflow.lowering.matmul import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows, segment_sizes
+from ingot.frontends.tensorflow.lowering.scatter import (
+    checked_nd,
+    scatter_nd,
+    scatter_rows,
+    segment_sizes,
+)
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.tensors import neutral, wider
 from ingot.frontends.tensorflow.lowering.values import Value
@@ -53,8 +64,9 @@ def _product(op: Op) -> Value:
     found = b.convert_to(gather(op, right, _column(op, indices, columns), 0, 0), element)
     scaled = b.multiply(found, b.spread(b.convert_to(values, element), found.shape.dims, (0,)))
     zeros = b.zeros(Shape.array(element, (sizes[rows], right.shape.dims[1])))
-    made = scatter_rows(op, "add", zeros, _column(op, indices, rows), scaled)
-    return b.convert_to(made, op.result())
+    numbers = _column(op, indices, rows)
+    assert_inside(b, numbers, sizes[rows])
+    return b.convert_to(scatter_rows(op, "add", zeros, numbers, scaled), op.result())
 
 
 def _reduced(opcode: str) -> Rule:
@@ -70,7 +82,7 @@ def _reduced(opcode: str) -> Rule:
         sizes = tuple(dims[axis] for axis in kept)
         places = _columns(op, indices, kept)
         into = b.like(neutral(opcode, values.shape.dtype), values.shape.with_dims(sizes))
-        made = scatter_nd(op, opcode, into, places, values)
+        made = checked_nd(op, opcode, into, places, values)
         if opcode != "add":
             flags = b.like(True, Shape.array(PRED, values.shape.dims))
             some = scatter_nd(op, "or", b.zeros(Shape.array(PRED, sizes)), places, flags)
@@ -109,7 +121,7 @@ def _with_dense(opcode: str) -> Rule:
 
 
 def _add_dense(op: Op) -> Value:
-    return scatter_nd(op, "add", op.tensor(3), op.tensor(0), op.tensor(1))
+    return checked_nd(op, "add", op.tensor(3), op.tensor(0), op.tensor(1))
 
 
 def _scaled(op: Op, kind: str, sums: Instruction, numbers: Instruction) -> Instruction:
@@ -128,7 +140,10 @@ def _segments(kind: str, *, are_counted: bool) -> Rule:
     def rule(op: Op) -> Value:
         b, data, numbers = op.b, op.tensor(0), op.tensor(2)
         if are_counted:
+            assert_sorted(b, numbers)
             (count,) = op.sizes(3, "number of segments")
+            text = "segment ids must be < num_segments"
+            assert_everywhere(b, are_below(b, numbers, count), text)
         else:
             count = segment_count(op, numbers)
         shape = Shape.array(wider(data.shape.dtype), (count, *data.shape.dims[1:]))
@@ -145,6 +160,7 @@ def _segments_gradient(kind: str) -> Rule:
     def rule(op: Op) -> Value:
         b, gradient, numbers = op.b, op.tensor(0), op.tensor(2)
         (count,) = op.sizes(3, "number of rows")
+        assert_inside(b, op.tensor(1), count)
         wide = b.convert_to(gradient, wider(gradient.shape.dtype))
         wide = _scaled(op, kind, wide, numbers)
         zeros = b.zeros(wide.shape.with_dims((count, *wide.shape.dims[1:])))

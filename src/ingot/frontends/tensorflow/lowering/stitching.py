@@ -11,6 +11,7 @@ from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.cumulative import scan
 from ingot.frontends.tensorflow.lowering.data_sizes import positions
 from ingot.frontends.tensorflow.lowering.gather import take
+from ingot.frontends.tensorflow.lowering.index_checks import assert_everywhere
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
@@ -24,6 +25,9 @@ from ingot.hlo.shape import Shape
 def _stitch(op: Op) -> Value:
     """Indices, then as many tensors: rows are merged; later tensors win."""
     half = len(op) // 2
+    for number in range(half):
+        positive = op.b.compared("GE", op.tensor(number), 0)
+        assert_everywhere(op.b, positive, "indices are out of range")
     known = _known(op, half, "indices")
     if known is not None:
         return _merged(op, known)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
+from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
 from ingot.frontends.tensorflow.lowering.list_state import (
     alike,
     assert_room,
@@ -291,6 +292,7 @@ def _scatter(op: Op) -> Value:
         raise op.error("a list of open size is made from scattered elements")
     dims = tensor.shape.dims[1:]
     zeros = op.b.zeros(Shape.array(tensor.shape.dtype, (size, *dims)))
+    assert_inside(op.b, indices, size)
     buffer = scatter_rows(op, "update", zeros, indices, tensor)
     return TensorList(buffer, size, tensor.shape.dtype, dims)
 
@@ -300,6 +302,7 @@ def _scatter_into(op: Op) -> Value:
     tensor = op.tensor(1)
     found = with_buffer(op.b, op.list(0), tensor.shape.dims[1:])
     assert found.buffer is not None
+    assert_inside(op.b, op.tensor(2), found.buffer.shape.dims[0])
     return replace(found, buffer=scatter_rows(op, "update", found.buffer, op.tensor(2), tensor))
 
 

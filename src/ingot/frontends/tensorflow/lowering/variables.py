@@ -7,8 +7,9 @@ the entry, once.
 from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.gather import gather, gather_nd
+from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.scatter import scatter_nd, scatter_rows
+from ingot.frontends.tensorflow.lowering.scatter import checked_nd, scatter_rows
 from ingot.frontends.tensorflow.lowering.values import Known, Value
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
@@ -73,14 +74,16 @@ def _gather_nd(op: Op) -> Value:
 
 def _scatter(opcode: str) -> Rule:
     def rule(op: Op) -> tuple[Value, ...]:
-        return write(op, scatter_rows(op, opcode, read(op), op.tensor(1), op.tensor(2)))
+        old, indices = read(op), op.tensor(1)
+        assert_inside(op.b, indices, old.shape.dims[0])
+        return write(op, scatter_rows(op, opcode, old, indices, op.tensor(2)))
 
     return rule
 
 
 def _scatter_nd(opcode: str) -> Rule:
     def rule(op: Op) -> tuple[Value, ...]:
-        return write(op, scatter_nd(op, opcode, read(op), op.tensor(1), op.tensor(2)))
+        return write(op, checked_nd(op, opcode, read(op), op.tensor(1), op.tensor(2)))
 
     return rule
 

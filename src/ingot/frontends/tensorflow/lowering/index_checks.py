@@ -1,0 +1,82 @@
+"""Checks of indices: one out of range ends the program, as in TensorFlow's kernels for CPU.
+
+Gathers and scatters ask for them with the words of TensorFlow's own message, less the index that is
+wrong. A check is one pass over the indices, and none over what they choose. An index that follows
+from loop counters is checked here, and one that is constant when the program is simplified: neither
+costs a loop anything.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.affine import difference
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
+from ingot.frontends.tensorflow.lowering.values import Size, Sizes
+from ingot.hlo import dim as dim_math
+from ingot.hlo.assertions import emit_assertion
+from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
+
+
+def are_inside(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction:
+    """Return which indices are in 0..size."""
+    if _is_counted_inside(b, indices, size):
+        return b.like(True, Shape.array(PRED, indices.shape.dims))
+    return b.and_(are_below(b, indices, size), b.compared("GE", indices, 0))
+
+
+def are_below(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction:
+    """Return which indices are less than `size`."""
+    if indices.shape.dtype.bits < 32:
+        # Not every size is a number of the indices' own type.
+        indices = b.convert_to(indices, S64)
+    return b.compared("LT", indices, b.scalar(size, indices.shape.dtype))
+
+
+def _is_counted_inside(b: TensorBuilder, index: Instruction, size: Size) -> bool:
+    """Whether a single index is a sum of loop counters that is always in 0..size."""
+    if any(size != 1 for size in index.shape.dims):
+        return False
+    form = dict(difference(index, b.constant(0, index.shape.dtype), b.program.origins))
+    low: Size = form.pop((), 0)
+    high = low
+    for factors, times in form.items():
+        counter = b.program.counters.get(factors[0]) if len(factors) == 1 else None
+        if counter is None:
+            return False
+        ends = (counter.first * times, counter.most * times)
+        low += ends[times < 0]
+        high += ends[times > 0]
+    return dim_math.never_negative(low) and dim_math.never_negative(size - 1 - high)
+
+
+def vectors_are_inside(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instruction:
+    """Return which index vectors, the last dimension of `indices`, choose something of `dims`."""
+    *outer, depth = indices.shape.dims
+    assert isinstance(depth, int)
+    inside = b.like(True, Shape.array(PRED, tuple(outer)))
+    for place in range(depth):
+        part = b.sliced(indices, len(outer), place, place + 1)
+        inside = b.and_(inside, are_inside(b, b.reshape_to(part, tuple(outer)), dims[place]))
+    return inside
+
+
+def assert_everywhere(b: TensorBuilder, flags: Instruction, message: str) -> None:
+    """Let the program fail unless all flags are true."""
+    emit_assertion(b, b.reduced("and", flags, range(flags.shape.rank)), message)
+
+
+def assert_inside(b: TensorBuilder, indices: Instruction, size: Size) -> None:
+    """Let the program fail unless all indices are in 0..size."""
+    assert_everywhere(b, are_inside(b, indices, size), f"indices are not in [0, {size})")
+
+
+def assert_sorted(b: TensorBuilder, numbers: Instruction) -> None:
+    """Let the program fail unless the numbers of segments, a vector, ascend from 0 or more."""
+    (count,) = numbers.shape.dims
+    if count == 0:
+        return
+    assert_everywhere(b, b.compared("GE", numbers, 0), "segment ids must be >= 0")
+    before, after = b.sliced(numbers, 0, 0, count - 1), b.sliced(numbers, 0, 1, count)
+    ascend = b.compare(before, after, direction="LE")
+    assert_everywhere(b, ascend, "segment ids are not increasing")
