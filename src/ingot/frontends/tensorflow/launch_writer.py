@@ -149,6 +149,7 @@ class LaunchWriter:
                 node.attr["dtype"].type = type_number(kind.dtype)
                 argument = f"{node.name}:value:0"
             elif item.type.dtype == "variant":
+                argument = self._untyped(index, argument) if item.of_lists else argument
                 shape = self._shape_constant(f"element_{index}", kind.shape)
                 node = self._node(f"stack_{index}", "TensorListStack", [argument, shape])
                 node.attr["element_dtype"].type = type_number(kind.dtype)
@@ -159,6 +160,16 @@ class LaunchWriter:
             names.append(argument)
             types.append(type_number(kind.dtype))
         return names, types
+
+    def _untyped(self, index: int, argument: str) -> str:
+        """Return a list of lists as one whose elements TensorFlow's shape inference knows not.
+
+        They are tensors, the rows of each list; TensorFlow, which traced it, takes them for lists.
+        """
+        node = self._node(f"untyped_{index}", "EnsureShape", [argument])
+        node.attr["T"].type = type_number("variant")
+        node.attr["shape"].shape.SetInParent()
+        return f"{node.name}:output:0"
 
     def _shape_constant(self, name: str, shape: Shape) -> str:
         sizes = -1 if shape is None else [-1 if size is None else size for size in shape]

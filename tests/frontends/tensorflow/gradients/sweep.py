@@ -47,13 +47,6 @@ CANNOT: dict[tuple[str, str], str] = {
         and "inside" not in way
         and (name, way) not in _LAYERS_THAT_CAN
     },
-    **{
-        ("nested_loops", way): _LISTS
-        for way in WAYS
-        if way.endswith((" 2", " 3"))
-        and "inside" not in way
-        and way.split()[0] not in ("outside", "open", "persistent", "between")
-    },
 }
 """Cells that are known to fail, and why."""
 

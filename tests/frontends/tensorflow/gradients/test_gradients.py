@@ -45,7 +45,12 @@ def test_gradients(name, way):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "way"),
-    [("nested_loops", "outside 2"), ("nested_loops", "open 2"), ("bare_loop", "open 2")],
+    [
+        ("nested_loops", "outside 2"),
+        ("nested_loops", "open 2"),
+        ("nested_loops", "gradients 2"),
+        ("bare_loop", "open 2"),
+    ],
 )
 def test_lists_of_lists_and_empty_lists_cross(name, way):
     _check(name, way)
