@@ -17,16 +17,18 @@ DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
 # Another series of TensorFlow has an environment of its own.
 SERIES := .venv-tensorflow-$(TENSORFLOW)
+LIBRARIES := .venv-tensorflow-libraries
 
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-tensorflow check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance fuzz soak docs format clean
+.PHONY: help demo test test-tensorflow test-tensorflow-libraries check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the whole test suite"
 	@echo "make test-tensorflow TENSORFLOW=2.20   its tests on another series of TensorFlow"
+	@echo "make test-tensorflow-libraries   Keras 2 and TensorFlow Probability, each class"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
 	@echo "make bench   Ingot beside XLA, on this machine: programs, single ops, whole JAX programs"
 	@echo "make bench-jax   its whole JAX programs alone"
@@ -53,6 +55,10 @@ $(SERIES)/.installed-test: pyproject.toml tools/make_venv.py
 	$(PYTHON) tools/make_venv.py $(SERIES) test "tensorflow==$(TENSORFLOW).*"
 	@touch $@
 
+$(LIBRARIES)/.installed: pyproject.toml tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(LIBRARIES) tensorflow-libraries
+	@touch $@
+
 demo: $(BENCH)
 	$(BIN)/python examples/demo.py
 
@@ -61,6 +67,11 @@ test: $(DEV)
 
 test-tensorflow: $(SERIES)/.installed-test
 	$(SERIES)/bin/python -m pytest -n $(WORKERS) $(PYTEST_FLAGS) tests/frontends/tensorflow
+
+# Both run, and either may fail.
+test-tensorflow-libraries: $(LIBRARIES)/.installed
+	TF_USE_LEGACY_KERAS=1 $(LIBRARIES)/bin/python -m tests.frontends.tensorflow.keras.sweep; \
+	keras=$$?; $(LIBRARIES)/bin/python -m tests.frontends.tensorflow.probability.sweep && exit $$keras
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

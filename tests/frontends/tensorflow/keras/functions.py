@@ -7,10 +7,10 @@ floating-point arguments are compared too, but for functions that TensorFlow can
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 from tests.frontends.tensorflow.keras.row import calling, enter
+from tests.frontends.tensorflow.keras.which import keras
 
 _DRAWN = np.random.default_rng(5)
 

@@ -5,32 +5,27 @@ same row.
 """
 
 import inspect
+from operator import attrgetter
+from typing import Any
 
-import keras
+from tests.frontends.tensorflow.keras.which import IS_KERAS_2, keras
 
-CLASS_MODULES = {
-    "layers": keras.layers,
-    "optimizers": keras.optimizers,
-    "schedules": keras.optimizers.schedules,
-    "losses": keras.losses,
-    "metrics": keras.metrics,
-    "regularizers": keras.regularizers,
-    "constraints": keras.constraints,
-    "initializers": keras.initializers,
-    "random": keras.random,
-}
-FUNCTION_MODULES = {
-    "layers": keras.layers,
-    "ops": keras.ops,
-    "image": keras.ops.image,
-    "linalg": keras.ops.linalg,
-    "nn": keras.ops.nn,
-    "numpy": keras.ops.numpy,
-    "activations": keras.activations,
-    "losses": keras.losses,
-    "metrics": keras.metrics,
-    "random": keras.random,
-}
+_CLASSES = (
+    "layers optimizers optimizers.schedules losses metrics regularizers constraints initializers"
+)
+_FUNCTIONS = "layers activations losses metrics"
+_KERAS_3 = ("random", "ops ops.image ops.linalg ops.nn ops.numpy random")
+_KERAS_2 = ("optimizers.legacy", "")
+
+
+def _modules(paths: str) -> dict[str, Any]:
+    """Return modules of Keras by the last part of their names."""
+    return {path.rpartition(".")[2]: attrgetter(path)(keras) for path in paths.split()}
+
+
+_more_classes, _more_functions = _KERAS_2 if IS_KERAS_2 else _KERAS_3
+CLASS_MODULES = _modules(f"{_CLASSES} {_more_classes}")
+FUNCTION_MODULES = _modules(f"{_FUNCTIONS} {_more_functions}")
 SERIALIZATION = ("serialize", "deserialize", "get")
 """Functions of Python objects, in most modules."""
 
@@ -50,3 +45,10 @@ def public_names() -> list[str]:
                 shown = own if getattr(module, own, None) is item else name
                 found.setdefault(id(item), f"{module_name}.{shown}")
     return sorted(found.values())
+
+
+def is_left_out(name: str) -> bool:
+    """Whether a row is of Keras 3 alone, and the rows are those of Keras 2."""
+    module, own = name.split(".")
+    known = {**FUNCTION_MODULES, **CLASS_MODULES}
+    return IS_KERAS_2 and not hasattr(known.get(module), own)

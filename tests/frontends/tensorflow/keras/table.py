@@ -1,7 +1,11 @@
 """All rows, and what has none: by module and name, as the modules of Keras hold them."""
 
-from tests.frontends.tensorflow.keras import functions, layers, training
+import importlib
+
+from tests.frontends.tensorflow.keras import layers, training
+from tests.frontends.tensorflow.keras.names import is_left_out
 from tests.frontends.tensorflow.keras.row import ROWS
+from tests.frontends.tensorflow.keras.which import IS_KERAS_2
 
 _REASONS = {
     "a base class: its subclasses are run": (
@@ -25,12 +29,21 @@ _REASONS = {
     "a part of MultiOptimizer, which has a row": "optimizers.OptimizerMap",
 }
 
+# The rest needs what only this Keras has.
+_more = importlib.import_module(
+    "tests.frontends.tensorflow.keras." + ("keras2" if IS_KERAS_2 else "functions")
+)
+
 CANNOT: dict[str, str] = {
-    name: reason for reason, names in _REASONS.items() for name in names.split()
-}
+    name: reason
+    for reason, names in _REASONS.items()
+    for name in names.split()
+    if not is_left_out(name)
+} | (_more.CANNOT if IS_KERAS_2 else {})
 """What has no row, and why."""
 
-for _module in (functions, layers, training):
+# Keras 2's own rows come first: they take the place of others.
+for _module in (_more, layers, training):
     _module.enter_all()
 
 __all__ = ["CANNOT", "ROWS"]

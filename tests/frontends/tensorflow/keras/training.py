@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
-from keras import constraints, initializers, losses, metrics, optimizers, regularizers
 from tests.frontends.tensorflow.keras.row import calling, enter
+from tests.frontends.tensorflow.keras.which import IS_KERAS_2, keras
+
+constraints, initializers, regularizers = keras.constraints, keras.initializers, keras.regularizers
+losses, metrics, optimizers = keras.losses, keras.metrics, keras.optimizers
 
 _DRAWN = np.random.default_rng(5)
 
@@ -142,7 +144,7 @@ INITIALIZERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 }
 
 
-UNWEIGHTED = (metrics.R2Score, metrics.ConcordanceCorrelation, metrics.PearsonCorrelation)
+UNWEIGHTED = ("R2Score", "ConcordanceCorrelation", "PearsonCorrelation")
 """Metrics that take no weights of rows."""
 
 SEEDED = (
@@ -152,6 +154,11 @@ SEEDED = (
 """Initializers that draw."""
 
 
+def _named(module: str, name: str) -> Callable[..., Any]:
+    """Return what calls a class or function of Keras."""
+    return lambda *arguments: getattr(getattr(keras, module), name)(*arguments)
+
+
 def _loss(make: Callable[[], Any], inputs: Inputs, weights: Any) -> Callable[[Any], Any]:
     def call(*arguments: Any) -> Any:
         return make()(*arguments)
@@ -159,27 +166,32 @@ def _loss(make: Callable[[], Any], inputs: Inputs, weights: Any) -> Callable[[An
     return calling(call, inputs if weights is None else (*inputs, weights), True)
 
 
-def _metric(make: Callable[[], Any], inputs: tuple[Any, ...]) -> Callable[[Any], Any]:
+def metric(make: Callable[[], Any], inputs: tuple[Any, ...]) -> Callable[[Any], Any]:
     """Return the program that updates a metric twice, the second time with weights if it can."""
 
     def program(jit: Any) -> Any:
-        metric = make()
+        made = make()
 
         def step(*arguments: Any) -> Any:
-            metric.update_state(*arguments)
-            return metric.result()
+            made.update_state(*arguments)
+            return made.result()
 
         compiled = tf.function(step, jit_compile=jit, autograph=False)
         given = [tf.constant(item) for item in inputs]
         found = [compiled(*given)]
-        weighted = len(inputs) == 2 and not isinstance(metric, UNWEIGHTED)
+        weighted = len(inputs) == 2 and type(made).__name__ not in UNWEIGHTED
         found.append(compiled(*given, *([tf.constant(WEIGHTS)] if weighted else [])))
-        return found, metric.variables
+        return found, made.variables
 
     return program
 
 
-def _optimizer(make: Callable[[], Any]) -> Callable[[Any], Any]:
+def is_legacy(optimizer: Any) -> bool:
+    """Whether an optimizer is of those that Keras 2 replaced: it makes variables when it steps."""
+    return IS_KERAS_2 and isinstance(optimizer, optimizers.legacy.Optimizer)
+
+
+def optimizer_steps(make: Callable[[], Any]) -> Callable[[Any], Any]:
     """Return the program of four steps on an embedding, a kernel and a bias."""
 
     def program(jit: Any) -> Any:
@@ -192,20 +204,25 @@ def _optimizer(make: Callable[[], Any]) -> Callable[[Any], Any]:
             ]
         )
         optimizer = make()
-        optimizer.build(model.trainable_variables)
+        if not is_legacy(optimizer):
+            optimizer.build(model.trainable_variables)
         words = tf.constant([[1, 5, 1], [8, 2, 0]])
 
         @tf.function(jit_compile=jit, autograph=False)
         def step() -> Any:
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean((model(words) - 1.0) ** 2)
-                scaled = optimizer.scale_loss(loss)
+                scaled = loss if IS_KERAS_2 else optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, model.trainable_variables)
-            optimizer.apply(gradients)
+            if IS_KERAS_2:
+                optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+            else:
+                optimizer.apply(gradients)
             return loss
 
         found = [step() for _ in range(4)]
-        return found, model.trainable_variables, optimizer.variables
+        own = optimizer.weights if is_legacy(optimizer) else optimizer.variables
+        return found, model.trainable_variables, own
 
     return program
 
@@ -213,25 +230,25 @@ def _optimizer(make: Callable[[], Any]) -> Callable[[Any], Any]:
 def _enter_losses() -> None:
     for inputs, names in LOSS_INPUTS:
         for name in names.split():
-            enter(f"losses.{name}", _loss(getattr(losses, name), inputs, WEIGHTS))
-    enter("losses.CTC", _loss(losses.CTC, (LETTERS, LOGITS), None))
-    generalized = losses.categorical_generalized_cross_entropy
+            enter(f"losses.{name}", _loss(_named("losses", name), inputs, WEIGHTS))
+    enter("losses.CTC", _loss(_named("losses", "CTC"), (LETTERS, LOGITS), None))
+    generalized = "categorical_generalized_cross_entropy"
     arguments = (LABELS, GUESS, 0.5)
-    enter("losses.categorical_generalized_cross_entropy", calling(generalized, arguments, True))
+    enter(f"losses.{generalized}", calling(_named("losses", generalized), arguments, True))
     for inputs, names in LOSS_FUNCTIONS:
         for name in names.split():
             module, own = name.split(".")
-            enter(name, calling(getattr(getattr(keras, module), own), inputs, True))
+            enter(name, calling(_named(module, own), inputs, True))
 
 
 def _enter_metrics() -> None:
     made = dict(METRICS)
     for inputs, names in METRIC_INPUTS:
-        made.update({name: (getattr(metrics, name), inputs) for name in names.split()})
-    for name, (make, inputs) in made.items():
-        enter(f"metrics.{name}", _metric(make, inputs))
+        made.update({name: (_named("metrics", name), inputs) for name in names.split()})
     for name in ("Mean", "Sum"):
-        enter(f"metrics.{name}", _metric(getattr(metrics, name), (WEIGHTS,)))
+        made[name] = _named("metrics", name), (WEIGHTS,)
+    for name, (make, inputs) in made.items():
+        enter(f"metrics.{name}", metric(make, inputs))
 
 
 def enter_all() -> None:
@@ -239,7 +256,7 @@ def enter_all() -> None:
     _enter_losses()
     _enter_metrics()
     for name, make in OPTIMIZERS.items():
-        enter(f"optimizers.{name}", _optimizer(make))
+        enter(f"optimizers.{name}", optimizer_steps(make))
     for name, make in SCHEDULES.items():
         enter(f"schedules.{name}", calling(make(), (np.array(4, np.int32),), False))
     for name, make in OF_MATRICES.items():

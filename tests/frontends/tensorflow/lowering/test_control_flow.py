@@ -171,6 +171,8 @@ def test_optimizer_ops():
         apply("ResourceApplyKerasMomentum", 1, var=None, accum=None, momentum=0.9, **rate),
         apply("ResourceApplyAdam", 2, var=None, m=None, v=None, beta1_power=0.5, beta2_power=0.6,
               beta1=0.9, beta2=0.99, epsilon=1e-7, **rate),
+        apply("ResourceApplyAdamWithAmsgrad", 3, var=None, m=None, v=None, vhat=None,
+              beta1_power=0.5, beta2_power=0.6, beta1=0.9, beta2=0.99, epsilon=1e-7, **rate),
         apply("ResourceApplyAdaMax", 2, var=None, m=None, v=None, beta1_power=0.5, beta1=0.9,
               beta2=0.99, epsilon=1e-7, **rate),
         apply("ResourceApplyAdagrad", 1, var=None, accum=None, **rate),

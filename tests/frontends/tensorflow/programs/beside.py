@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+from tests.frontends.tensorflow.keras.which import keras
 
 from ingot.frontends.tensorflow.compiler import compile_with_ingot
 

@@ -79,6 +79,20 @@ def _adam(op: Op) -> tuple[Value, ...]:
     return write(op, b.subtract(read(op), step))
 
 
+def _adam_with_amsgrad(op: Op) -> tuple[Value, ...]:
+    """var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad."""
+    b = op.b
+    power1, power2, rate, beta1, beta2, epsilon, gradient = op.tensors(4, 11)
+    alpha = b.divide(b.multiply(rate, b.sqrt(_one_minus(b, power2))), _one_minus(b, power1))
+    first = _decayed(b, read(op, 1), gradient, beta1)
+    second = _decayed(b, read(op, 2), b.multiply(gradient, gradient), beta2)
+    largest = b.maximum(read(op, 3), second)
+    step = b.divide(_times(b, first, alpha), b.binary("add", b.sqrt(largest), epsilon))
+    for number, value in ((1, first), (2, second), (3, largest)):
+        write(op, value, number)
+    return write(op, b.subtract(read(op), step))
+
+
 def _ada_max(op: Op) -> tuple[Value, ...]:
     """var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad."""
     b = op.b
@@ -255,6 +269,7 @@ RULES: dict[str, Rule] = {
     "ResourceApplyAdagrad": lambda op: _adagrad(op, None, op.tensor(3)),
     "ResourceApplyAdagradV2": lambda op: _adagrad(op, op.tensor(3), op.tensor(4)),
     "ResourceApplyAdam": _adam,
+    "ResourceApplyAdamWithAmsgrad": _adam_with_amsgrad,
     "ResourceApplyAddSign": _signed,
     "ResourceApplyCenteredRMSProp": _centered_rms_prop,
     "ResourceApplyGradientDescent": _gradient_descent,
