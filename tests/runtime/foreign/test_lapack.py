@@ -167,6 +167,16 @@ def test_svd(element: str, batch: tuple[int, ...], routine: str, m: int, n: int,
     close(element, adjoint(u) @ u, np.broadcast_to(np.eye(columns), (*batch, columns, columns)))
 
 
+@pytest.mark.parametrize("routine", ["gesdd", "gesvd"])
+def test_svd_of_an_infinity_ends(routine: str) -> None:
+    """LAPACK may not return: the second matrix is not given to it."""
+    a = matrices("f32", (2, 7, 8))
+    a[1, 0, 0] = -np.inf
+    shapes = (("f32", a.shape), ("f32", (2, 7)), ("f32", (2, 7, 7)), ("f32", (2, 7, 8)))
+    info = call(routine, "f32", f"{{mode = {code('S')}}}", a, None, *shapes, ("s32", (2,)))[-1]
+    assert info.tolist() == [0, -4]
+
+
 @each_element
 @each_batch
 @pytest.mark.parametrize("n", [0, 1, 5])

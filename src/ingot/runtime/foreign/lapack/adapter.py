@@ -276,7 +276,8 @@ class Adapter:
             return
         count = self.arrays[row.matrix].size(f, self.batch_rank)
         count = f.imul(count, 2 if self.is_complex else 1)
-        finite = emit_all_finite(f, self.real, self.scratch[row.finite], count)
+        asked = self.scratch.get(row.finite) or self.matrix(row.finite, number)
+        finite = emit_all_finite(f, self.real, asked, count)
         info = self.matrix("info", number)
         f.if_(finite, run, lambda: f.store(f.const(I32, -4), info))
 

@@ -37,7 +37,8 @@ class Routine:
         matrix: operand whose last two dimensions are `m` and `n` and the others the batch.
         scratch: `a=x`: memory as large as one matrix of operand `x`; with `a:=x` its copy.
         complex_scratch: that of the complex routine.
-        finite: a name; the routine runs if all of it is finite, otherwise `info` is -4.
+        finite: a name; the routine runs if all of it is finite, otherwise `info` is -4: on
+            infinities some do not return.
         unused: result -> attribute; the result is zero if the attribute is `N`.
         unpack: (scratch, result): eigenvectors as LAPACK packs conjugate pairs -> complex.
         refuses: attribute -> character that cannot be served.
@@ -96,7 +97,7 @@ ROUTINES = (
             "@mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork "
             "rwork[max(5*k*k+7*k,2*max(m,n)*k+2*k*k+k)] iwork[8*k] info"
         ),
-        unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"},
+        unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"}, finite="x_out",
         workspace="4*k*k+7*k+max(m,n)", complex_workspace="2*k*k+3*k+max(m,n)",
     ),
     Routine(
@@ -105,7 +106,7 @@ ROUTINES = (
         complex_arguments=(
             "@mode @mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork rwork[5*k] info"
         ),
-        unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"},
+        unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"}, finite="x_out",
     ),
     Routine(
         "syevd", "x", "x_out=x w info", complex_name="heevd",
