@@ -202,6 +202,57 @@ def test_a_size_is_defined_once() -> None:
         assert caught.value.diagnostic.code == "INGOT0219"
 
 
+CHANGING = """HloModule changing
+cond {
+  s = (s32[], f32[?k]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  l = s32[] constant(4)
+  ROOT c = pred[] compare(i, l), direction=LT
+}
+body {
+  s = (s32[], f32[?k]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  z = f32[] constant(3)
+  b = f32[2] broadcast(z), dimensions={}
+  ROOT t = (s32[], f32[2]) tuple(j, b)
+}
+ENTRY main {
+  z = s32[] constant(0)
+  x = f32[?k] parameter(0)
+  t = (s32[], f32[?k]) tuple(z, x)
+  w = (s32[], f32[?k]) while(t), condition=cond, body=body
+  ROOT r = f32[?k] get-tuple-element(w), index=1
+}"""
+
+CHOOSING = """HloModule choosing
+same { ROOT x = f32[?k] parameter(0) }
+other {
+  x = f32[?k] parameter(0)
+  z = f32[] constant(3)
+  ROOT b = f32[2] broadcast(z), dimensions={}
+}
+ENTRY main {
+  p = pred[] parameter(0)
+  x = f32[?k] parameter(1)
+  ROOT r = f32[?k] conditional(p, x, x), true_computation=same, false_computation=other
+}"""
+
+
+@pytest.mark.parametrize("text", [CHANGING, CHOOSING])
+def test_a_size_from_outside_is_the_same_after_loops_and_branches(text: str) -> None:
+    with pytest.raises(VerifyError, match="changes a size that comes from outside") as caught:
+        parse_hlo(text)
+    assert caught.value.diagnostic.code == "INGOT0219"
+    renamed = text.replace("s = (s32[], f32[?k])", "s = (s32[], f32[?n])")
+    renamed = renamed.replace("w = (s32[], f32[?k])", "w = (s32[], f32[?n])")
+    module = parse_hlo(renamed.replace("r = f32[?k]", "r = f32[?n]"))
+    inputs = [X] if text is CHANGING else [np.False_, X]
+    np.testing.assert_array_equal(ingot.compile(module)(*inputs), [3, 3], strict=False)
+    np.testing.assert_array_equal(evaluate(module, inputs), [3, 3], strict=False)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

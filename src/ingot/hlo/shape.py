@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import field
 from functools import lru_cache
 
@@ -222,18 +223,22 @@ class Shape:
             and all(a.compatible(b) for a, b in zip(self.elements, other.elements, strict=True))
         )
 
-    def takes(self, given: Shape) -> bool:
-        """Whether `given` is this shape when dimensions that are a bare size may be any."""
+    def takes(self, given: Shape, known: Container[str] = ()) -> bool:
+        """Whether `given` is this shape when dimensions that are a bare size may be any.
+
+        `known`: sizes that have a value, and no other.
+        """
         return self is given or (
             self.dtype is given.dtype
             and len(self.dims) == len(given.dims)
             and all(
-                have == want or (isinstance(want, Dim) and want.is_symbol)
+                have == want
+                or (isinstance(want, Dim) and want.is_symbol and want.text not in known)
                 for have, want in zip(given.dims, self.dims, strict=True)
             )
             and self.is_buffer == given.is_buffer
             and len(self.elements) == len(given.elements)
-            and all(a.takes(b) for a, b in zip(self.elements, given.elements, strict=True))
+            and all(a.takes(b, known) for a, b in zip(self.elements, given.elements, strict=True))
         )
 
     def to_string(self, *, with_layout: bool = True) -> str:

@@ -176,6 +176,51 @@ def _before(instruction: Instruction, found: Mapping[str, Instruction]) -> list[
     return [one for one in reversed(before) if one is not instruction]
 
 
+def find_changed_size(module: Module) -> Instruction | None:
+    """Return a loop or branch of which a size from outside would become another, if there is one.
+
+    What differs from iteration to iteration has a name that only the loop defines.
+    """
+    pending = [(module.entry, frozenset[str]())] if _open_controls(module) else []
+    seen: set[tuple[Computation, frozenset[str]]] = set()
+    while pending:
+        seen.add(pending[-1])
+        inside, outer = pending.pop()
+        controls = [one for one in inside.actors if one.called_computations]
+        if not controls:
+            continue
+        found = definitions(inside, outer)
+        bound = outer | parameter_symbols(inside)
+        for one in controls:
+            known = bound | {name for name, definer in found.items() if definer is not one}
+            if one.opcode in _DEFINING and _changes(one, known):
+                return one
+            called = [(inner, known) for inner in one.called_computations]
+            pending += [item for item in called if item not in seen]
+    return None
+
+
+def _changes(control: Instruction, known: frozenset[str]) -> bool:
+    """Whether a loop or branch gives one of the known sizes of its result another value."""
+    if control.opcode == "while":
+        body = control.attributes.body
+        pairs = [(body.parameters[0].shape, body.root.shape)]
+    else:
+        branches = control.attributes.branch_computations
+        pairs = [(control.shape, branch.root.shape) for branch in branches]
+    return not all(want.compatible(have) or want.takes(have, known) for want, have in pairs)
+
+
+def _open_controls(module: Module) -> list[Instruction]:
+    """Return the loops and branches of a module that have a symbolic size in their shape."""
+    return [
+        one
+        for computation in module.computations.values()
+        for one in computation.actors
+        if one.opcode in _DEFINING and not one.shape.is_static
+    ]
+
+
 def defines_sizes(module: Module) -> bool:
     """Whether some instruction of a module defines a size."""
     return module.kept(_defines_sizes)
@@ -185,8 +230,6 @@ def _defines_sizes(module: Module) -> bool:
     held = module.computations.values()
     if any(is_size_definition(i) for c in held for i in c.actors):
         return True
-    loops = [i for c in held for i in c.actors if i.opcode in _DEFINING]
-    if all(loop.shape.is_static for loop in loops):
-        return False
     known = parameter_symbols(module.entry)
-    return any(name not in known for loop in loops for name in bare_symbols(loop.shape))
+    names = (name for one in _open_controls(module) for name in bare_symbols(one.shape))
+    return any(name not in known for name in names)

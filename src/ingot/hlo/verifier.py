@@ -21,6 +21,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.donors import sharing_problem
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.size_definitions import find_changed_size
 from ingot.support.diagnostics import InternalError, VerifyError
 
 
@@ -44,6 +45,9 @@ def verify(module: Module) -> None:
         _refuse_names(module)
     if module.entry.name not in module.computations:
         raise VerifyError(f"entry {module.entry.name} is not in the module")
+    changed = module.kept(find_changed_size)
+    if changed is not None:
+        raise _error(changed, "it changes a size that comes from outside", code="INGOT0219")
     problem = sharing_problem(module)
     if problem:
         raise VerifyError(problem, code="INGOT0217")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from ingot.llvm.folding import combined, compared
 from ingot.llvm.lanes import Lanes
 from ingot.llvm.types import I1, I64, Type, vector
 from ingot.llvm.values import Scalar, Value, const, undef, zero
@@ -66,6 +67,8 @@ class Arithmetic(Lanes):
         kind = "float" if opcode[0] == "f" else "integer"
         if type is not b.type or type.lane_kind != kind:
             raise self.ill_typed(opcode, a, b)
+        if a.text[0] != "%" and (known := combined(opcode, a, b)) is not None:
+            return known
         return self.define_once(type, f"{opcode} {type.text} {a.text}, {b.text}")
 
     def _float(self, opcode: str, a: Value, b: Value, flags: str | None) -> Value:
@@ -176,6 +179,10 @@ class Arithmetic(Lanes):
             or predicate not in _PREDICATES[opcode]
         ):
             raise self.ill_typed(f"{opcode} {predicate}", a, b)
+        if opcode == "icmp" and a.text[0] != "%":
+            known = compared(predicate, a, b)
+            if known is not None:
+                return known
         text = f"{opcode} {predicate} {type.text} {a.text}, {b.text}"
         return self.define(vector(I1, type.lanes), text)
 

@@ -123,3 +123,35 @@ def test_what_open_sizes_may_break(function):
             continue
         for have, right in zip(tf.nest.flatten(compiled(x)), want, strict=True):
             np.testing.assert_allclose(have, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x, y, i: tf.fill([2], 3.0),
+        lambda x, y, i: y + tf.cast(i, tf.float32),
+        lambda x, y, i: tf.concat([x, y[: i + 1]], 0),
+        lambda x, y, i: x[: tf.shape(x)[0] - 1],
+        lambda x, y, i: tf.cond(i < 2, lambda: x, lambda: tf.fill([2], 3.0)),
+        lambda x, y, i: tf.while_loop(
+            lambda k, a: k < 2,
+            lambda k, a: (k + 1, y),
+            (0, x),
+            (tf.TensorShape([]), tf.TensorShape([None])),
+        )[1],
+    ],
+    ids=["constant", "other", "growing", "shrinking", "branch", "nested"],
+)
+@pytest.mark.parametrize("limit", [None, 3])
+def test_a_loop_gives_another_size_than_it_takes(body, limit):
+    def run(x, y):
+        invariants = (tf.TensorShape([]), tf.TensorShape([None]))
+        return tf.while_loop(
+            lambda i, a: i < 3, lambda i, a: (i + 1, body(a, y, i)), (0, x), invariants,
+            maximum_iterations=limit,
+        )[1]  # fmt: skip
+
+    compiled = tf.function(run, input_signature=[tf.TensorSpec([None])] * 2, jit_compile=True)
+    for n, m in ((5, 4), (4, 6), (7, 7)):
+        x, y = tf.range(float(n)), -tf.range(float(m))
+        np.testing.assert_array_equal(compiled(x, y), run(x, y))

@@ -41,6 +41,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.hlo.size_definitions import bare_symbols
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -394,7 +395,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
     packing = Packing.of(op, values, _unchanged(_callee(op, "body")), written)
     start = packing.pack(op.frame, values)
     counters = loop_counters(_callee(op, "cond"), _callee(op, "body"), values, packing.unchanged)
-    state = start.shape
+    state, given = start.shape, frozenset(bare_symbols(start.shape))
     while True:
         condition = _trace(op, packing, _callee(op, "cond"), start, state)
         test = condition.frame.tensor(condition.outputs[0])
@@ -411,7 +412,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
             for old, new in zip(values, body.outputs, strict=True)
         ]
         end = packing.pack(body.frame, outputs)
-        if end.shape.compatible(state) or state.takes(end.shape):
+        if end.shape.compatible(state) or state.takes(end.shape, given):
             break
         if not have_same_ranks(state, end.shape):
             raise _changed_shape(op, packing, start.shape, end.shape)
