@@ -2,7 +2,8 @@
 # All of it goes into .venv; nothing global is touched. PYTHON=python3.12 chooses another Python.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than the cores of a small machine: many tests wait for processes that they start.
+WORKERS ?= 3
 JAX_CASES ?= 1
 JAX_DEVICES ?= 1
 MINUTES ?= 10
@@ -63,10 +64,10 @@ demo: $(BENCH)
 	$(BIN)/python examples/demo.py
 
 test: $(DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_FLAGS)
 
 test-tensorflow: $(SERIES)/.installed-test
-	$(SERIES)/bin/python -m pytest -n $(WORKERS) $(PYTEST_FLAGS) tests/frontends/tensorflow
+	$(SERIES)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_FLAGS) tests/frontends/tensorflow
 
 # Both run, and either may fail.
 test-tensorflow-libraries: $(LIBRARIES)/.installed

@@ -47,7 +47,7 @@ def test_some_exact_programs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_more_exact_programs(tmp_path: Path) -> None:
-    assert not findings(target("exact_programs"), tmp_path, range(300))
+    assert not findings(target("exact_programs"), tmp_path, range(150))
 
 
 @pytest.mark.slow

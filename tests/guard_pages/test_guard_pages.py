@@ -39,7 +39,7 @@ def test_some_programs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "start", "step"), [("table", 1, 4), ("cases", 0, 3), ("random", 0, 1)]
+    ("name", "start", "step"), [("table", 1, 8), ("cases", 0, 6), ("random", 0, 2)]
 )
 def test_more_programs(name: str, start: int, step: int) -> None:
     assert not faulty(name, start, len(suite(name)), step, LIMIT)

@@ -30,7 +30,7 @@ def plain(run_programs):
 
 
 def test_functions(run_programs, plain):
-    names = ["straight", "branches", "variables"]
+    names = ["straight", "branches", "variables", "keras_training"]
     found, _ = run_programs(names, MODES["at_once"])
     compare(found, plain, names)
     assert found["clusters"]
@@ -38,9 +38,9 @@ def test_functions(run_programs, plain):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("mode", ["background", "required", "small"])
 def test_programs_in_every_mode(run_programs, plain, mode):
-    names = [*FUNCTIONS, *OTHERS]
+    names = FUNCTIONS if mode == "small" else [*FUNCTIONS, *OTHERS]
     found, stderr = run_programs(names, MODES[mode])
     compare(found, plain, names)
     assert len(found["clusters"]) > 20
