@@ -17,11 +17,12 @@ from ingot.frontends.tensorflow import hook
 
 _LISTS = "what lists in a list of lists hold, or how long they are, is not known where it crosses"
 _LAYERS_THAT_CAN = {
-    ("simple_rnn", "outside 2"),
-    ("simple_rnn", "persistent 2"),
-    ("simple_rnn", "between 2"),
+    (name, way)
+    for name in ("lstm", "simple_rnn")
+    for way in ("outside 2", "outside 3", "persistent 2", "between 2")
 }
 _TENSORFLOW = "TensorFlow's own tangents do not take the lists that a gradient keeps"
+_ADDED_LISTS = "TensorFlow itself does not add a list of unknown elements to one of known elements"
 _LOOPS = (
     "bare_loop", "bounded_loop", "loop_by_data", "autograph_for", "autograph_while",
     "loop_over_rows", "array_in_a_loop", "array_read", "scan", "map_fn", "nested_loops",
@@ -47,6 +48,7 @@ CANNOT: dict[tuple[str, str], str] = {
         and "inside" not in way
         and (name, way) not in _LAYERS_THAT_CAN
     },
+    ("lstm", "between 3"): _ADDED_LISTS,
 }
 """Cells that are known to fail, and why."""
 
