@@ -111,6 +111,8 @@ def read_report(path: Path) -> Report:
             report.collected = row["collected"]
             report.commits += [row["commit"]] if row.get("commit") else []
             continue
+        if "test" not in row:
+            continue
         name, outcome = row["test"], row["outcome"]
         if outcome == "begun":
             outcome, row["text"] = "failed", "it did not end: its process died or ran out of time"

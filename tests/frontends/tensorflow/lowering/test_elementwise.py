@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import SPECIAL, check, numbers
+from tests.frontends.tensorflow.lowering.checking import SPECIAL, check, numbers, specs_of, trace
 
 from ingot.frontends.tensorflow.lowering import binary, unary
 
@@ -153,6 +153,18 @@ def test_binary_rows_on_floats(name):
         left[::3] *= -1
         right[:20:2] *= -1
     check(lambda x, y: call(name, x, y), left, right, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_truncating_division_of_floats(dtype):
+    """TensorFlow's CPU has no kernel for it; NumPy's numbers are the reference."""
+    left = np.array([3, 3, -1, -9, -8.1, 7, np.inf, np.nan], dtype)
+    right = np.array([2, -2, 7, 2, -4, 0, 3, 1], dtype)
+    program = trace(lambda x, y: call("TruncateDiv", x, y), specs_of([left, right]))
+    (found,), _ = program.evaluate([left, right])
+    with np.errstate(divide="ignore"):
+        wanted = np.trunc(left.astype(np.float64) / right.astype(np.float64))
+    np.testing.assert_array_equal(found.astype(np.float64), wanted)
 
 
 ON_INTEGERS = [

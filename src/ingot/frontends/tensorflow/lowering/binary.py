@@ -80,6 +80,14 @@ def floor_divide(b: TensorBuilder, x: Instruction, y: Instruction) -> Instructio
     return b.select(down, b.binary("subtract", quotient, 1), quotient)
 
 
+def _truncate_divide(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
+    """X / y rounded towards zero."""
+    quotient = b.divide(x, y)
+    if not x.shape.dtype.is_float:
+        return quotient
+    return b.select(b.compared("LT", quotient, 0), b.ceil(quotient), b.floor(quotient))
+
+
 def floor_modulo(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
     """Remainder with the sign of y."""
     rest = b.remainder(x, y)
@@ -170,7 +178,7 @@ RULES: dict[str, Rule] = {
     "FloorDiv": _division(floor_divide),
     "FloorMod": _division(floor_modulo),
     "Mod": _division(lambda b, x, y: b.remainder(x, y)),
-    "TruncateDiv": _division(lambda b, x, y: b.divide(x, y)),
+    "TruncateDiv": _division(_truncate_divide),
     "TruncateMod": _division(lambda b, x, y: b.remainder(x, y)),
     "LeftShift": lambda op: _shift(op, "shift-left"),
     "MulNoNan": _composed(_zero_where(1, "multiply")),

@@ -1,0 +1,229 @@
+"""Runs TensorFlow's own tests of its XLA bridge on Ingot: `make conformance-tensorflow`.
+
+`TENSORFLOW_TESTS=path` is the root of TensorFlow's sources at the tag of the installed version, or
+a folder that holds `tensorflow/compiler/tests` of it; nothing of it is kept here. Each file runs in
+a process of its own, forked from one that has imported TensorFlow; `conformance_xla_device` lets
+Ingot compile what a test places on the device XLA_CPU. The same file then runs on the built-in XLA,
+as TensorFlow's build rules run it. Outcomes are kept in `--results`; what has one does not run
+again, unless `--again` asks for it.
+
+Example:
+    python tools/conformance_tensorflow.py ~/tensorflow cast_ops_test --again failed
+
+`--write` makes `docs/conformance_tensorflow.md` of all that is in `--results`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+import unittest
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from conformance_jax import ROOT, Report, causes, cause, commit, read_report, table
+from conformance_plugin import read_lines
+
+PAGE = ROOT / "docs" / "conformance_tensorflow.md"
+RESULTS = ROOT / ".venv" / "tensorflow-results"
+ENGINES = ("ingot", "xla")
+TYPES = (
+    "DT_HALF,DT_FLOAT,DT_DOUBLE,DT_UINT8,DT_QUINT8,DT_INT8,DT_QINT8,DT_INT32,DT_QINT32,DT_INT64,"
+    "DT_BOOL,DT_COMPLEX64,DT_COMPLEX128"
+)
+"""The element types that TensorFlow's build rules give to the tests on CPU."""
+ON_CPU = (
+    *("jit_test", "tensor_float_32_test", "stack_ops_test", "tensor_array_ops_test", "case_test"),
+    *("cast_ops_test", "xla_custom_call_ops_test", "runtime_shape_check_test", "async_comp_test"),
+    *("image_ops_jit_compile_test", "xla_call_module_test", "dense_layer_test", "const_arg_test"),
+)
+"""The files that TensorFlow's build rules run without the XLA device."""
+_TEXT = 8000
+"""Characters of a failure that are kept: its end."""
+
+
+class _Outcomes(unittest.TestResult):
+    """Writes each test's outcome to a file of results."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = path.open("a", encoding="utf-8")
+        self._failed = False
+
+    def write(self, **row: Any) -> None:
+        """Write a line."""
+        self._file.write(json.dumps({**row, "time": time.time()}) + "\n")
+        self._file.flush()
+
+    def startTest(self, test: Any) -> None:  # noqa: N802
+        """A test begins."""
+        super().startTest(test)
+        self._failed = False
+        self.write(test=name_of(test), outcome="begun")
+
+    def addSuccess(self, test: Any) -> None:  # noqa: N802
+        """A test passed, if none of its parts failed."""
+        if not self._failed:
+            self.write(test=name_of(test), outcome="passed")
+
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
+        """A test was skipped."""
+        self.write(test=name_of(test), outcome="skipped", text=reason)
+
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
+        """A test raised an error."""
+        self._failed = True
+        lines = traceback.format_exception(*err)
+        last = "".join(f"E {line}" for line in traceback.format_exception_only(err[0], err[1]))
+        text = "".join(lines)[-_TEXT:] + "\n" + last[:_TEXT]
+        self.write(test=name_of(test), outcome="failed", text=text)
+
+    addFailure = addError  # noqa: N815
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
+        """A part of a test ended."""
+        del subtest
+        if err is not None:
+            self.addError(test, err)
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: N802
+        """A test failed as it should."""
+        del err
+        self.addSuccess(test)
+
+
+def name_of(test: Any) -> str:
+    """Return the test's class and method."""
+    return ".".join(test.id().split(".")[-2:])
+
+
+def flat(suite: Any) -> list[Any]:
+    """Return the tests of a suite."""
+    found, pending = [], [suite]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, unittest.TestSuite):
+            pending += reversed(list(item))
+        else:
+            found.append(item)
+    return found
+
+
+def run_tests(path: Path, engine: str, results: Path, again: set[str]) -> None:
+    """Run a file as `__main__`, with the tests that have no outcome or are in `again`."""
+    from tensorflow.python.platform import flags, googletest
+
+    compiler = importlib.import_module("tensorflow.compiler")
+    compiler.__path__.append(str(path.parent.parent))
+    importlib.import_module("tensorflow.compiler.tests.xla_test")
+    device = "CPU" if path.stem in ON_CPU else "XLA_CPU"
+    flags.FLAGS([path.name, f"--test_device={device}", f"--types={TYPES}"])
+
+    def main(*_: Any, **__: Any) -> None:
+        if engine == "ingot":
+            import conformance_xla_device
+
+            importlib.import_module("ingot.tensorflow").enable()
+            conformance_xla_device.put_in()
+        outcomes = _Outcomes(results)
+        tests = flat(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+        tests = [test for test in tests if not test.id().endswith(".test_session")]
+        outcomes.write(collected=len(tests), commit=commit())
+        ended = {row["test"] for row in read_lines(results) if row.get("outcome", "begun") != "begun"}
+        begun = Counter(row["test"] for row in read_lines(results) if row.get("outcome") == "begun")
+        chosen = [test for test in tests if name_of(test) in again or not again
+                  and name_of(test) not in ended and begun[name_of(test)] < 1]
+        unittest.TestSuite(chosen).run(outcomes)
+        sys.path.insert(0, str(ROOT))
+        compiled = importlib.import_module("tests.xla_compilations").count()
+        handed = {}
+        if engine == "ingot":
+            device = conformance_xla_device.counts
+            handed = {"runs": device.runs, "ops": device.ops, "functions": device.functions}
+        outcomes.write(compilations=compiled, **handed)
+
+    googletest.main = main
+    sys.argv = [str(path)]
+    runpy.run_path(str(path), run_name="__main__")
+
+
+def run_file(path: Path, engine: str, results: Path, again: set[str], seconds: float) -> None:
+    """Run a file in forked processes: each takes up what the one before left."""
+    for _ in range(1 if again else 10):
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                log = os.open(results.with_suffix(".log"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+                os.dup2(log, 1)
+                os.dup2(log, 2)
+                run_tests(path, engine, results, again)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        if _wait(child, seconds) == 0:
+            return
+
+
+def _wait(child: int, seconds: float) -> int:
+    """Return how a child ended; after its time it is ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return status
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
+def report_of(path: Path) -> Report:
+    """Return a report; rows of counters are left out."""
+    return read_report(path)
+
+
+def main() -> int:
+    """Run; 0 if nothing failed on Ingot that passes on the built-in XLA."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tests", type=Path, help="holds tensorflow/compiler/tests")
+    parser.add_argument("files", nargs="*", help="names of files, without .py")
+    parser.add_argument("--engine", choices=ENGINES, action="append")
+    parser.add_argument("--seconds", type=float, default=300, help="per process")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--again", choices=("failed", "all"))
+    arguments = parser.parse_args()
+    folder = arguments.tests.resolve() / "tensorflow/compiler/tests"
+    names = arguments.files or sorted(path.stem for path in folder.glob("*_test.py"))
+    import tensorflow  # noqa: F401  the children have it
+
+    for engine in arguments.engine or ENGINES:
+        results = arguments.results.resolve() / engine
+        results.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            kept, again = results / f"{name}.jsonl", set()
+            if arguments.again == "all":
+                kept.unlink(missing_ok=True)
+            elif arguments.again == "failed":
+                again = set(read_report(kept).failures)
+                if not again and kept.exists():
+                    continue
+            begin = time.monotonic()
+            run_file(folder / f"{name}.py", engine, kept, again, arguments.seconds)
+            found = Counter(read_report(kept).outcomes.values())
+            print(f"{engine} {name}: {dict(found)} {time.monotonic() - begin:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
