@@ -19,6 +19,7 @@ import argparse
 import importlib
 import json
 import os
+import random
 import runpy
 import signal
 import sys
@@ -46,6 +47,8 @@ ON_CPU = (
     *("image_ops_jit_compile_test", "xla_call_module_test", "dense_layer_test", "const_arg_test"),
 )
 """The files that TensorFlow's build rules run without the XLA device."""
+_LIMIT = 120
+"""Seconds that a process may take beyond those in which tests begin."""
 _TEXT = 8000
 """Characters of a failure that are kept: its end."""
 
@@ -53,8 +56,9 @@ _TEXT = 8000
 class _Outcomes(unittest.TestResult):
     """Writes each test's outcome to a file of results."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seconds: float) -> None:
         super().__init__()
+        self._end = time.monotonic() + seconds
         self._file = path.open("a", encoding="utf-8")
         self._failed = False
 
@@ -68,6 +72,11 @@ class _Outcomes(unittest.TestResult):
         super().startTest(test)
         self._failed = False
         self.write(test=name_of(test), outcome="begun")
+
+    def stopTest(self, test: Any) -> None:  # noqa: N802
+        """A test ended; no other begins once the time is over."""
+        super().stopTest(test)
+        self.shouldStop = time.monotonic() > self._end
 
     def addSuccess(self, test: Any) -> None:  # noqa: N802
         """A test passed, if none of its parts failed."""
@@ -117,13 +126,20 @@ def flat(suite: Any) -> list[Any]:
     return found
 
 
-def run_tests(path: Path, engine: str, results: Path, again: set[str]) -> None:
+def _import_what_children_need(folder: Path) -> None:
+    """Import TensorFlow, Ingot and the tests' base class; the wheel has no `compiler.tests`."""
+    compiler = importlib.import_module("tensorflow.compiler")
+    compiler.__path__.append(str(folder.parent))
+    for name in ("tensorflow.compiler.tests.xla_test", "ingot.frontends.tensorflow.hook"):
+        importlib.import_module(name)
+    compile_with = importlib.import_module("ingot.frontends.tensorflow.compiler")
+    compile_with.preload()
+
+
+def run_tests(path: Path, engine: str, results: Path, again: set[str], seconds: float) -> None:
     """Run a file as `__main__`, with the tests that have no outcome or are in `again`."""
     from tensorflow.python.platform import flags, googletest
 
-    compiler = importlib.import_module("tensorflow.compiler")
-    compiler.__path__.append(str(path.parent.parent))
-    importlib.import_module("tensorflow.compiler.tests.xla_test")
     device = "CPU" if path.stem in ON_CPU else "XLA_CPU"
     flags.FLAGS([path.name, f"--test_device={device}", f"--types={TYPES}"])
 
@@ -133,14 +149,13 @@ def run_tests(path: Path, engine: str, results: Path, again: set[str]) -> None:
 
             importlib.import_module("ingot.tensorflow").enable()
             conformance_xla_device.put_in()
-        outcomes = _Outcomes(results)
         tests = flat(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
-        tests = [test for test in tests if not test.id().endswith(".test_session")]
+        # Helpers of the base class, whose names begin as those of tests do.
+        tests = [test for test in tests if not test.id().endswith((".test_session", ".test_scope"))]
+        outcomes = _Outcomes(results, seconds)
         outcomes.write(collected=len(tests), commit=commit())
-        ended = {row["test"] for row in read_lines(results) if row.get("outcome", "begun") != "begun"}
-        begun = Counter(row["test"] for row in read_lines(results) if row.get("outcome") == "begun")
-        chosen = [test for test in tests if name_of(test) in again or not again
-                  and name_of(test) not in ended and begun[name_of(test)] < 1]
+        chosen = _chosen(tests, results, again)
+        random.Random(1).shuffle(chosen)
         unittest.TestSuite(chosen).run(outcomes)
         sys.path.insert(0, str(ROOT))
         compiled = importlib.import_module("tests.xla_compilations").count()
@@ -155,6 +170,17 @@ def run_tests(path: Path, engine: str, results: Path, again: set[str]) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
 
+def _chosen(tests: list[Any], results: Path, again: set[str]) -> list[Any]:
+    """Return the tests of `again`, or those without an outcome that did not twice end a process."""
+    if again:
+        return [test for test in tests if name_of(test) in again]
+    rows = read_lines(results)
+    ended = {row["test"] for row in rows if row.get("outcome", "begun") != "begun"}
+    begun = Counter(row["test"] for row in rows if row.get("outcome") == "begun")
+    names = ((name_of(test), test) for test in tests)
+    return [test for name, test in names if name not in ended and begun[name] < 2]
+
+
 def run_file(path: Path, engine: str, results: Path, again: set[str], seconds: float) -> None:
     """Run a file in forked processes: each takes up what the one before left."""
     for _ in range(1 if again else 10):
@@ -165,14 +191,14 @@ def run_file(path: Path, engine: str, results: Path, again: set[str], seconds: f
                 log = os.open(results.with_suffix(".log"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
                 os.dup2(log, 1)
                 os.dup2(log, 2)
-                run_tests(path, engine, results, again)
+                run_tests(path, engine, results, again, seconds)
                 status = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(status)
-        if _wait(child, seconds) == 0:
+        if _wait(child, seconds + _LIMIT) == 0:
             return
 
 
@@ -205,19 +231,16 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = arguments.tests.resolve() / "tensorflow/compiler/tests"
     names = arguments.files or sorted(path.stem for path in folder.glob("*_test.py"))
-    import tensorflow  # noqa: F401  the children have it
+    _import_what_children_need(folder)
 
-    for engine in arguments.engine or ENGINES:
-        results = arguments.results.resolve() / engine
-        results.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            kept, again = results / f"{name}.jsonl", set()
+    for name in names:
+        for engine in arguments.engine or ENGINES:
+            results = arguments.results.resolve() / engine
+            results.mkdir(parents=True, exist_ok=True)
+            kept = results / f"{name}.jsonl"
             if arguments.again == "all":
                 kept.unlink(missing_ok=True)
-            elif arguments.again == "failed":
-                again = set(read_report(kept).failures)
-                if not again and kept.exists():
-                    continue
+            again = set(read_report(kept).failures) if arguments.again == "failed" else set()
             begin = time.monotonic()
             run_file(folder / f"{name}.py", engine, kept, again, arguments.seconds)
             found = Counter(read_report(kept).outcomes.values())

@@ -181,7 +181,11 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
     made: dict[Any, Any] = {}
 
     def run(
-        self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
     ) -> Any:
         graph = self.graph
         with graph.as_default():
@@ -197,8 +201,10 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
                 made[key] = _compiled(graph, nodes, wanted, {item.name for item in feeds})
             values = original(self, made[key], feed_dict, options, run_metadata)
         return mapper.build_results(
-            [None if isinstance(item, ops.Operation) else value
-             for item, value in zip(wanted, values, strict=True)]
+            [
+                None if isinstance(item, ops.Operation) else value
+                for item, value in zip(wanted, values, strict=True)
+            ]
         )
 
     return run
@@ -207,8 +213,11 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
 def _needed(graph: Any, wanted: Sequence[Any], fed: set[str]) -> list[Any]:
     """Return the operations that a run computes, inputs first."""
     found: dict[Any, None] = {}
-    pending = [item if isinstance(item, ops.Operation) else item.op
-               for item in wanted if item.name not in fed]
+    pending = [
+        item if isinstance(item, ops.Operation) else item.op
+        for item in wanted
+        if item.name not in fed
+    ]
     while pending:
         node = pending.pop()
         if node in found or node.type in _OUTSIDE:
@@ -240,9 +249,12 @@ def _compiled(graph: Any, nodes: Sequence[Any], wanted: Sequence[Any], fed: set[
                     taken[item.name] = body.capture(item)
                 copy.input.append(item.name)
             copy.input.extend(f"^{item.name}" for item in node.control_inputs if item.name in names)
-        inside = [item for item in wanted
-                  if (item.name if isinstance(item, ops.Operation) else item.op.name) in names
-                  and item.name not in fed]
+        inside = [
+            item
+            for item in wanted
+            if (item.name if isinstance(item, ops.Operation) else item.op.name) in names
+            and item.name not in fed
+        ]
         results = importer.import_graph_def(
             definition, taken, [item.name for item in inside], name=""
         )
@@ -258,8 +270,9 @@ def _compiled(graph: Any, nodes: Sequence[Any], wanted: Sequence[Any], fed: set[
     call = graph.get_operations()[-1]
     graph._finalized = finalized
     flat = iter(nest.flatten(made) if tensors else ())
-    stand_in = {item.name: call if isinstance(item, ops.Operation) else next(flat)
-                for item in inside}
+    stand_in = {
+        item.name: call if isinstance(item, ops.Operation) else next(flat) for item in inside
+    }
     return [stand_in.get(item.name, item) for item in wanted]
 
 

@@ -128,12 +128,33 @@ class LaunchWriter:
         assert handle.shape is not None
         (count,) = handle.shape
         assert count is not None
+        name, is_made = make_random_state(count)
         node = self._node("random_state", "VarHandleOp", [])
         node.attr["dtype"].type = type_number(handle.dtype)
         node.attr["shape"].shape.dim.add().size = count
-        node.attr["shared_name"].s = make_random_state(count).encode()
+        node.attr["shared_name"].s = name.encode()
         node.attr["container"].s = b""
         self._arguments.append(f"{self._prefix}random_state:resource:0")
+        if not is_made:
+            self._write_first_state(self._arguments[-1], count, handle.dtype)
+
+    def _write_first_state(self, handle: str, count: int, dtype: str) -> None:
+        """Assign zeros to the hidden variable if it has no value; all else waits for that."""
+        kind = type_number(dtype)
+        zeros = self._integers("random_zeros", [0] * count, dtype)
+        has_value = self._node("random_has_value", "VarIsInitializedOp", [handle])
+        pred = f"{has_value.name}:is_initialized:0"
+        switch = self._node("random_switch", "Switch", [zeros, pred])
+        missing = f"{switch.name}:output_false:0"
+        write = self._node("random_first", "AssignVariableOp", [handle, missing])
+        done = self._node("random_made", "Identity", [missing, f"^{write.name}"])
+        sources = [f"{done.name}:output:0", f"{switch.name}:output_true:0"]
+        merge = self._node("random_ready", "Merge", sources)
+        merge.attr["N"].i = 2
+        for node in (switch, done, merge):
+            node.attr["T"].type = kind
+        write.attr["dtype"].type = kind
+        self._waits_for.append(f"^{merge.name}")
 
     def _write_sources(self) -> tuple[list[str], list[int]]:
         names: list[str] = []
@@ -223,10 +244,10 @@ class LaunchWriter:
         made.attr["end_mask"].i = 1
         return f"{made.name}:output:0"
 
-    def _integers(self, name: str, values: int | list[int]) -> str:
+    def _integers(self, name: str, values: int | list[int], dtype: str = "int32") -> str:
         node = self._node(name, "Const", [])
-        node.attr["dtype"].type = type_number("int32")
-        made = tensor_util.make_tensor_proto(values, dtype=dtypes.int32)
+        node.attr["dtype"].type = type_number(dtype)
+        made = tensor_util.make_tensor_proto(values, dtype=dtypes.as_dtype(dtype))
         node.attr["value"].tensor.CopyFrom(made)
         return f"{node.name}:output:0"
 

@@ -3,7 +3,8 @@
 `tf.random.normal` and its like (`RandomStandardNormal`, ...) go on from call to call. A function
 that has such nodes gets one more input, a variable `s64[nodes]` of how far each of them is, which
 lives under a name of its own in TensorFlow's resources; the body that replaces the function makes
-the handle, so the signature stays what it was.
+the handle, so the signature stays what it was. In a session the body also makes the variable, the
+first time that it runs there.
 
 Invariant: the hidden input is the last one and exists only while the function itself is compiled:
 functions that call it take it without, and count its nodes as their own.
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
-from ingot.frontends.tensorflow.modules import ops, tensorflow
+from ingot.frontends.tensorflow.modules import context, ops, tensorflow
 
 RANDOM_STATE = "ingot_random_state"
 """Name of the hidden input."""
@@ -65,14 +66,21 @@ def has_random_state(inputs: tuple[CapturedInput, ...]) -> bool:
     return bool(inputs) and inputs[-1].name == RANDOM_STATE
 
 
-def make_random_state(nodes: int) -> str:
-    """Make a variable of zeros, `s64[nodes]`; return its name among TensorFlow's resources."""
+def make_random_state(nodes: int) -> tuple[str, bool]:
+    """Name a variable of zeros, `s64[nodes]`, and make it where code runs eagerly.
+
+    Returns:
+        Its name among TensorFlow's resources, and whether it was made: each session has resources
+        of its own, so there the function's body must make it.
+    """
     name = f"{RANDOM_STATE}_{next(_numbers)}"
     with ops.init_scope(), tensorflow.device("CPU:0"):
+        if not context.executing_eagerly():
+            return name, False
         raw: Any = tensorflow.raw_ops
         handle = raw.VarHandleOp(dtype=tensorflow.int64, shape=[nodes], shared_name=name)
         raw.AssignVariableOp(resource=handle, value=tensorflow.zeros([nodes], tensorflow.int64))
-    return name
+    return name, True
 
 
 def _count(function: CapturedFunction) -> int:

@@ -20,13 +20,19 @@ def _conjugate_transpose(op: Op) -> Value:
     return op.b.transposed(x, op.axes(1, op.rank(0), "permutation"))
 
 
+def _axis_from_front(op: Op, name: str, rank: int) -> int:
+    axis = int(op.attribute(name, 0))
+    if axis < 0:
+        raise op.error(f"{name} must be >=0, got {axis}")
+    return op.axis_of(axis, rank)
+
+
 def _reverse_sequence(op: Op) -> Value:
     """Reverse the first `lengths[i]` elements of each row i, by a gather along the row."""
     b = op.b
     x, lengths = op.tensor(0), op.tensor(1)
     dims, rank = x.shape.dims, x.shape.rank
-    along = op.axis_of(int(op.attribute("seq_dim")), rank)
-    batch = op.axis_of(int(op.attribute("batch_dim", 0)), rank)
+    along, batch = (_axis_from_front(op, name, rank) for name in ("seq_dim", "batch_dim"))
     order = [batch, along, *(n for n in range(rank) if n not in (batch, along))]
     moved = b.transposed(x, order)
     size = (dims[batch], dims[along])

@@ -110,13 +110,19 @@ def _to_dense(op: Op) -> Value:
     b, indices = op.b, op.tensor(0)
     dims = op.sizes(1, "output shape")
     if indices.shape.rank < 2:
-        count: Size = indices.shape.dims[0] if indices.shape.rank else 1
-        indices = b.reshape_to(indices, (count, 1))
+        rows: Size = indices.shape.dims[0] if indices.shape.rank else 1
+        indices = b.reshape_to(indices, (rows, 1))
     if indices.shape.dims[1] != len(dims):
         raise op.error(
             f"output_shape has incorrect number of elements: {len(dims)} should be: "
             f"{indices.shape.dims[1]}"
         )
+    count, values = indices.shape.dims[0], op.dims(2)
+    if values and not (len(values) == 1 and b.same(values[0], count)):
+        given = ",".join(map(str, values))
+        raise op.error(f"sparse_values has incorrect shape [{given}], should be [] or [{count}]")
+    if op.dims(3):
+        raise op.error("default_value should be a scalar.")
     bounds = ",".join(map(str, dims))
     inside = vectors_are_inside(b, indices, dims)
     assert_everywhere(b, inside, f"indices are out of bounds: need 0 <= index < [{bounds}]")

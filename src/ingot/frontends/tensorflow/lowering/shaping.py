@@ -371,7 +371,10 @@ def _ensure_shape(op: Op) -> Value:
     if len(wanted) != len(dims) or not all(
         size is None or op.b.same(have, size) for have, size in zip(dims, wanted, strict=True)
     ):
-        raise op.error(f"shape {list(dims)} is not compatible with {list(wanted)}")
+        raise op.error(
+            f"Shape of tensor {op.node.name} {list(dims)} is not compatible with expected shape "
+            f"{list(wanted)}"
+        )
     return op.values[0]
 
 

@@ -126,8 +126,12 @@ def _counted(
     b, element = op.b, op.result()
     each = b.like(1, Shape.array(element, numbers.shape.dims))
     if weights is not None and weights.shape.size != 0 and not binary:
-        if not all(map(b.same, op.dims(0), weights.shape.dims)):
-            raise op.mismatch(0, 2)
+        dims, given = op.dims(0), weights.shape.dims
+        if len(dims) != len(given) or not all(map(b.same, dims, given)):
+            raise op.error(
+                "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case "
+                f"it acts as all weights equal to 1. Got {list(given)} and {list(dims)}"
+            )
         each = b.reshape_to(weights, numbers.shape.dims)
     zeros = b.zeros(Shape.array(element, (size,)))
     return scatter_rows(op, "update" if binary else "add", zeros, numbers, each)

@@ -259,7 +259,7 @@ def add_lists(op: Op) -> Value:
         total, other = alike(op.b, [total, other])
         if total.is_counted:
             equal = op.b.compared("EQ", length_of(op.b, total), length_of(op.b, other))
-            emit_assertion(op.b, equal, "lists of different lengths are added")
+            emit_assertion(op.b, equal, "TensorList arguments to AddN must all have the same shape")
         if total.buffer is not None and other.buffer is not None:
             total = replace(total, buffer=op.b.add(total.buffer, other.buffer))
     return total

@@ -1,0 +1,59 @@
+"""Compiled functions in graphs that a session runs, and the words in which they refuse values."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+RAW = tf.raw_ops
+
+
+def test_random_ops_go_on_from_run_to_run_in_each_session(compiled):
+    def runs(jit_compile):
+        with tf.Graph().as_default():
+            tf.compat.v1.set_random_seed(3)
+            drawn = tf.function(
+                lambda x: x + tf.random.normal([3], seed=5), jit_compile=jit_compile
+            )(tf.constant(1.0))
+            found = []
+            for _ in range(2):
+                with tf.compat.v1.Session() as session:
+                    found.append([session.run(drawn) for _ in range(3)])
+            return np.array(found)
+
+    found = runs(True)
+    assert compiled
+    np.testing.assert_allclose(found, runs(None), rtol=1e-5)
+    np.testing.assert_array_equal(found[0], found[1])
+    assert len(np.unique(found[0])) == 9
+
+
+REFUSED = {
+    "weights` must be the same shape": lambda: RAW.Bincount(arr=6, size=9, weights=[52, 351]),
+    "sparse_values has incorrect shape \\[3\\], should be \\[\\] or \\[2\\]": (
+        lambda: RAW.SparseToDense(
+            sparse_indices=[1, 3], output_shape=[5], sparse_values=[1, 2, 3], default_value=-1
+        )
+    ),
+    "default_value should be a scalar": lambda: RAW.SparseToDense(
+        sparse_indices=[1, 3], output_shape=[5], sparse_values=[1, 2], default_value=[0]
+    ),
+    "seq_dim must be >=0": lambda: RAW.ReverseSequence(
+        input=[[1, 2], [3, 4]], seq_lengths=[2, 2], seq_dim=-1
+    ),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_value_that_does_not_fit_is_refused_in_the_words_of_tensorflows_xla(words):
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=words):
+        tf.function(REFUSED[words], jit_compile=True)()
+
+
+def test_a_shape_that_is_not_the_promised_one_is_refused():
+    function = tf.function(
+        lambda x: tf.ensure_shape(x, [None, 3, 3]),
+        jit_compile=True,
+        input_signature=[tf.TensorSpec(None, tf.int32)],
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible with expected shape"):
+        function(tf.ones([3, 3], tf.int32))
