@@ -23,7 +23,7 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-tensorflow test-tensorflow-libraries check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance fuzz soak docs format clean
+.PHONY: help demo test test-tensorflow test-tensorflow-libraries check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
@@ -42,6 +42,7 @@ help:
 	@echo "make soak HOURS=n     train, serve and recompile while faults happen; memory stays flat"
 	@echo "make docs    write the generated reference pages"
 	@echo "make conformance-jax JAX_TESTS=path   JAX's own tests (its repository's tests folder)"
+	@echo "make conformance-tensorflow TENSORFLOW_TESTS=path   TensorFlow's tests of its XLA bridge"
 	@echo "make format  format the code and mend what ruff can mend"
 
 $(DEV): pyproject.toml tools/make_venv.py
@@ -126,6 +127,9 @@ conformance-jax: $(DEV)
 	$(BIN)/python -m pip install -q "pytest<9" hypothesis==6.142.1 mpmath==1.3.0 --target .venv/jax-tests
 	PYTHONPATH=$(CURDIR)/.venv/jax-tests $(BIN)/python tools/conformance_jax.py $(JAX_TESTS) \
 		$(JAX_FILES) --cases $(JAX_CASES) --devices $(JAX_DEVICES) --write
+
+conformance-tensorflow: $(BENCH)
+	$(BIN)/python tools/conformance_tensorflow.py $(TENSORFLOW_TESTS) $(TENSORFLOW_FILES) --write
 
 format: $(DEV)
 	$(BIN)/ruff format .

@@ -27,10 +27,11 @@ import time
 import traceback
 import unittest
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from conformance_jax import ROOT, Report, causes, cause, commit, read_report, table
+from conformance_jax import ROOT, Report, cause, commit, read_report
 from conformance_plugin import read_lines
 
 PAGE = ROOT / "docs" / "conformance_tensorflow.md"
@@ -47,6 +48,16 @@ ON_CPU = (
     *("image_ops_jit_compile_test", "xla_call_module_test", "dense_layer_test", "const_arg_test"),
 )
 """The files that TensorFlow's build rules run without the XLA device."""
+_INTRODUCTION = """# Conformance: TensorFlow's own tests of its XLA bridge
+
+Measured on {dates} at {commits} by `make conformance-tensorflow TENSORFLOW_TESTS=path`
+(`tools/conformance_tensorflow.py`): the tests in `tensorflow/compiler/tests` of TensorFlow
+{version}, with Ingot in the place of the device XLA_CPU (`tools/conformance_xla_device.py`): what a
+session runs there, each eager op and each `tf.function` is a function with `jit_compile=True`.
+{handed} of these went to Ingot; TensorFlow's built-in XLA compiled {compiled} programs meanwhile.
+`run` are the tests for which time allowed, chosen at random; where a test has no outcome with the
+built-in XLA, it did not run there.
+"""
 _LIMIT = 120
 """Seconds that a process may take beyond those in which tests begin."""
 _TEXT = 8000
@@ -214,13 +225,58 @@ def _wait(child: int, seconds: float) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def report_of(path: Path) -> Report:
-    """Return a report; rows of counters are left out."""
-    return read_report(path)
+def _table(reports: list[tuple[Report, Report]]) -> str:
+    """Return the table: outcomes on Ingot, and on the built-in XLA those of the same tests."""
+    lines = [
+        "| file | tests | run | passed | failed | skipped | built-in: run | passed | failed |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    rows = []
+    for ours, theirs in reports:
+        counts = Counter(theirs.outcomes.values())
+        rows.append([*ours.row, len(theirs.outcomes), counts["passed"], counts["failed"]])
+    total = [sum(column) for column in zip(*rows, strict=True)]
+    names = [ours.name for ours, _ in reports]
+    for name, row in zip([*names, "all"], [*rows, total], strict=True):
+        lines.append("| " + " | ".join(map(str, (name, *row))) + " |")
+    return "\n".join(lines)
+
+
+def _failures(reports: list[tuple[Report, Report]]) -> str:
+    """Return what failed on Ingot, with the cause and the built-in XLA's outcome, as Markdown."""
+    lines: list[str] = []
+    for ours, theirs in reports:
+        for test in sorted(ours.failures):
+            why = cause(ours.texts[test]).replace("|", "\\|").removeprefix("E ")
+            lines.append(
+                f"- `{ours.name}::{test}` (built-in: {theirs.outcomes.get(test, 'did not run')}): "
+                f"`{why}`"
+            )
+    return "\n".join(lines) or "Nothing failed."
+
+
+def page(results: Path) -> str:
+    """Return the page of documentation."""
+    reports, compiled, handed = [], 0, 0
+    for path in sorted((results / "ingot").glob("*.jsonl")):
+        reports.append((read_report(path), read_report(results / "xla" / path.name)))
+        rows = [row for row in read_lines(path) if "compilations" in row]
+        compiled += sum(row["compilations"] for row in rows)
+        handed += sum(row["runs"] + row["ops"] + row["functions"] for row in rows)
+    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(ours.last)) for ours, _ in reports})
+    commits = dict.fromkeys(name for ours, _ in reports for name in ours.commits)
+    start = _INTRODUCTION.format(
+        dates=" to ".join(sorted({days[0], days[-1]})),
+        commits=", ".join(commits),
+        version=version("tensorflow"),
+        compiled=compiled,
+        handed=handed,
+    )
+    return f"{start}\n{_table(reports)}\n\n## What failed on Ingot\n\n{_failures(reports)}\n"
 
 
 def main() -> int:
-    """Run; 0 if nothing failed on Ingot that passes on the built-in XLA."""
+    """Run the files, each on each engine."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tests", type=Path, help="holds tensorflow/compiler/tests")
     parser.add_argument("files", nargs="*", help="names of files, without .py")
@@ -228,6 +284,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300, help="per process")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--again", choices=("failed", "all"))
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     arguments = parser.parse_args()
     folder = arguments.tests.resolve() / "tensorflow/compiler/tests"
     names = arguments.files or sorted(path.stem for path in folder.glob("*_test.py"))
@@ -245,6 +302,8 @@ def main() -> int:
             run_file(folder / f"{name}.py", engine, kept, again, arguments.seconds)
             found = Counter(read_report(kept).outcomes.values())
             print(f"{engine} {name}: {dict(found)} {time.monotonic() - begin:.0f} s", flush=True)
+    if arguments.write:
+        PAGE.write_text(page(arguments.results), encoding="utf-8")
     return 0
 
 

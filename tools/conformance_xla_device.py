@@ -1,7 +1,7 @@
-"""The device XLA_CPU of TensorFlow's own tests, as Ingot: what is placed on it is compiled by Ingot.
+"""The device XLA_CPU of TensorFlow's own tests: Ingot compiles what is placed on it.
 
-`conformance_tensorflow.py` puts this in before it runs a file. There is no XLA device with Ingot, so
-each way in which a test uses it becomes a function with `jit_compile=True`:
+`conformance_tensorflow.py` puts this in before it runs a file. With Ingot there is no XLA device,
+so each way in which a test uses it becomes a function with `jit_compile=True`:
 
 * A session's run that needs an op of the device: all that it computes is one function. Placeholders
   and variables stay outside of it.
@@ -24,7 +24,7 @@ from tensorflow.core.function import trace_type
 from tensorflow.core.function.polymorphism import function_type
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python import pywrap_tfe
-from tensorflow.python.client import session
+from tensorflow.python.client import device_lib, session
 from tensorflow.python.eager import context, core, execute, record
 from tensorflow.python.eager.polymorphic_function import (
     attributes,
@@ -65,6 +65,20 @@ def put_in() -> None:
     call = polymorphic_function.Function.__call__
     polymorphic_function.Function.__call__ = _function_call(call)
     context.Context.enable_xla_devices = lambda _: None
+    device_lib.list_local_devices = _local_devices(device_lib.list_local_devices)
+
+
+def _local_devices(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the list of devices with XLA_CPU in it."""
+
+    def devices(*args: Any) -> list[Any]:
+        found = original(*args)
+        made = type(found[0])()
+        made.CopyFrom(found[0])
+        made.name, made.device_type = "/device:XLA_CPU:0", "XLA_CPU"
+        return [*found, made]
+
+    return devices
 
 
 @contextmanager

@@ -43,6 +43,20 @@ REFUSED = {
 }
 
 
+REDUCTION_AXES = {
+    "Invalid reduction dim.*-33": [-33],
+    "Invalid reduction dim.*2 for": [2],
+    "Axes contains duplicate dimension": [0, -2],
+}
+
+
+@pytest.mark.parametrize("words", REDUCTION_AXES)
+def test_axes_that_no_reduction_has_are_refused_when_they_are_known(words):
+    function = tf.function(lambda x, axes: tf.reduce_sum(x, axes), jit_compile=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        function(tf.ones([2, 3]), tf.constant(REDUCTION_AXES[words]))
+
+
 @pytest.mark.parametrize("words", REFUSED)
 def test_a_value_that_does_not_fit_is_refused_in_the_words_of_tensorflows_xla(words):
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match=words):

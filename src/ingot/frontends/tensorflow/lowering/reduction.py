@@ -9,6 +9,7 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, neutral, wider
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo import dim as dim_math
+from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED, S32, DType
@@ -17,7 +18,18 @@ from ingot.hlo.shape import Shape
 
 
 def _axes(op: Op) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(op.axes(1, op.rank(0), "reduction axes")))
+    rank, found = op.rank(0), op.integers(1, "reduction axes")
+    for axis in found:
+        if not -rank <= axis < rank:
+            raise op.error(
+                f"Invalid reduction dimension ({axis} for input with {rank} dimension(s))"
+            )
+    axes = tuple(dict.fromkeys(axis % rank for axis in found))
+    if len(axes) < len(found):
+        # TensorFlow's kernel takes an axis twice; its XLA refuses the call.
+        words = "Invalid reduction arguments: Axes contains duplicate dimension"
+        emit_assertion(op.b, op.b.constant(False, PRED), words)
+    return axes
 
 
 def _keep(op: Op) -> bool:
