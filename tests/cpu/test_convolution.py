@@ -194,3 +194,22 @@ ENTRY main {{
     x, w = (random.random(length).astype(kind) for length in (size, taps))
     found = np.asarray(ingot.compile(ingot.parse_hlo(text))(x[None, None], w[None, None]))
     np.testing.assert_allclose(found[0, 0], np.convolve(x, w), rtol=1e-5)
+
+
+@pytest.mark.parametrize("width", [2, 4, 9])
+@pytest.mark.parametrize("window", ["1x1 lhs_dilate=1x2", "1x1 pad=0_1x0_1 lhs_dilate=2x2"])
+def test_between_the_elements_of_a_dilated_input_of_one_channel_are_zeros(window, width) -> None:
+    # Lanes between elements are off, and have the element of the lane before them.
+    rows, columns = (5, 2 * width - 1) if "pad" not in window else (10, 2 * width)
+    module = ingot.parse_hlo(f"""HloModule dilated
+        ENTRY main {{
+          x = f32[2,5,{width},1] parameter(0)
+          k = f32[1,1,1,1] parameter(1)
+          ROOT c = f32[2,{rows},{columns},1] convolution(x, k),
+            window={{size={window}}}, dim_labels=b01f_01io->b01f
+        }}""")
+    inputs = [
+        np.arange(1, 10 * width + 1, dtype=np.float32).reshape(2, 5, width, 1),
+        np.full((1, 1, 1, 1), 3, np.float32),
+    ]
+    np.testing.assert_array_equal(ingot.compile(module)(*inputs), evaluate(module, inputs))

@@ -78,7 +78,9 @@ def test_a_function_that_takes_something_else_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "original", [lambda a, b: 0, lambda a, b=1, *, c=2: 0, lambda *a, **b: 0], ids=str
+    "original",
+    [lambda a, b: 0, lambda a, b=1, *, c=2: 0, lambda *a, **b: 0],
+    ids=["plain", "defaults", "any"],
 )
 def test_what_takes_everything_may_replace_all(monkeypatch, original):
     module = type(sys)("module")

@@ -92,7 +92,11 @@ class AccessEmitter(IndexEmitter):
             whole = None if offsets is None else cover(offsets, self._most_cover(memory))
             if whole is not None and not (combined and whole.shared > MOST_SHARED):
                 pointer = self._pointer(base, where, values, memory, combined)
-                return self._picked(pointer, memory, whole, combined)
+                picked = self._picked(pointer, memory, whole, combined)
+                if combined is None or whole.shared == 1:
+                    return picked
+                # A lane that is off may have the element of one that is on.
+                return f.select(combined, picked, f.zero(picked.type))
             return self._gathered(base, where, values, memory, combined, offsets, lanes)
         pointer = self._pointer(base, where, values, memory, combined)
         parts: list[Value] = []
@@ -163,7 +167,7 @@ class AccessEmitter(IndexEmitter):
         return memory.bits in FAR_BITS and any(self.buffers[n] is base for n in self.far)
 
     def _picked(self, pointer: Value, memory: lt.Type, whole: Cover, mask: Value | None) -> Value:
-        """Read whole vectors and pick the lanes' elements from them; masked ones are zero."""
+        """Read whole vectors and pick the lanes' elements; what only masked lanes have is zero."""
         f, wide = self.f, vector(memory, whole.length)
         on = None if mask is None else known_lanes(mask)
         # Narrower elements are picked faster where those between them are known to be zero.
