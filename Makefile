@@ -23,11 +23,12 @@ LIBRARIES := .venv-tensorflow-libraries
 # Set-up problems would hide behind TensorFlow's start-up messages.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help demo test test-tensorflow test-tensorflow-libraries check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow fuzz soak docs format clean
+.PHONY: help demo test test-all test-tensorflow test-tensorflow-libraries check types fast-tests bench bench-jax bench-tf bench-ops scaling accuracy conformance conformance-jax conformance-tensorflow fuzz soak docs format clean
 
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
-	@echo "make test    the whole test suite"
+	@echo "make test    the test suite, with a share of its largest tables"
+	@echo "make test-all   every case"
 	@echo "make test-tensorflow TENSORFLOW=2.20   its tests on another series of TensorFlow"
 	@echo "make test-tensorflow-libraries   Keras 2 and TensorFlow Probability, each class"
 	@echo "make check   format, lint, types, layers, file sizes, fast tests (under 60 s)"
@@ -66,6 +67,9 @@ demo: $(BENCH)
 
 test: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_FLAGS)
+
+test-all: $(DEV)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --all $(PYTEST_FLAGS)
 
 test-tensorflow: $(SERIES)/.installed-test
 	$(SERIES)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_FLAGS) tests/frontends/tensorflow

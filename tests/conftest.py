@@ -10,6 +10,7 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -74,6 +75,26 @@ FAST_SHARE = {
 }
 """Files with many cases of one kind: one test in so many belongs to the fast suite."""
 
+TEST_SHARE = {
+    "accuracy/test_accuracy.py": 2,
+    "cpu/test_direct_convolution.py": 2,
+    "cpu/test_empty_arrays.py": 3,
+    "cpu/test_ops.py": 2,
+    "cpu/test_plain_places.py": 2,
+    "cpu/test_short_rows.py": 3,
+    "differential/test_dynamic.py": 2,
+    "differential/test_random_modules.py": 2,
+    "formats/test_stablehlo_programs.py": 2,
+    "frontends/tensorflow/lowering/test_elementwise.py": 2,
+    "frontends/tensorflow/programs/test_specialisation.py": 3,
+    "llvm/test_math.py": 2,
+    "ops/test_ops.py": 3,
+    "passes/expand/test_complex_expander.py": 2,
+    "runtime/foreign/test_jax_linalg.py": 2,
+    "runtime/foreign/test_lapack.py": 3,
+}
+"""Generated tables: `make test` runs one case in so many, `make test-all` each."""
+
 WHOLLY_SLOW = (
     "client/pjrt/test_library.py",
     "differential/test_xla_dumps.py",
@@ -95,8 +116,32 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_fast and collection_path in {_HERE / name for name in WHOLLY_SLOW} else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave a share of large tables to the slow suite; skip `gpu` without an NVIDIA driver."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take `--all`: every case of the generated tables."""
+    parser.addoption("--all", action="store_true", help="every case of the generated tables")
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether a case of a generated table is left to `make test-all`, by its name's checksum."""
+    share = TEST_SHARE.get(item.path.relative_to(_HERE).as_posix(), 1)
+    return "[" in item.name and crc32(item.name.encode()) % share != 0
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # What somebody names is run.
+    if config.getoption("--all") or any(
+        "::" in name or name.endswith(".py") for name in config.args
+    ):
+        return
+    left_out = [item for item in items if _is_left_out(item)]
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave shares of large tables to slower suites; skip `gpu` without an NVIDIA driver."""
+    _leave_out(config, items)
     seen: Counter[Path] = Counter()
     for item in items:
         share = FAST_SHARE.get(item.path.relative_to(_HERE).as_posix(), 1)
