@@ -187,7 +187,8 @@ def _has_handles(atomic: Any) -> bool:
 def _packer(concrete: Any) -> Callable[[Any], Any] | None:
     """Return what makes the user's structure of the flat outputs; None for a single tensor."""
     structure = concrete.structured_outputs
-    flat = list(concrete.outputs)
+    # A gradient appends to the graph's outputs what its own function takes.
+    flat = concrete.outputs[: len(concrete.function_type.flat_outputs)]
     if len(flat) == 1 and structure is flat[0]:
         return None
     if _is_flat(structure, flat):

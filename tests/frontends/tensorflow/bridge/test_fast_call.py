@@ -90,6 +90,27 @@ def test_a_tape_still_sees_the_call(compiled, native):
     assert len(native) == 2
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+@pytest.mark.parametrize(
+    "result", [lambda y: y, lambda y: (y,), lambda y: {"y": y}], ids=["tensor", "tuple", "dict"]
+)
+def test_calls_after_a_gradient_give_what_they_gave_before(compiled, native, shape, result):
+    # The gradient needs exp(x), which TensorFlow appends to the outputs of the function's graph.
+    @tf.function(jit_compile=True, autograph=False)
+    def f(x):
+        return result(tf.sin(tf.exp(x)))
+
+    x = tf.fill(shape, 0.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        before = f(x)
+    tape.gradient(before, x)
+    for _ in range(3):
+        for got, want in zip(tf.nest.flatten(f(x)), tf.nest.flatten(before), strict=True):
+            np.testing.assert_array_equal(got.numpy(), want.numpy(), strict=True)
+    assert native
+
+
 def test_effects_happen_once_per_call(compiled, native):
     v = tf.Variable(0.0)
 
