@@ -320,3 +320,14 @@ def test_chains_that_the_stack_may_not_hold_are_refused(monkeypatch):
     monkeypatch.setattr(host, "MAX_STACK", 1 << 14)
     with pytest.raises(ingot.IngotError, match="INGOT0403"):
         ingot.compile(ingot.parse_hlo(_doubling(40, _calls)))
+
+
+def test_passes_may_make_a_program_within_the_limit_longer(monkeypatch):
+    called = "fusion(x), kind=kLoop, calls=c4"
+    text = _doubling(4, _branches).replace("call(x), to_apply=c4", called)
+    module = ingot.parse_hlo(text)  # 5,972 instructions unfolded
+    monkeypatch.setattr(unfolding, "MAX_UNFOLDED", 5971)
+    unfolding.check_unfolded(module)
+    monkeypatch.setattr(unfolding, "MAX_UNFOLDED", 5972 // unfolding.MAX_GROWTH - 1)
+    with pytest.raises(ingot.IngotError, match=r"5972 instructions.*5968 are the most"):
+        unfolding.check_unfolded(module)

@@ -31,7 +31,7 @@ from ingot.support.diagnostics import ResourceError
 MAX_GROWTH = 4
 MAX_UNFOLDED = 250_000
 """Instructions of a program with each called computation copied to where it is called: at most so
-many, or so many times what is written."""
+many, or so many times what is written. Passes that come later may make so many times more of it."""
 
 SMALL = 32
 """Instructions of a computation that is copied all the same: a call of it is hardly shorter."""
@@ -95,7 +95,7 @@ def check_unfolded(module: Module) -> None:
         ResourceError: INGOT0403
     """
     size = _sizes(module, lambda op: op.opcode == "call")[module.entry]
-    _require(size, module)
+    _require(size, MAX_GROWTH * _most(module))
 
 
 def unfolding(module: Module) -> Unfolding:
@@ -113,7 +113,7 @@ def unfolding(module: Module) -> Unfolding:
         size = sizes[module.entry] + sum(sizes[one] for one in found.kept)
         if size <= most:
             break
-    _require(size, module)
+    _require(size, most)
     return found
 
 
@@ -121,8 +121,7 @@ def _most(module: Module) -> int:
     return max(MAX_UNFOLDED, MAX_GROWTH * module.instruction_count)
 
 
-def _require(size: int, module: Module) -> None:
-    most = _most(module)
+def _require(size: int, most: int) -> None:
     if size > most:
         count = str(size) if size < 1 << 40 else f"2^{size.bit_length() - 1}"
         raise ResourceError(
