@@ -159,7 +159,8 @@ def run_tests(path: Path, engine: str, results: Path, again: set[str], seconds: 
             import conformance_xla_device
 
             importlib.import_module("ingot.tensorflow").enable()
-            conformance_xla_device.put_in()
+            if device == "XLA_CPU":
+                conformance_xla_device.put_in()
         tests = flat(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
         # Helpers of the base class, whose names begin as those of tests do.
         tests = [test for test in tests if not test.id().endswith((".test_session", ".test_scope"))]
@@ -172,8 +173,8 @@ def run_tests(path: Path, engine: str, results: Path, again: set[str], seconds: 
         compiled = importlib.import_module("tests.xla_compilations").count()
         handed = {}
         if engine == "ingot":
-            device = conformance_xla_device.counts
-            handed = {"runs": device.runs, "ops": device.ops, "functions": device.functions}
+            made = conformance_xla_device.counts
+            handed = {"runs": made.runs, "ops": made.ops, "functions": made.functions}
         outcomes.write(compilations=compiled, **handed)
 
     googletest.main = main

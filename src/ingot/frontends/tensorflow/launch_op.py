@@ -1,9 +1,10 @@
 """Registration of the launch ops with TensorFlow, once per process.
 
 `IngotLaunch` is for functions without effects (TensorFlow may drop or share it), and
-`IngotLaunchStateful` for those that must run. Both have the same kernel, which is machine code.
-`IngotReady` says whether a launch has a program for its inputs; it is stateful, because the answer
-changes.
+`IngotLaunchStateful` for those that must run; `Ingot_XlaRun` is for clusters. All have the same
+kernel, which is machine code. `Ingot_XlaCompile` says whether a cluster has a program for its
+inputs; it is stateful, because the answer changes. What looks for `_XlaCompile` and `_XlaRun` in
+traces and profiles finds these.
 
 Invariant: registered ops and kernels cannot be unregistered, so `register` does its work only
 once, and what it registers stays valid until the process ends.
@@ -32,7 +33,8 @@ from ingot.support.forking import ForkLock, defers_fork
 
 LAUNCH_OP = "IngotLaunch"
 STATEFUL_LAUNCH_OP = "IngotLaunchStateful"
-READY_OP = "IngotReady"
+CLUSTER_LAUNCH_OP = "Ingot_XlaRun"
+READY_OP = "Ingot_XlaCompile"
 
 _process_mark = ctypes.c_int64(secrets.randbits(62))
 PROCESS_MARK = _process_mark.value
@@ -51,8 +53,9 @@ def register() -> None:
         library = _build()
         _register_op(LAUNCH_OP, ("Tout: list(type) >= 0",), "outputs: Tout", False, library)
         _register_op(STATEFUL_LAUNCH_OP, ("Tout: list(type) >= 0",), "outputs: Tout", True, library)
+        _register_op(CLUSTER_LAUNCH_OP, ("Tout: list(type) >= 0",), "outputs: Tout", False, library)
         _register_op(READY_OP, (), "ready: bool", True, library)
-        for name in (LAUNCH_OP, STATEFUL_LAUNCH_OP):
+        for name in (LAUNCH_OP, STATEFUL_LAUNCH_OP, CLUSTER_LAUNCH_OP):
             _register_kernel(name, "ingot_launch_compute", library)
         _register_kernel(READY_OP, "ingot_ready_compute", library)
         _libraries.append(library)

@@ -1,4 +1,4 @@
-"""The kernel of `IngotReady`: whether a launch has a program for the inputs.
+"""The kernel of `Ingot_XlaCompile`: whether a launch has a program for the inputs.
 
 It reads the inputs as the launch op would and looks for a variant. Where there is none it calls the
 trampoline `request`, which has one compiled, at once or in the background; meanwhile the trampoline

@@ -6,12 +6,17 @@ python programs.py RESULTS.json ENABLED NAME...
 import json
 import logging
 import sys
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+sys.path.insert(0, str(Path(__file__).parents[4]))
+from tests.xla_compilations import count
+
 v1 = tf.compat.v1
 PROGRAMS = {}
+LABELS = []
 
 
 def program(function):
@@ -287,6 +292,42 @@ def session_level():
             return [session.run(b, {a: np.full(4, k, "f")}) for k in (1, 2)]
 
 
+@program
+def old_functions():
+    """Calls, the gradient and the trace of TensorFlow 1's functions."""
+    from tensorflow.python.framework import function
+
+    @function.Defun(compiled=True)
+    def inner(x):
+        return tf.sin(x) * 2.0
+
+    @function.Defun(compiled=True)
+    def outer(x, y):
+        return inner(x) * y, inner(y)
+
+    @function.Defun()
+    def random(x):
+        return x * 0.0 + tf.random.uniform([3], seed=1) * 0.0
+
+    def run(session, wanted, feeds):
+        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+        metadata = v1.RunMetadata()
+        found = session.run(wanted, feeds, options, metadata)
+        for device in metadata.step_stats.dev_stats:
+            LABELS.extend(item.timeline_label for item in device.node_stats)
+        return found
+
+    with tf.Graph().as_default():
+        a, b = (v1.placeholder(tf.float32, [3]) for _ in range(2))
+        y, z = outer(a, b)
+        gradients = v1.gradients(y, [a, b])
+        wanted = [y, z, *gradients, random(a, compiled=True)]
+        with v1.Session() as session:
+            feeds = {a: [1.0, 2.0, 3.0], b: [4.0, 5.0, 6.0]}
+            found = [run(session, item, feeds) for _ in range(2) for item in wanted]
+    return found
+
+
 def main():
     file, enabled, *names = sys.argv[1:]
     logging.basicConfig(level=logging.INFO)
@@ -306,6 +347,8 @@ def main():
         launches = optimizer.clusters()
         results["clusters"] = [item.name for item in launches]
         results["compiled"] = [item.name for item in launches if item.variants]
+        results["compiled by XLA"] = count()
+        results["traced"] = [item for item in LABELS if "_XlaRun" in item]
     with open(file, "w", encoding="utf-8") as stream:
         json.dump(results, stream)
 

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 FUNCTIONS = ["straight", "branches", "loops", "arrays", "gradients", "variables", "sizes", "types"]
-OTHERS = ["datasets", "sessions", "old_control_flow", "keras_training", "recurrent_training"]
+OTHERS = [
+    "datasets",
+    "sessions",
+    "old_control_flow",
+    "keras_training",
+    "recurrent_training",
+    "old_functions",
+]
 AUTO = "--tf_xla_auto_jit=2"
 MODES = {
     "at_once": f"{AUTO} --tf_xla_async_compilation=false",
@@ -30,11 +37,13 @@ def plain(run_programs):
 
 
 def test_functions(run_programs, plain):
-    names = ["straight", "branches", "variables", "keras_training"]
+    names = ["straight", "branches", "variables", "keras_training", "old_functions"]
     found, _ = run_programs(names, MODES["at_once"])
     compare(found, plain, names)
     assert found["clusters"]
     assert found["compiled"] == found["clusters"]
+    assert found["compiled by XLA"] == 0
+    assert found["traced"]
 
 
 @pytest.mark.slow
@@ -88,7 +97,7 @@ def test_graphs_are_written_under_xlas_names(run_programs, tmp_path):
     ):
         text = (tmp_path / f"{name}.pbtxt").read_text()
         assert ("cluster_" in text) == (name != "before_mark_for_compilation")
-    assert "IngotReady" in (tmp_path / "encapsulate_subgraphs_after.pbtxt").read_text()
+    assert "Ingot_XlaCompile" in (tmp_path / "encapsulate_subgraphs_after.pbtxt").read_text()
     second, _ = run_programs(["branches", "straight"], flags)
     assert set(first["clusters"]) < set(second["clusters"])
 

@@ -56,7 +56,7 @@ _cost = _Cost()
 
 
 class Requester:
-    """Decides when one cluster is compiled; called by the kernel of `IngotReady`."""
+    """Decides when one cluster is compiled; called by the kernel of `Ingot_XlaCompile`."""
 
     def __init__(self, launch: Launch, nodes: int, dtypes: list[np.dtype], mode: str) -> None:
         """Decide for `launch`.

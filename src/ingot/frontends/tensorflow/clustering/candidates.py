@@ -9,7 +9,7 @@ Source: TensorFlow's `compiler/jit/mark_for_compilation_pass.cc`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -163,13 +163,13 @@ def has_pure_rule(node: Any, library: dict[str, Any]) -> bool:
         caller, item = pending.pop()
         if item.op in (CONST, "NoOp") and item is not node:
             continue
-        if item.op not in CALLS:
+        if item.op not in CALLS and item.op not in library:
             if not (parts_of(item) is not None if is_fused(item.op) else _op_is_pure(item.op)):
                 return False
             continue
-        for name in called_functions(item):
+        for name in called_functions(item, library):
             function = library.get(name)
-            if function is None or not _has_numbers(function):
+            if function is None or not (has_body(function) and _has_numbers(function)):
                 return False
             if name not in calls:
                 calls[name] = []
@@ -177,6 +177,11 @@ def has_pure_rule(node: Any, library: dict[str, Any]) -> bool:
             if caller:
                 calls[caller].append(name)
     return not _has_cycle(calls)
+
+
+def has_body(function: Any) -> bool:
+    """Whether a function is more than its signature, which is all that Grappler gives of it."""
+    return bool(function.node_def or function.ret) or not function.signature.output_arg
 
 
 def _has_cycle(calls: Mapping[str, Sequence[str]]) -> bool:
@@ -188,9 +193,9 @@ def _has_cycle(calls: Mapping[str, Sequence[str]]) -> bool:
     return False
 
 
-def called_functions(node: Any) -> list[str]:
-    """Return the names of the functions among a node's attributes."""
-    names: list[str] = []
+def called_functions(node: Any, library: Container[str]) -> list[str]:
+    """Return the names of the functions that a node calls: its op, or among its attributes."""
+    names: list[str] = [node.op] if node.op in library else []
     for value in node.attr.values():
         if value.WhichOneof("value") == "func":
             names.append(value.func.name)

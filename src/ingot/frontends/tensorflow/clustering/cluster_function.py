@@ -133,7 +133,7 @@ def _called(nodes: Sequence[Any], library: Mapping[str, Any]) -> list[Any]:
     found: dict[str, Any] = {}
     pending = list(nodes)
     while pending:
-        for name in called_functions(pending.pop()):
+        for name in called_functions(pending.pop(), library):
             if name in library and name not in found:
                 found[name] = library[name]
                 pending.extend(library[name].node_def)

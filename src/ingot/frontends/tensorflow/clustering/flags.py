@@ -47,7 +47,7 @@ class ClusteringFlags:
     cpu_global_jit: bool = True
     deterministic_cluster_names: bool = False
     enable_lazy_compilation: bool = True
-    async_compilation: bool = True
+    async_compilation: bool | None = None
     always_defer_compilation: bool = False
     disable_deadness_safety_checks_for_debugging: bool = False
 
@@ -103,8 +103,8 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     ),
     "tf_xla_async_compilation": (
         boolean,
-        "true, the default (TensorFlow: false): clusters are compiled in the background. false: "
-        "when they first run.",
+        "true: clusters are compiled in the background. false: when they first run. By default "
+        "those with a marked op when they first run, others in the background.",
     ),
     "tf_xla_always_defer_compilation": (boolean, "true: clusters are formed and never compiled."),
     "tf_xla_disable_deadness_safety_checks_for_debugging": (

@@ -20,11 +20,12 @@ from ingot.frontends.tensorflow.clustering.clusters import Fuel, find_clusters
 from ingot.frontends.tensorflow.clustering.debug_graphs import GraphWriter
 from ingot.frontends.tensorflow.clustering.flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.graph import Graph
+from ingot.frontends.tensorflow.clustering.old_functions import complete
 from ingot.frontends.tensorflow.clustering.placing import Placed, place
 from ingot.frontends.tensorflow.clustering.rewriting import Rewriter
 from ingot.frontends.tensorflow.compiler import Compiler
 from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.modules import dtypes, graph_pb2
+from ingot.frontends.tensorflow.modules import config, dtypes, graph_pb2
 from ingot.support.tracing import Level, log
 
 _XLA_MARKS = (XLA_COMPILE, "_XlaScope", "_XlaSeparateCompiledGradients")
@@ -58,20 +59,20 @@ class ClusterOptimizer:
         self._fuel = Fuel(flags.clustering_fuel)
         self._numbers: dict[str, Iterator[int]] = defaultdict(itertools.count)
 
-    def optimize(self, data: bytes, item: Item, is_global: bool, mode: str) -> bytes | None:
+    def optimize(self, data: bytes, item: Item, is_global: bool) -> bytes | None:
         """Return the GraphDef `data` with its clusters replaced; None if nothing changes.
 
         Args:
             data: the GraphDef.
             item: what Grappler knows of it.
             is_global: clustering is asked for all of it, not only for what is marked.
-            mode: when clusters are compiled.
         """
         graph_def = graph_pb2.GraphDef.FromString(data)
         is_marked = any(name in node.attr for node in graph_def.node for name in _XLA_MARKS)
         is_done = any(CLUSTERED in node.attr for node in graph_def.node)
         if is_done or not (is_global or is_marked):
             return self._unmarked(graph_def) if is_marked else None
+        complete(graph_def)
         graph = Graph(graph_def)
         fetched = item.fetched()
         kept = item.kept() - fetched
@@ -92,6 +93,7 @@ class ClusterOptimizer:
                 placed.append(made)
         writer.write_clusters(graph, graph_def, placed)
         for made in placed:
+            mode = self._mode(made.cluster)
             rewriter.replace(made, self._launch(made.cluster, mode), with_kernels=mode != REQUIRED)
             log(Level.COMPILATION, "cluster", name=made.cluster.name, nodes=len(made.nodes))
         if not placed:
@@ -115,6 +117,18 @@ class ClusterOptimizer:
             requester_of(launch, len(cluster.nodes), arrays, mode)
         _launches.append(launch)
         return launch
+
+    def _mode(self, cluster: Cluster) -> str:
+        flags = self._flags
+        if flags.always_defer_compilation:
+            return NEVER
+        if not flags.enable_lazy_compilation:
+            return REQUIRED
+        # A program that wants the same bits in every run cannot change kernels while it runs.
+        if flags.async_compilation is False or config.is_op_determinism_enabled():
+            return AT_ONCE
+        is_marked = any(item.attr[XLA_COMPILE].b for item in cluster.nodes)
+        return AT_ONCE if is_marked and not flags.async_compilation else BACKGROUND
 
     def _unmarked(self, graph_def: Any) -> bytes:
         functions = (node for item in graph_def.library.function for node in item.node_def)

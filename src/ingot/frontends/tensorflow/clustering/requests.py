@@ -3,6 +3,7 @@
 * `TF_XLA_FLAGS` and `tf.config.optimizer.set_jit` ask for all graphs of functions and sessions;
 * a session's ConfigProto (`global_jit_level`) asks for the session's graphs;
 * `tf.xla.experimental.jit_scope` asks for the ops that it marks;
+* TensorFlow 1's `Defun(compiled=True)` asks for the calls of a function;
 * `tf.xla.experimental.compile` asks for a computation as a whole (`experimental_compile`).
 
 The built-in XLA's clustering is switched off meanwhile, so that it compiles nothing.
@@ -19,20 +20,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from ingot.frontends.tensorflow.clustering import flags as flags_module
-from ingot.frontends.tensorflow.clustering import keras_models, plugin
+from ingot.frontends.tensorflow.clustering import keras_models, old_functions, plugin
 from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE
 from ingot.frontends.tensorflow.clustering.experimental_compile import compile_internal
 from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
-from ingot.frontends.tensorflow.clustering.optimizer import (
-    AT_ONCE,
-    BACKGROUND,
-    NEVER,
-    REQUIRED,
-    ClusterOptimizer,
-)
+from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer
 from ingot.frontends.tensorflow.compiler import Compiler
 from ingot.frontends.tensorflow.modules import (
-    config,
     config_pb2,
     context,
     ops,
@@ -59,7 +53,7 @@ class _Clustering:
         is_global = self.is_global()
         if not is_global and b"_Xla" not in data:
             return None
-        return self._optimizer.optimize(data, item, is_global, self._mode())
+        return self._optimizer.optimize(data, item, is_global)
 
     def is_global(self) -> bool:
         """Whether clustering is asked for all of the graphs that are optimized in this thread."""
@@ -70,16 +64,6 @@ class _Clustering:
             return self.flags.auto_jit
         level: int | None = getattr(_state, "level", None)
         return _context_level() if level is None else level
-
-    def _mode(self) -> str:
-        flags = self.flags
-        if flags.always_defer_compilation:
-            return NEVER
-        if not flags.enable_lazy_compilation:
-            return REQUIRED
-        # A program that wants the same bits in every run cannot change kernels while it runs.
-        at_once = not flags.async_compilation or config.is_op_determinism_enabled()
-        return AT_ONCE if at_once else BACKGROUND
 
 
 _active: _Clustering | None = None
@@ -99,6 +83,7 @@ def start(compiler: Compiler, replace: Replace) -> None:
     replace(session, "BaseSession._Callable.__init__", _callable_init)
     replace(context, "Context.optimizer_jit", _optimizer_jit)
     replace(ops, "Graph._attr_scope", _attribute_scope)
+    old_functions.watch(replace, _expect_marks)
     replace(xla, "_compile_internal", compile_internal)
     keras_models.watch(replace, _active.is_global)
     if _active.flags.auto_jit > 0 and not _active.flags.cpu_global_jit:
@@ -192,11 +177,15 @@ def _attribute_scope(original: Any) -> Any:
 
     def attribute_scope(self: Any, attributes: Any) -> Any:
         if XLA_COMPILE in attributes:
-            plugin.register(_optimize)
-            runtime = context.context()
-            # TensorFlow gives Grappler no graph of fewer than four nodes unless it is told to.
-            if "min_graph_nodes" not in runtime._optimizer_experimental_options:
-                runtime.set_optimizer_experimental_options({"min_graph_nodes": -1})
+            _expect_marks()
         return original(self, attributes)
 
     return attribute_scope
+
+
+def _expect_marks() -> None:
+    plugin.register(_optimize)
+    runtime = context.context()
+    # TensorFlow gives Grappler no graph of fewer than four nodes unless it is told to.
+    if "min_graph_nodes" not in runtime._optimizer_experimental_options:
+        runtime.set_optimizer_experimental_options({"min_graph_nodes": -1})

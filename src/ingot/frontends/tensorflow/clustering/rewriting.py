@@ -3,9 +3,9 @@
     inputs -> xla_compile -> Switch -> (ready)     xla_run         -> Merge -> outputs
                                     -> (not ready) the nodes       ->
 
-`xla_compile` (the op `IngotReady`) says whether a program for these inputs is at hand; until one
-is, the cluster's own nodes run. Those that take nothing from others of the cluster wait for "not
-ready"; once the program is ready they are dead, and with them the rest. Names are those that
+`xla_compile` (the op `Ingot_XlaCompile`) says whether a program for these inputs is at hand; until
+one is, the cluster's own nodes run. Those that take nothing from others of the cluster wait for
+"not ready"; once the program is ready they are dead, and with them the rest. Names are those that
 TensorFlow gives to such nodes. A cluster that must be compiled is the launch alone.
 
 Invariant: what read an output of a cluster's node, or waited for it, reads or waits for what took
@@ -22,7 +22,7 @@ from ingot.frontends.tensorflow.clustering.candidates import CLUSTERED
 from ingot.frontends.tensorflow.clustering.graph import Graph, Tensor
 from ingot.frontends.tensorflow.clustering.placing import Placed
 from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, READY_OP
+from ingot.frontends.tensorflow.launch_op import CLUSTER_LAUNCH_OP, PROCESS_MARK, READY_OP
 from ingot.frontends.tensorflow.modules import graph_pb2, node_def_pb2
 
 
@@ -98,7 +98,7 @@ class Rewriter:
         return node
 
     def _launch(self, placed: Placed, name: str, inputs: Sequence[str], launch: Launch) -> None:
-        node = self._node(name, LAUNCH_OP, inputs, placed)
+        node = self._node(name, CLUSTER_LAUNCH_OP, inputs, placed)
         _set_types(node, "Tin", [item.dtype for item in placed.cluster.inputs])
         _set_types(node, "Tout", [dtype for _, dtype in placed.cluster.outputs])
         node.attr["launch"].i = launch.address

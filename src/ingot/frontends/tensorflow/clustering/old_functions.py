@@ -1,0 +1,96 @@
+"""TensorFlow 1's functions: `Defun(compiled=True)` asks to compile the calls of a function.
+
+TensorFlow marks the function; a call is a node whose op is the function's name. Here the calls are
+marked, as `jit_scope` marks ops, and the function is not inlined before clustering sees them.
+Grappler gives a plug-in functions without their bodies, so those that are called are known here.
+
+Invariant: nothing that the built-in XLA would compile is in a function's attributes.
+Source: TensorFlow's `python/framework/function.py`, `compiler/jit/xla_cluster_util.cc`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE, has_body
+from ingot.frontends.tensorflow.modules import context, framework_function, gradients_util
+from ingot.frontends.tensorflow.patching import Replace
+
+_MARKS = ("compiled", "separate_compiled_gradients")
+_CALL = {False: "PartitionedCall", True: "StatefulPartitionedCall"}
+
+_called: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+
+def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
+    """Let functions that are made and called from now on mark their calls.
+
+    Args:
+        replace: replaces an attribute of a module.
+        expect_marks: is called before a call is marked.
+    """
+
+    def make(original: Any) -> Any:
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            marks = {name: kwargs.pop(name) for name in _MARKS if name in kwargs}
+            if marks.get("compiled"):
+                # Grappler would inline the call before clustering sees the graph.
+                kwargs["noinline"] = True
+            self._ingot_marks = marks
+            original(self, *args, **kwargs)
+
+        return init
+
+    def call(original: Any) -> Any:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = getattr(self, "_ingot_marks", {}) | kwargs
+            if given.get("compiled"):
+                expect_marks()
+            _called[self.name] = self
+            return original(self, *args, **given)
+
+        return run
+
+    replace(framework_function, "_DefinedFunction.__init__", make)
+    replace(framework_function, "_DefinedFunction.__call__", call)
+    replace(gradients_util, "_MaybeCompile", _by_the_call)
+
+
+def _by_the_call(original: Any) -> Any:
+    """Return what builds a call's gradient, marked as the call is."""
+
+    def maybe_compile(scope: Any, op: Any, func: Any, grad_fn: Any) -> Any:
+        is_marked = XLA_COMPILE in op.node_def.attr
+        return original(scope, op, None if is_marked else func, grad_fn)
+
+    return maybe_compile
+
+
+def complete(graph_def: Any) -> None:
+    """Give marked calls an op of TensorFlow's, and functions their bodies, in place."""
+    for function in graph_def.library.function:
+        if not has_body(function):
+            _give_body(function)
+    library = {item.signature.name: item.signature for item in graph_def.library.function}
+    for node in graph_def.node:
+        if node.op in library and node.attr[XLA_COMPILE].b:
+            _make_call(node, library[node.op])
+
+
+def _make_call(node: Any, signature: Any) -> None:
+    node.attr["f"].func.name = node.op
+    for name, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
+        node.attr[name].list.SetInParent()
+        node.attr[name].list.type.extend(item.type for item in arguments)
+    node.op = _CALL[signature.is_stateful]
+
+
+def _give_body(function: Any) -> None:
+    """Complete what is only a signature, if the function is known."""
+    name, runtime = function.signature.name, context.context()
+    if name in _called:
+        function.CopyFrom(_called[name].definition)
+    elif runtime.has_function(name):
+        function.CopyFrom(runtime.get_function_def(name))
