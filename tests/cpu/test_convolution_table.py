@@ -21,7 +21,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 
-CASES = 180
+CASES = 120
 ELEMENTS = ("f32",) * 5 + ("bf16", "f16", "f64", "s8", "u8", "s32", "c64", "c128")
 NEARNESS = Nearness(16, 64, of_largest=True)
 

@@ -152,7 +152,7 @@ def test_threads_do_not_change_a_bit(seed: int, compile_at: Any, threads: Any) -
 
 @pytest.mark.slow
 @settings(
-    max_examples=80,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -165,7 +165,7 @@ def test_as_the_evaluator_more(seed: int, pipeline: str, compile_at: Any) -> Non
 
 @pytest.mark.slow
 @settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

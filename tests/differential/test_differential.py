@@ -16,7 +16,7 @@ def test_there_are_at_least_5000_cases() -> None:
 
 @pytest.mark.slow
 def test_sample_of_the_table() -> None:
-    results = run_cases(sample(320), is_refused=is_refused)
+    results = run_cases(sample(160), is_refused=is_refused)
     unknown = [item for result in results for item in explain(result)[0]]
     assert not unknown, "\n".join(map(str, unknown))
 
