@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -193,6 +194,7 @@ def _session_made(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
     made: dict[Any, Any] = {}
+    making = Lock()  # Making a function adds to the graph, which tests run from many threads.
 
     def run(
         self: Any,
@@ -211,8 +213,9 @@ def _session_run(original: Callable[..., Any]) -> Callable[..., Any]:
                 return original(self, fetches, feed_dict, options, run_metadata)
             counts.runs += 1
             key = (graph, *(item.name for item in (*wanted, *feeds)))
-            if key not in made:
-                made[key] = _compiled(graph, nodes, wanted, {item.name for item in feeds})
+            with making:
+                if key not in made:
+                    made[key] = _compiled(graph, nodes, wanted, {item.name for item in feeds})
             values = original(self, made[key], feed_dict, options, run_metadata)
         return mapper.build_results(
             [

@@ -224,3 +224,21 @@ def test_a_variable_without_a_value_is_given_one():
     concrete = give.get_concrete_function(tf.TensorSpec([2]))
     _, binding = bind(capture(concrete.name, concrete.graph))
     assert [item.input for item in binding.parameters] == [0]
+
+
+@pytest.mark.parametrize("op", [tf.nn.depth_to_space, tf.nn.space_to_depth])
+def test_blocks_of_grouped_channels(op):
+    """TensorFlow's CPU has no kernel for the data format NCHW_VECT_C."""
+    grouped = np.arange(2 * 8 * 2 * 4 * 4, dtype=np.float32).reshape(2, 8, 2, 4, 4)
+    spec = [tf.TensorSpec(grouped.shape)]
+    (found,), _ = trace(lambda x: op(x, 2, "NCHW_VECT_C"), spec).evaluate([grouped])
+    images, blocks = (item.transpose(0, 2, 3, 1, 4) for item in (grouped, found))
+    plain = op(images.reshape(*images.shape[:3], -1), 2)
+    np.testing.assert_array_equal(blocks.reshape(plain.shape), plain)
+
+
+@pytest.mark.parametrize("axis", [[0], [0, 1], [[1]]])
+@pytest.mark.parametrize("op", [tf.cumsum, tf.math.cumprod, tf.math.cumulative_logsumexp])
+def test_an_axis_that_is_no_scalar(op, axis):
+    with pytest.raises(UnsupportedError, match="axis must be a scalar, not of shape"):
+        trace(lambda x: op(x, axis), [tf.TensorSpec([3, 4])])

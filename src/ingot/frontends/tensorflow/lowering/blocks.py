@@ -12,6 +12,9 @@ from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
 
+_LANES = 4
+"""Channels that are adjacent in the data format NCHW_VECT_C."""
+
 
 def _divided(op: Op, size: Size, block: int) -> Size:
     found = dim_math.exact_quotient(size, block)
@@ -20,37 +23,55 @@ def _divided(op: Op, size: Size, block: int) -> Size:
     return found
 
 
-def _channels_last(op: Op) -> bool:
+def _data_format(op: Op) -> str:
     layout = str(op.attribute("data_format", "NHWC"))
-    if layout not in ("NHWC", "NCHW"):
+    if layout not in ("NHWC", "NCHW", "NCHW_VECT_C"):
         raise op.error(f"data format {layout} has no lowering", "use NHWC")
-    return layout == "NHWC"
+    return layout
+
+
+def _channels_last(op: Op) -> Instruction:
+    """Return operand 0, an image of the op's data format, with its channels last."""
+    x, b, layout = op.tensor(0), op.b, _data_format(op)
+    if layout == "NHWC":
+        return x
+    if layout == "NCHW":
+        return b.transposed(x, (0, 2, 3, 1))
+    batch, groups, height, width, lanes = x.shape.dims
+    x = b.transposed(x, (0, 2, 3, 1, 4))
+    return b.reshape_to(x, (batch, height, width, groups * lanes))
+
+
+def _in_data_format(op: Op, x: Instruction) -> Instruction:
+    """Return `x`, an image with its channels last, in the op's data format."""
+    b, layout = op.b, _data_format(op)
+    if layout == "NHWC":
+        return x
+    if layout == "NCHW":
+        return b.transposed(x, (0, 3, 1, 2))
+    batch, height, width, depth = x.shape.dims
+    x = b.reshape_to(x, (batch, height, width, _divided(op, depth, _LANES), _LANES))
+    return b.transposed(x, (0, 3, 1, 2, 4))
 
 
 def _depth_to_space(op: Op) -> Value:
-    x, b = op.tensor(0), op.b
+    x, b = _channels_last(op), op.b
     block = int(op.attribute("block_size"))
-    last = _channels_last(op)
-    x = x if last else b.transposed(x, (0, 2, 3, 1))
     batch, height, width, depth = x.shape.dims
     rest = _divided(op, depth, block * block)
     x = b.reshape_to(x, (batch, height, width, block, block, rest))
     x = b.transposed(x, (0, 1, 3, 2, 4, 5))
-    x = b.reshape_to(x, (batch, height * block, width * block, rest))
-    return x if last else b.transposed(x, (0, 3, 1, 2))
+    return _in_data_format(op, b.reshape_to(x, (batch, height * block, width * block, rest)))
 
 
 def _space_to_depth(op: Op) -> Value:
-    x, b = op.tensor(0), op.b
+    x, b = _channels_last(op), op.b
     block = int(op.attribute("block_size"))
-    last = _channels_last(op)
-    x = x if last else b.transposed(x, (0, 2, 3, 1))
     batch, height, width, depth = x.shape.dims
     rows, columns = _divided(op, height, block), _divided(op, width, block)
     x = b.reshape_to(x, (batch, rows, block, columns, block, depth))
     x = b.transposed(x, (0, 1, 3, 2, 4, 5))
-    x = b.reshape_to(x, (batch, rows, columns, depth * block * block))
-    return x if last else b.transposed(x, (0, 3, 1, 2))
+    return _in_data_format(op, b.reshape_to(x, (batch, rows, columns, depth * block * block)))
 
 
 def space_to_batch(

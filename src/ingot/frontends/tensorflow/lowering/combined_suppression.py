@@ -52,7 +52,7 @@ def _combined(op: Op) -> tuple[Value, ...]:
     ordered = sort_by_first(b, [values, kind, *corners], 1, descending=True)
     most = op.fixed(total, "max_total_size")
     if op.attribute("pad_per_class", False):
-        most = min(most, op.fixed(op.sizes(2, "max_output_size_per_class")[0] * classes, "classes"))
+        most = min(most, op.fixed(op.size(2, "max_output_size_per_class") * classes, "classes"))
     parts = [_padded_to(b, b.element_of(ordered, n), most) for n in range(6)]
     there = b.compared("GT", parts[0], -np.inf)
     values, kind, *corners = (b.select(there, part, b.zeros(part.shape)) for part in parts)

@@ -66,7 +66,7 @@ def _cumulative(combine: Combine, start: Any) -> Rule:
         b = op.b
         x = op.tensor(0)
         element = x.shape.dtype
-        (axis,) = op.axes(1, x.shape.rank)
+        axis = op.axis(1, x.shape.rank)
         backwards = bool(op.attribute("reverse", False))
         x = b.convert_to(x, wider(element))
         if backwards:

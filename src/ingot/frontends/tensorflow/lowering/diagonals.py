@@ -57,7 +57,7 @@ def _band_part(op: Op) -> Value:
 def _one_hot(op: Op) -> Value:
     b = op.b
     indices = op.tensor(0)
-    (depth,) = op.sizes(1, "depth")
+    depth = op.size(1, "depth")
     on, off = op.tensor(2), op.tensor(3)
     rank = indices.shape.rank
     axis = op.axis_of(int(op.attribute("axis", -1)), rank + 1)
@@ -189,7 +189,7 @@ def _matrix_diag_v2(op: Op) -> Value:
     """diagonal, k, num_rows, num_cols, padding_value: -1 for a size that follows from the rest."""
     line, b = op.tensor(0), op.b
     low, high = _limits(op, 1)
-    (rows,), (columns,) = op.integers(2, "number of rows"), op.integers(3, "number of columns")
+    rows, columns = op.integer(2, "number of rows"), op.integer(3, "number of columns")
     longest = op.fixed(line.shape.dims[-1], "length of the diagonal")
     least_rows, least_columns = longest - min(high, 0), longest + max(low, 0)
     if rows == -1 and columns == -1:

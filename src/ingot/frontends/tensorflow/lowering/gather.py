@@ -94,7 +94,7 @@ def _gather(op: Op) -> Value:
 
 
 def _gather_v2(op: Op) -> Value:
-    (axis,) = op.axes(2, op.rank(0))
+    axis = op.axis(2, op.rank(0))
     return gather(op, op.tensor(0), op.tensor(1), axis, int(op.attribute("batch_dims", 0)))
 
 

@@ -107,7 +107,7 @@ def _vec_permute(op: Op) -> Value:
 
 def _segments_of_known_count(opcode: str) -> Rule:
     def rule(op: Op) -> Value:
-        (count,) = op.sizes(2, "number of segments")
+        count = op.size(2, "number of segments")
         return segments(op, opcode, count)
 
     return rule

@@ -155,6 +155,16 @@ class Op:
         self.values[number] = Known.of(found, vector.shape.dtype)
         return sizes
 
+    def size(self, number: int, what: str) -> Size:
+        """Return operand `number`, which must be a scalar, as a size like `sizes`."""
+        self._check_scalar(number, what)
+        return self.sizes(number, what)[0]
+
+    def _check_scalar(self, number: int, what: str) -> None:
+        if self.rank(number):
+            sizes = ", ".join(map(str, self.dims(number)))
+            raise self.error(f"{what} must be a scalar, not of shape [{sizes}]")
+
     def _size(self, value: Instruction, what: str) -> Size:
         try:
             return plain_size(known_value(self.b.program, value, what).array.ravel()[0])
@@ -166,6 +176,11 @@ class Op:
         found = (plain_size(item) for item in self.array(number, what).ravel())
         return tuple(self.fixed(item, what) for item in found)
 
+    def integer(self, number: int, what: str) -> int:
+        """Return operand `number`, which must be a scalar, as a plain integer like `integers`."""
+        self._check_scalar(number, what)
+        return self.integers(number, what)[0]
+
     def fixed(self, size: Size, what: str) -> int:
         """Return a size that cannot stay open: the function is specialised on it."""
         if isinstance(size, int):
@@ -176,6 +191,10 @@ class Op:
     def axes(self, number: int, rank: int, what: str = "axis") -> tuple[int, ...]:
         """Return operand `number` as axes of a tensor of `rank`, counted from the front."""
         return tuple(self.axis_of(item, rank) for item in self.integers(number, what))
+
+    def axis(self, number: int, rank: int, what: str = "axis") -> int:
+        """Return operand `number`, a scalar, as an axis of a tensor of `rank` like `axes`."""
+        return self.axis_of(self.integer(number, what), rank)
 
     def axis_of(self, axis: int, rank: int) -> int:
         """Return `axis` counted from the front; an error when it is out of range."""

@@ -64,7 +64,7 @@ def _bits_of_attribute(op: Op) -> Value:
 
 
 def _bits_of_operand(op: Op) -> Value:
-    return _round_trip(op, op.integers(3, "num_bits")[0])
+    return _round_trip(op, op.integer(3, "num_bits"))
 
 
 def _dequantized(op: Op) -> Value:

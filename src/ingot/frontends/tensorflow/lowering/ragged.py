@@ -121,7 +121,7 @@ def _partitions(op: Op) -> list[Instruction]:
     tensors = [b.convert_to(item, S64) for item in op.tensors(3)]
     if kinds[0] != "FIRST_DIM_SIZE":
         return tensors
-    (rows,) = op.sizes(3, "number of rows")
+    rows = op.size(3, "number of rows")
     found: list[Instruction] = []
     for ids in tensors[1:]:
         zeros = b.zeros(Shape.array(S64, (rows,)))

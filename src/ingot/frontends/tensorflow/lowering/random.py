@@ -38,7 +38,7 @@ _ShapedMaker = Callable[[TensorBuilder, State, Sizes, DType], Instruction]
 
 def _algorithm_of(op: Op, number: int, *known: int) -> int:
     """Return the random algorithm that operand `number` says, one of those `known`."""
-    (algorithm,) = op.integers(number, "random algorithm")
+    algorithm = op.integer(number, "random algorithm")
     if algorithm not in known:
         raise op.error(
             f"{op.node.op} has no lowering for random algorithm {algorithm}",

@@ -85,7 +85,7 @@ def _picks(op: Op, state: State) -> Value:
     """Take logits `[batch, classes]`, number of samples: the first class whose sum is above."""
     b, logits = op.b, op.tensor(0)
     batch, classes = logits.shape.dims
-    (samples,) = op.sizes(1, "number of samples")
+    samples = op.size(1, "number of samples")
     wide = b.convert_to(logits, F64)
     finite = b.emit("is-finite", wide)
     lowest = b.like(float("-inf"), wide.shape)
@@ -102,7 +102,7 @@ def _picks(op: Op, state: State) -> Value:
 
 
 def _multinomial(op: Op) -> Value:
-    (samples,) = op.sizes(1, "number of samples")
+    samples = op.size(1, "number of samples")
     rounded = dim_math.floordiv(samples + 3, _PER_BLOCK) * _PER_BLOCK
     return _picks(op, state_in_node(op, op.dims(0)[0] * rounded * 2 * GENERATOR_SKIP))
 

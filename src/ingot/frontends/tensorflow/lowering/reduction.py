@@ -103,7 +103,7 @@ def arg_extreme(b: TensorBuilder, x: Instruction, axis: int, largest: bool) -> I
 
 def _arg(largest: bool) -> Rule:
     def rule(op: Op) -> Value:
-        (axis,) = op.axes(1, op.rank(0))
+        axis = op.axis(1, op.rank(0))
         return op.b.convert_to(arg_extreme(op.b, op.tensor(0), axis, largest), op.result())
 
     return rule

@@ -40,7 +40,7 @@ def _handle(op: Op, array: ElementArray) -> Variable:
 
 
 def _stack(op: Op) -> Value:
-    (most,) = op.integers(0, "max_size")
+    most = op.integer(0, "max_size")
     return _handle(op, ElementArray(op.element("elem_type"), [], most=most if most >= 0 else None))
 
 
@@ -65,7 +65,7 @@ def _pop(op: Op) -> Value:
 
 
 def _tensor_array(op: Op) -> tuple[Value, ...]:
-    (size,) = op.integers(0, "size of the TensorArray")
+    size = op.integer(0, "size of the TensorArray")
     shape = op.attribute("element_shape").shape
     dims = None if shape is None or None in shape else tuple(shape)
     array = ElementArray(
@@ -124,13 +124,13 @@ def _joined(op: Op, items: Sequence[Instruction]) -> Instruction:
 
 def _write(op: Op) -> Value:
     """handle, index, value, flow."""
-    (index,) = op.integers(1, "index")
+    index = op.integer(1, "index")
     _write_at(op, index, op.tensor(2))
     return op.values[3]
 
 
 def _read(op: Op) -> Value:
-    (index,) = op.integers(1, "index")
+    index = op.integer(1, "index")
     return _read_at(op, index)
 
 

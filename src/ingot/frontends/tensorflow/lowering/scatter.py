@@ -161,7 +161,7 @@ def _unsorted(opcode: str) -> Rule:
     """Return the rule that combines rows by numbers below operand 2; negative ones are dropped."""
 
     def rule(op: Op) -> Value:
-        (count,) = op.sizes(2, "number of segments")
+        count = op.size(2, "number of segments")
         text = f"segment_ids are out of range [0, {count})"
         assert_everywhere(op.b, are_below(op.b, op.tensor(1), count), text)
         return segments(op, opcode, count)

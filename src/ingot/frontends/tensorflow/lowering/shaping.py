@@ -108,7 +108,7 @@ def _computed_reshape(op: Op, total: Size, wanted: Sizes) -> Value:
 
 def _expand_dims(op: Op) -> Value:
     dims = op.dims(0)
-    (axis,) = op.axes(1, len(dims) + 1)
+    axis = op.axis(1, len(dims) + 1)
     return op.b.reshape_to(op.tensor(0), (*dims[:axis], 1, *dims[axis:]))
 
 
@@ -151,12 +151,12 @@ def _concat(op: Op, parts: list[Instruction], axis: int) -> Value:
 
 
 def _concat_v2(op: Op) -> Value:
-    (axis,) = op.axes(len(op) - 1, op.rank(0))
+    axis = op.axis(len(op) - 1, op.rank(0))
     return _concat(op, op.tensors(0, -1), axis)
 
 
 def _concat_v1(op: Op) -> Value:
-    (axis,) = op.axes(0, op.rank(1))
+    axis = op.axis(0, op.rank(1))
     return _concat(op, op.tensors(1), axis)
 
 
@@ -184,7 +184,7 @@ def _unpack(op: Op) -> tuple[Value, ...]:
 
 def _split(op: Op) -> tuple[Value, ...]:
     operand = op.tensor(1)
-    (axis,) = op.axes(0, operand.shape.rank)
+    axis = op.axis(0, operand.shape.rank)
     count = int(op.attribute("num_split"))
     whole = operand.shape.dims[axis]
     part = dim_math.exact_quotient(whole, count)
@@ -197,7 +197,7 @@ def _split(op: Op) -> tuple[Value, ...]:
 
 def _split_v(op: Op) -> tuple[Value, ...]:
     operand = op.tensor(0)
-    (axis,) = op.axes(2, operand.shape.rank)
+    axis = op.axis(2, operand.shape.rank)
     sizes = list(op.sizes(1, "split sizes"))
     whole = operand.shape.dims[axis]
     if -1 in sizes:
@@ -303,7 +303,7 @@ def _computed_range(op: Op) -> Value:
 
 
 def _lin_space(op: Op) -> Value:
-    (count,) = op.integers(2, "number of points")
+    count = op.integer(2, "number of points")
     element = op.result()
     start, stop = op.tensor(0), op.tensor(1)
     if count == 1:

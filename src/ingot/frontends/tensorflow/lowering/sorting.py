@@ -67,7 +67,7 @@ def top_k(op: Op, x: Instruction, k: Size) -> tuple[Instruction, Instruction]:
 
 
 def _top_k(op: Op) -> tuple[Value, ...]:
-    k: Size = int(op.attribute("k")) if len(op) == 1 else op.sizes(1, "k")[0]
+    k: Size = int(op.attribute("k")) if len(op) == 1 else op.size(1, "k")
     values, indices = top_k(op, op.tensor(0), k)
     return values, op.b.convert_to(indices, op.result(1))
 
@@ -144,7 +144,7 @@ def _not_negative(op: Op, numbers: Instruction) -> Instruction:
 
 
 def _bincount(op: Op) -> Value:
-    (size,) = op.sizes(1, "size")
+    size = op.size(1, "size")
     numbers = _not_negative(op, op.b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,)))
     return _counted(op, size, numbers, op.tensor(2))
 
@@ -152,7 +152,7 @@ def _bincount(op: Op) -> Value:
 def _dense_bincount(op: Op) -> Value:
     """Numbers of a vector, or of each row of a matrix; binary: only whether they are there."""
     b, numbers = op.b, op.tensor(0)
-    (size,) = op.sizes(1, "size")
+    size = op.size(1, "size")
     binary = bool(op.attribute("binary_output", False))
     if numbers.shape.rank < 2:
         numbers = _not_negative(op, b.reshape_to(numbers, (numbers.shape.size,)))
@@ -174,7 +174,7 @@ def _histogram(op: Op) -> Value:
     b = op.b
     values = b.reshape_to(op.tensor(0), (op.tensor(0).shape.size,))
     low, high = (b.reshape_to(b.sliced(op.tensor(1), 0, n, n + 1), ()) for n in range(2))
-    (count,) = op.sizes(2, "nbins")
+    count = op.size(2, "nbins")
     text = "value_range should satisfy value_range[0] < value_range[1]"
     emit_assertion(b, b.compare(low, high, direction="LT"), text)
     if values.shape.dtype.is_float:

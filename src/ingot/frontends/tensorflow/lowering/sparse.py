@@ -141,7 +141,7 @@ def _segments(kind: str, *, are_counted: bool) -> Rule:
         b, data, numbers = op.b, op.tensor(0), op.tensor(2)
         if are_counted:
             assert_sorted(b, numbers)
-            (count,) = op.sizes(3, "number of segments")
+            count = op.size(3, "number of segments")
             text = "segment ids must be < num_segments"
             assert_everywhere(b, are_below(b, numbers, count), text)
         else:
@@ -159,7 +159,7 @@ def _segments_gradient(kind: str) -> Rule:
 
     def rule(op: Op) -> Value:
         b, gradient, numbers = op.b, op.tensor(0), op.tensor(2)
-        (count,) = op.sizes(3, "number of rows")
+        count = op.size(3, "number of rows")
         assert_inside(b, op.tensor(1), count)
         wide = b.convert_to(gradient, wider(gradient.shape.dtype))
         wide = _scaled(op, kind, wide, numbers)

@@ -173,7 +173,7 @@ def _above(b: TensorBuilder, scores: Instruction, least: Instruction) -> Instruc
 
 def most_boxes(op: Op, number: int) -> Size:
     """Return an operand that is a greatest number of boxes."""
-    (most,) = op.sizes(number, "max_output_size")
+    most = op.size(number, "max_output_size")
     if isinstance(most, int) and most < 0:
         raise op.error(f"output size must be non-negative, got {most}")
     return most

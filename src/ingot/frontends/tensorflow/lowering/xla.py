@@ -117,7 +117,7 @@ def _broadcast_helper(op: Op) -> tuple[Value, ...]:
 
 
 def _generator_bits(op: Op) -> tuple[Value, ...]:
-    (algorithm,) = op.integers(0, "random algorithm")
+    algorithm = op.integer(0, "random algorithm")
     if algorithm not in _GENERATORS:
         raise op.error(f"random algorithm {algorithm} is not known")
     state = op.b.convert_to(op.tensor(1), U64)
@@ -133,14 +133,14 @@ def _generator_bits(op: Op) -> tuple[Value, ...]:
 
 def _set_size(op: Op) -> Value:
     """operand, dimension, size: only the first elements count."""
-    (axis,) = op.integers(1, "dimension")
+    axis = op.integer(1, "dimension")
     size = op.b.convert_to(op.b.reshape_to(op.tensor(2), ()), S32)
     return op.b.emit("set-dimension-size", op.tensor(0), size, dimensions=(axis,))
 
 
 def _remove_size(op: Op) -> Value:
     """The whole operand counts again."""
-    (axis,) = op.integers(1, "dimension")
+    axis = op.integer(1, "dimension")
     x = op.tensor(0)
     bounded = list(x.shape.bounded or (False,) * x.shape.rank)
     bounded[axis] = False

@@ -122,7 +122,7 @@ def _sort(op: Op) -> tuple[Value, ...]:
 def _variadic_sort(op: Op) -> tuple[Value, ...]:
     """Operands, then the dimension; the comparator takes two elements of each operand."""
     operands = op.tensors(0, len(op) - 1)
-    (axis,) = op.axes(len(op) - 1, operands[0].shape.rank)
+    axis = op.axis(len(op) - 1, operands[0].shape.rank)
     pairs = [item.shape.dtype for item in operands for _ in range(2)]
     made = op.b.emit(
         "sort",

@@ -62,7 +62,7 @@ def _convolution(op: Op) -> Value:
     strides = op.integers(2, "strides")
     flat = op.integers(3, "padding")
     spread, dilations = (op.integers(n, "dilations") for n in (4, 5))
-    (groups,) = op.integers(6, "number of groups")
+    groups = op.integer(6, "number of groups")
     labels = read_labels(proto(op, "dimension_numbers", "ConvolutionDimensionNumbers"))
     filter_labels = labels.partition("_")[2].partition("->")[0]
     sizes = [right.shape.static_dims[filter_labels.index(str(n))] for n in range(len(strides))]
