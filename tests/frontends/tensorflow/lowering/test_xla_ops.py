@@ -168,6 +168,34 @@ def test_xla_ops(name):
         assert_same(have, np.asarray(want), 1e-4)
 
 
+@pytest.mark.parametrize(
+    ("counts", "paddings", "message"),
+    [
+        ([1, 0], [], "at index 1 must be positive, but got 0"),
+        ([-1, 1], [], "at index 0 must be positive, but got -1"),
+        ([1, 2], [], "'N' must match number of slices 2, but got 1"),
+        ([1], [], "length 1, but got 2"),
+        ([1, 1], [1], "of length 2, but got 1"),
+        ([1, 1], [0, -1], "must be non-negative, but got -1 at index 1"),
+    ],
+)
+def test_grids_that_do_not_fit(counts, paddings, message):
+    for function in (
+        lambda x: RAW.XlaConcatND(inputs=[x], num_concats=counts, paddings=paddings),
+        lambda x: RAW.XlaSplitND(input=x, N=1, num_splits=counts, paddings=paddings),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            trace(function, specs_of([X]))
+
+
+def test_a_grid_that_is_smaller_than_its_padding():
+    with pytest.raises(UnsupportedError, match="dimension 4 at index 1, but got 5"):
+        trace(
+            lambda x: RAW.XlaConcatND(inputs=[x], num_concats=[1, 1], paddings=[0, 5]),
+            specs_of([X]),
+        )
+
+
 def test_loops_and_branches():
     state = (NUMBER, SCALAR)
     under = traced(lambda i, a: i < 3, *state)

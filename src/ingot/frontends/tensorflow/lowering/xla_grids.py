@@ -7,6 +7,7 @@ Source: TensorFlow's `compiler/tf2xla/kernels/sharding_util_ops.cc`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -15,30 +16,50 @@ from ingot.frontends.tensorflow.lowering.variables import read, write
 from ingot.hlo.instruction import Instruction
 
 
-def _numbers(op: Op, name: str, rank: int) -> tuple[int, ...]:
-    return tuple(int(value) for value in op.attribute(name, ()) or ()) or (0,) * rank
+def _grid(op: Op, name: str, blocks: int, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the counts and paddings per dimension of a grid of `blocks` in a tensor of `rank`."""
+    counts, paddings = (
+        tuple(int(value) for value in op.attribute(item, ()) or ()) for item in (name, "paddings")
+    )
+    for axis, count in enumerate(counts):
+        if count <= 0:
+            raise op.error(f"'{name}' at index {axis} must be positive, but got {count}")
+    if blocks != math.prod(counts):
+        raise op.error(f"'N' must match number of slices {math.prod(counts)}, but got {blocks}")
+    if rank != len(counts):
+        raise op.error(f"rank must be the same as '{name}' length {len(counts)}, but got {rank}")
+    paddings = paddings or (0,) * rank
+    if len(paddings) != rank:
+        raise op.error(f"'paddings' must be of length {rank}, but got {len(paddings)}")
+    for axis, padding in enumerate(paddings):
+        if padding < 0:
+            raise op.error(f"'paddings' must be non-negative, but got {padding} at index {axis}")
+    return counts, paddings
 
 
 def _joined(op: Op, blocks: Sequence[Instruction]) -> Instruction:
-    b = op.b
-    counts = _numbers(op, "num_concats", 0)
-    rows = list(blocks)
+    b, rows = op.b, list(blocks)
+    counts, paddings = _grid(op, "num_concats", len(rows), rows[0].shape.rank)
     for axis in reversed(range(len(counts))):
         count = counts[axis]
         rows = [b.concatenated(rows[n : n + count], axis) for n in range(0, len(rows), count)]
     (whole,) = rows
-    for axis, padding in enumerate(_numbers(op, "paddings", len(counts))):
-        whole = b.sliced(whole, axis, 0, whole.shape.dims[axis] - padding)
+    for axis, padding in enumerate(paddings):
+        size = whole.shape.dims[axis]
+        if isinstance(size, int) and padding > size:
+            raise op.error(
+                "'paddings' must not exceed expected output shape dimension "
+                f"{size} at index {axis}, but got {padding}"
+            )
+        whole = b.sliced(whole, axis, 0, size - padding)
     return whole
 
 
 def _cut(op: Op, whole: Instruction) -> tuple[Value, ...]:
     b = op.b
-    counts = _numbers(op, "num_splits", 0)
-    if len(counts) != whole.shape.rank:
-        raise op.error(f"num_splits {list(counts)} of a tensor of rank {whole.shape.rank}")
+    counts, paddings = _grid(op, "num_splits", len(op.node.outputs), whole.shape.rank)
     zero = b.constant(0, whole.shape.dtype)
-    for axis, padding in enumerate(_numbers(op, "paddings", len(counts))):
+    for axis, padding in enumerate(paddings):
         whole = b.padded(whole, axis, 0, padding, zero)
     rows = [whole]
     for axis, count in enumerate(counts):
@@ -49,7 +70,7 @@ def _cut(op: Op, whole: Instruction) -> tuple[Value, ...]:
 
 def _block(op: Op, size: Size, count: int) -> int:
     if not isinstance(size, int) or size % count:
-        raise op.error(f"a size of {size} does not divide into {count} blocks")
+        raise op.error(f"a size of {size} must be evenly divisible by 'num_splits' {count}")
     return size // count
 
 
