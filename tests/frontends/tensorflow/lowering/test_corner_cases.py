@@ -7,6 +7,7 @@ from tests.frontends.tensorflow.lowering.checking import SPECIAL, assert_same, c
 
 import ingot.client  # noqa: F401  (registers the custom-call targets for the evaluator)
 from ingot.frontends.tensorflow.capture import capture
+from ingot.frontends.tensorflow.lowering import lower
 from ingot.frontends.tensorflow.variables import bind
 from ingot.support.diagnostics import UnsupportedError
 
@@ -242,3 +243,23 @@ def test_blocks_of_grouped_channels(op):
 def test_an_axis_that_is_no_scalar(op, axis):
     with pytest.raises(UnsupportedError, match="axis must be a scalar, not of shape"):
         trace(lambda x: op(x, axis), [tf.TensorSpec([3, 4])])
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [1, 2, 2], [2, 1, 2], [2, 2, 1], []])
+def test_updates_of_scatters_must_have_the_sizes_of_the_places(sizes):
+    """Ranks that only the call says: TensorFlow's shape functions refuse the others."""
+    given = [np.zeros([3, 2]), np.zeros([2, 2, 1]), np.ones(sizes)]
+    kinds = (tf.float32, tf.int32, tf.float32)
+
+    def lowered(function):
+        specs = [tf.TensorSpec(None, kind) for kind in kinds]
+        concrete = tf.function(function, autograph=False).get_concrete_function(*specs)
+        source, binding = bind(capture(concrete.name, concrete.graph))
+        shapes = {number: np.shape(item) for number, item in enumerate(given)}
+        lower(source.with_input_shapes(shapes), binding, "test")
+
+    with pytest.raises(UnsupportedError, match=r"Must have updates\.shape"):
+        lowered(lambda x, i, u: RAW.ScatterNd(indices=i, updates=u, shape=[3, 2]))
+    if sizes:
+        with pytest.raises(UnsupportedError, match=r"Must have updates\.shape"):
+            lowered(lambda x, i, u: RAW.TensorScatterUpdate(tensor=x, indices=i, updates=u))

@@ -24,6 +24,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import UnsupportedError
 
 
 def _combiner(op: Op, opcode: str, element: DType) -> Computation:
@@ -42,21 +43,30 @@ def scatter_nd(
     op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
 ) -> Instruction:
     """Combine slices into the places given by index vectors (the last dimension)."""
-    *outer, depth = indices.shape.dims
-    if not isinstance(depth, int):
-        raise op.error("the length of the index vectors is open at compile time")
-    dims: Sizes = (*outer, *operand.shape.dims[depth:])
+    outer = indices.shape.rank - 1
+    dims = _update_dims(op, operand.shape.dims, indices)
+    chosen = tuple(range(operand.shape.rank - (len(dims) - outer)))
     return op.b.emit(
         "scatter",
         operand,
         indices,
         _fitted(op, updates, dims),
-        update_window_dims=tuple(range(len(outer), len(dims))),
-        inserted_window_dims=tuple(range(depth)),
-        scatter_dims_to_operand_dims=tuple(range(depth)),
-        index_vector_dim=len(outer),
+        update_window_dims=tuple(range(outer, len(dims))),
+        inserted_window_dims=chosen,
+        scatter_dims_to_operand_dims=chosen,
+        index_vector_dim=outer,
         to_apply=_combiner(op, opcode, operand.shape.dtype),
     )
+
+
+def _update_dims(op: Op, dims: Sizes, indices: Instruction) -> Sizes:
+    """Return the sizes of the updates for index vectors into a tensor of sizes `dims`."""
+    *outer, depth = indices.shape.dims
+    if not isinstance(depth, int):
+        raise op.error("the length of the index vectors is open at compile time")
+    if depth > len(dims):
+        raise op.error(f"index vectors of length {depth} for a tensor of rank {len(dims)}")
+    return (*outer, *dims[depth:])
 
 
 def checked_nd(
@@ -66,9 +76,8 @@ def checked_nd(
     made = scatter_nd(op, opcode, operand, indices, updates)
     if op.attribute("bad_indices_policy", "") != "IGNORE":
         dims = operand.shape.dims
-        shape = ",".join(map(str, dims))
         inside = vectors_are_inside(op.b, indices, dims)
-        assert_everywhere(op.b, inside, f"indices do not index into shape [{shape}]")
+        assert_everywhere(op.b, inside, f"indices do not index into shape [{_text(dims)}]")
     return made
 
 
@@ -91,16 +100,33 @@ def scatter_rows(
 
 
 def _fitted(op: Op, updates: Instruction, dims: Sizes) -> Instruction:
-    found = op.b.broadcast_dims(updates.shape.dims, dims)
-    if found is None or len(found) != len(dims):
-        raise op.error(f"updates of shape {updates.shape} do not fit the indices")
-    return op.b.spread(updates, dims)
+    """Return the updates, or one for all places, with the sizes `dims`."""
+    given = updates.shape.dims
+    if not given:
+        return op.b.spread(updates, dims)
+    if len(given) != len(dims) or not all(map(op.b.same, given, dims)):
+        raise _misfit(op, given, dims)
+    return updates
+
+
+def _misfit(op: Op, given: Sizes, dims: Sizes) -> UnsupportedError:
+    return op.error(
+        "Must have updates.shape = indices.shape[:batch_dim] + buffer_shape[num_index_dims:], "
+        f"got updates.shape [{_text(given)}] where [{_text(dims)}] is needed"
+    )
+
+
+def _text(dims: Sizes) -> str:
+    return ",".join(map(str, dims))
 
 
 def _new(op: Op) -> Value:
     """ScatterNd: into zeros; what falls on one place is added."""
     indices, updates = op.tensor(0), op.tensor(1)
     shape = updates.shape.with_dims(op.sizes(2, "shape"))
+    wanted = _update_dims(op, shape.dims, indices)
+    if wanted and not updates.shape.rank:  # The other ops put one update into all places.
+        raise _misfit(op, (), wanted)
     scatter = checked_nd if op.attribute("bad_indices_policy", "") == "ERROR" else scatter_nd
     return scatter(op, "add", op.b.zeros(shape), indices, updates)
 
@@ -119,13 +145,14 @@ def _to_dense(op: Op) -> Value:
         )
     count, values = indices.shape.dims[0], op.dims(2)
     if values and not (len(values) == 1 and b.same(values[0], count)):
-        given = ",".join(map(str, values))
-        raise op.error(f"sparse_values has incorrect shape [{given}], should be [] or [{count}]")
+        raise op.error(
+            f"sparse_values has incorrect shape [{_text(values)}], should be [] or [{count}]"
+        )
     if op.dims(3):
         raise op.error("default_value should be a scalar.")
-    bounds = ",".join(map(str, dims))
     inside = vectors_are_inside(b, indices, dims)
-    assert_everywhere(b, inside, f"indices are out of bounds: need 0 <= index < [{bounds}]")
+    text = f"indices are out of bounds: need 0 <= index < [{_text(dims)}]"
+    assert_everywhere(b, inside, text)
     return scatter_nd(op, "update", b.spread(op.tensor(3), dims), indices, op.tensor(2))
 
 
@@ -136,6 +163,11 @@ def _into(opcode: str) -> Rule:
 def segments(op: Op, opcode: str, count: Size) -> Instruction:
     """Combine rows of operand 0 by the segment numbers in operand 1, into `count` rows."""
     data, numbers = op.tensor(0), op.tensor(1)
+    if data.shape.rank < numbers.shape.rank:
+        raise op.error(
+            f"data.shape = [{_text(data.shape.dims)}] does not start with segment_ids.shape = "
+            f"[{_text(numbers.shape.dims)}]"
+        )
     element = data.shape.dtype
     wide = wider(element) if opcode == "add" else element
     rest = data.shape.dims[numbers.shape.rank :]
