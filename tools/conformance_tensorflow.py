@@ -121,8 +121,9 @@ class _Outcomes(unittest.TestResult):
 
 
 def name_of(test: Any) -> str:
-    """Return the test's class and method."""
-    return ".".join(test.id().split(".")[-2:])
+    """Return the test's class and method, with its parameters, in which dots may be."""
+    kind = type(test)
+    return f"{kind.__name__}.{test.id().removeprefix(f'{unittest.util.strclass(kind)}.')}"
 
 
 def flat(suite: Any) -> list[Any]:
