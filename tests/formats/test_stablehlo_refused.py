@@ -36,6 +36,19 @@ REFUSED = {
         stablehlo.custom_call @shape_assertion(%c) {error_message = 3 : i32, has_side_effect = true}
             : (tensor<i1>) -> ()"""
     ),
+    "must set `has_side_effect = true`": program(
+        body="""%c = stablehlo.constant dense<true> : tensor<i1>
+        stablehlo.custom_call @shape_assertion(%c) {error_message = "a"} : (tensor<i1>) -> ()"""
+    ),
+    "expects assert_what .* constant of type tensor<i1>": program(
+        body="""stablehlo.custom_call @shape_assertion(%x) {has_side_effect = true}
+            : (tensor<2xf32>) -> ()"""
+    ),
+    "Found specifier {0}": program(
+        body="""%c = stablehlo.constant dense<true> : tensor<i1>
+        stablehlo.custom_call @shape_assertion(%c) {error_message = "{0}", has_side_effect = true}
+            : (tensor<i1>) -> ()"""
+    ),
     "'k' is missing": program(
         body="""%v:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {}}
             : (tensor<2xf32>) -> (tensor<1xf32>, tensor<1xi32>)"""

@@ -4,6 +4,6 @@ Reading MLIR is jaxlib's work (`binding`); this package walks what it gives (`co
 HLO, one row per op (`table`).
 """
 
-from ingot.formats.stablehlo.parse import parse_stablehlo
+from ingot.formats.stablehlo.parse import Exported, parse_exported, parse_stablehlo
 
-__all__ = ["parse_stablehlo"]
+__all__ = ["Exported", "parse_exported", "parse_stablehlo"]

@@ -9,6 +9,7 @@ Invariant: the computations of the module are in callee-first order, and every n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count, takewhile
 from typing import Any
 
 from ingot.formats.hlo_text.reader import escape, is_value
@@ -168,15 +169,23 @@ class Conversion:
         """Add one parameter per block argument; open sizes are symbols of their own."""
         definition = find("parameter")
         for number, argument in enumerate(block.arguments):
-            shape = self.types.shape(argument.type) or self._symbolic(number, argument.type)
+            shape = self._shape_of(number, argument.type)
             made = scope.insert(definition, (), shape, definition.attributes(number))
             scope.values[argument] = made
 
-    def _symbolic(self, number: int, mlir_type: Any) -> Shape:
+    def _shape_of(self, number: int, mlir_type: Any) -> Shape:
+        """Return the shape of argument `number` of a block; one without a rank has that given."""
+        if getattr(mlir_type, "has_rank", True) or not self.equal:
+            known = self.types.shape(mlir_type)
+            return known or self._symbolic(number, mlir_type, self.types.sizes(mlir_type))
+        places = takewhile(lambda place: f"d{number}_{place}" in self.equal, count())
+        return self._symbolic(number, mlir_type, tuple(None for _ in places))
+
+    def _symbolic(self, number: int, mlir_type: Any, sizes: tuple[int | None, ...]) -> Shape:
         """Return the shape of argument `number` of the entry, whose type leaves sizes open."""
         self.is_dynamic = True
         dims: list[Size] = []
-        for place, size in enumerate(self.types.sizes(mlir_type)):
+        for place, size in enumerate(sizes):
             found: Size = Dim.symbol(f"d{number}_{place}") if size is None else size
             while isinstance(found, Dim) and any(name in self.equal for name in found.symbols):
                 found = dim.substitute(found, self.equal)

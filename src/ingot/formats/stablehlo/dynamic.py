@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ingot.formats.stablehlo.attributes import integers, text_of
+from ingot.formats.stablehlo.attributes import integers
 from ingot.formats.stablehlo.computed_sizes import at_bounds, padded, scalars, sliced, with_sizes
 from ingot.formats.stablehlo.computing import (
     convolution,
@@ -21,7 +21,6 @@ from ingot.formats.stablehlo.equal_sizes import Size, equate
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shaping import broadcast
 from ingot.formats.stablehlo.sizes import Sizes
-from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
@@ -213,20 +212,6 @@ def _convolution(site: Site) -> Results:
 
 def _vector(build: Builder, numbers: Sequence[Instruction]) -> Instruction:
     return build.concatenate(*(build.reshape_to(n, (1,)) for n in numbers), dimensions=(0,))
-
-
-def shape_assertion(site: Site) -> Results:
-    """Add an assertion of JAX's on sizes; one that two sizes are equal makes them one."""
-    flag = site.operands[0]
-    if flag.opcode == "compare":
-        left, right = (site.conversion.sizes_of(operand) for operand in flag.operands)
-        if left is not None and right is not None and flag.attributes.direction == "EQ":
-            equate(left[0], right[0])
-    given = site.attributes
-    has_text = "error_message" in given
-    text = text_of(given, "error_message") if has_text else "a shape assertion failed"
-    emit_assertion(site.builder, flag, text)
-    return []
 
 
 CONVERTERS: dict[str, Converter] = {

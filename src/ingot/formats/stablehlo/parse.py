@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import integer_of, text_of
@@ -30,6 +30,7 @@ from ingot.support.arguments import bytes_of, encodable
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.forking import defers_fork
+from ingot.support.records import record
 
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
@@ -38,28 +39,66 @@ _FROM_BINDINGS = re.compile(r"nanobind::detail|incompatible function arguments")
 """In the message of an error: MLIR's bindings met what they do not take."""
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
+_OPEN_SIZES = "jax.uses_shape_polymorphism"
 _NO_LAYOUT = ("", "default", "auto")
 
 
-@defers_fork
-def parse_stablehlo(data: str | bytes, sizes: Mapping[str, Size] | None = None) -> Module:
+@record
+class Exported:
+    """A program, and what its MLIR says that HLO does not.
+
+    Attributes:
+        module: the program.
+        argument_types: MLIR's types of the entry's arguments.
+        has_open_sizes: whether it says that it is made for several sizes.
+    """
+
+    module: Module
+    argument_types: tuple[str, ...]
+    has_open_sizes: bool
+
+
+def parse_stablehlo(data: str | bytes) -> Module:
     """Return the module that StableHLO says, read in this process, which damaged data may end.
 
     `ingot.load` reads what comes from outside.
 
     Args:
         data: MLIR text, MLIR bytecode, or a portable artifact.
-        sizes: what the entry's open sizes are: `d2_1` is dimension 1 of argument 2.
 
     Raises:
         ParseError: it is not MLIR (INGOT0120).
         UnsupportedError: jaxlib is missing (INGOT0350), an element type (INGOT0351) or an op
             (INGOT0352) that Ingot does not have.
     """
+    return parse_exported(data, lambda _: {}).module
+
+
+@defers_fork
+def parse_exported(
+    data: str | bytes, sizes: Callable[[tuple[str, ...]], Mapping[str, Size]]
+) -> Exported:
+    """Return what `parse_stablehlo` does, for given sizes of the entry's arguments.
+
+    Args:
+        data: as there.
+        sizes: gives, by MLIR's types of the arguments, what their open sizes are: `d2_1` is
+            dimension 1 of argument 2.
+
+    Raises:
+        ParseError: as there, and what `sizes` raises.
+        UnsupportedError: as there.
+    """
     data = encodable(data) if isinstance(data, str) else bytes_of(data, "the program")
     with borrowed_context(len(data)) as context:
         try:
-            return convert_module(read_mlir(context, data), sizes)
+            mlir_module = read_mlir(context, data)
+            with context:
+                attributes = mlir_module.operation.attributes
+                entry = Conversion(mlir_module).entry()
+                types = tuple(str(item) for item in entry.attributes["function_type"].value.inputs)
+                is_open = _OPEN_SIZES in attributes and attributes[_OPEN_SIZES].value
+            return Exported(convert_module(mlir_module, sizes(types)), types, bool(is_open))
         except (UnicodeDecodeError, RuntimeError, TypeError) as error:
             found = str(error).splitlines()[0]
             if not isinstance(error, UnicodeDecodeError) and not _FROM_BINDINGS.search(found):
@@ -73,7 +112,7 @@ def parse_stablehlo(data: str | bytes, sizes: Mapping[str, Size] | None = None) 
 
 @defers_fork
 def convert_module(mlir_module: Any, sizes: Mapping[str, Size] | None = None) -> Module:
-    """Return the HLO of an MLIR module that is already read; `sizes`: see `parse_stablehlo`."""
+    """Return the HLO of an MLIR module that is already read; `sizes`: see `parse_exported`."""
     equal: dict[str, Size] = dict(sizes or {})
     with collector_paused(), mlir_module.context:
         while True:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ingot.formats.stablehlo.attributes import integers, structure
 from ingot.formats.stablehlo.composites import native
-from ingot.formats.stablehlo.dynamic import shape_assertion
 from ingot.formats.stablehlo.scope import Converter, Results, Site
+from ingot.formats.stablehlo.shape_assertions import shape_assertion
 from ingot.formats.stablehlo.shardy import placed_text
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import set_config
@@ -22,7 +22,7 @@ _API_VERSIONS = {
     3: "API_VERSION_STATUS_RETURNING_UNIFIED",
     4: "API_VERSION_TYPED_FFI",
 }
-_CONFIG = ("mhlo.backend_config", "backend_config")
+_CONFIG = ("mhlo.backend_config", "tf.backend_config", "backend_config")
 
 
 def _custom_call(site: Site) -> Results:

@@ -40,9 +40,11 @@ _PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 
 @lru_cache(maxsize=4096)
 def has_kernel(op: str) -> bool:
-    """Whether TensorFlow has a kernel of an op for CPU."""
+    """Whether TensorFlow has a kernel of an op for CPU, one that does not call its own XLA."""
     if op in _PYTHON:
         return True
+    if op.startswith("Xla"):
+        return False
     found = kernels.get_registered_kernels_for_op(op)
     return any(item.device_type in ("CPU", "DEFAULT") for item in found.kernel)
 

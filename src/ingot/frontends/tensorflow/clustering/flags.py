@@ -50,6 +50,7 @@ class ClusteringFlags:
     async_compilation: bool | None = None
     always_defer_compilation: bool = False
     disable_deadness_safety_checks_for_debugging: bool = False
+    call_module_disabled_checks: tuple[str, ...] = ()
 
 
 def _integer(text: str) -> int:
@@ -111,6 +112,11 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
         boolean,
         "true: branches of conditionals may be clustered together, which is unsound.",
     ),
+    "tf_xla_call_module_disabled_checks": (
+        _names,
+        "`shape_assertions`: what JAX's programs demand of sizes is not checked. `platform`: a "
+        "program that was made for other platforms runs.",
+    ),
 }
 
 _NO_OTHER_DEVICE = "There is no XLA device; Ingot compiles for the CPU."
@@ -136,7 +142,6 @@ _WITHOUT_EFFECT: dict[str, str] = {
     "tf_xla_use_device_api_for_auto_jit": _NO_OTHER_DEVICE,
     "tf_xla_use_device_api": _NO_OTHER_DEVICE,
     "tf_xla_enable_device_api_for_gpu": _NO_OTHER_DEVICE,
-    "tf_xla_call_module_disabled_checks": "Modules are always checked.",
     "tf_dump_graphs_in_tfg": "Graphs are written as GraphDefs.",
     "tf_mlir_enable_mlir_bridge": _NO_MLIR,
     "tf_mlir_enable_merge_control_flow_pass": _NO_MLIR,
