@@ -12,6 +12,7 @@ Invariant: what is built for functions that nobody compiles is what TensorFlow b
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -40,6 +41,12 @@ _BACKWARD = "__backward_"
 
 _KNOWN = "_ingot_known_tensors"
 """Attribute of a graph: what is known of the tensors that it takes from outside."""
+
+_CUSTOM_GRADIENT = "CustomGradient-"
+"""How TensorFlow starts the names under which it registers the function of one custom gradient."""
+
+_GRADIENTS = "_ingot_custom_gradients"
+"""Attribute of a graph: the functions of its custom gradients."""
 
 
 def in_context(original: Any) -> Any:
@@ -158,6 +165,41 @@ def _copy_list_type(y: Any, gradient: Any) -> None:
     is_list = gradient is not None and getattr(y, "dtype", None) == tensorflow.variant
     if is_list and not handle_data_util.get_resource_handle_data(gradient).is_set:
         handle_data_util.copy_handle_data(y, gradient)
+
+
+def kept_with_graph(original: Any) -> Any:
+    """Return the `RegisterGradient.__call__` that keeps a custom gradient as long as its graph.
+
+    The function of a custom gradient holds tensors of the graph that it was made in. TensorFlow
+    never takes it out of its table, so the graph of a compiled function, the functions that it
+    calls and their programs would stay for ever.
+    """
+
+    def __call__(registration: Any, f: Any) -> Any:  # noqa: N807
+        graph, name = ops.get_default_graph(), registration._op_type
+        if not name.startswith(_CUSTOM_GRADIENT) or not _is_compiled(graph):
+            return original(registration, f)
+        if not hasattr(graph, _GRADIENTS):
+            setattr(graph, _GRADIENTS, [])
+        getattr(graph, _GRADIENTS).append(f)
+        weak = weakref.ref(f)
+        weakref.finalize(f, ops.gradient_registry._registry.pop, name, None).atexit = False
+
+        def gradient(op: Any, *gradients: Any) -> Any:
+            found = weak()
+            assert found is not None, "a graph keeps its custom gradients"
+            return found(op, *gradients)
+
+        original(registration, gradient)
+        return f
+
+    return __call__
+
+
+def _is_compiled(graph: Any) -> bool:
+    """Whether a graph is of a function that is compiled, or that a compiled one calls."""
+    is_function = isinstance(graph, func_graph.FuncGraph)
+    return is_function and bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
 def register_gradients() -> None:

@@ -24,6 +24,7 @@ from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.gradients import (
     in_context,
+    kept_with_graph,
     known_element_shape,
     known_length,
     register_gradients,
@@ -127,6 +128,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(concrete_function, forward_backward, in_context)
     replace(concrete_function, "_TapeGradientFunctions._build_functions_for_outputs", in_context)
     replace(gradients_util, "_GradientsHelper", with_list_types)
+    replace(ops, "RegisterGradient.__call__", kept_with_graph)
     replace(func_graph, "FuncGraph._capture_helper", with_known_values)
     replace(cond_v2, "_CondGradFuncGraph._capture_helper", with_known_values)
     replace(while_v2, "_WhileBodyGradFuncGraph._capture_helper", with_known_values)

@@ -7,10 +7,11 @@ import weakref
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import ops
 from tests.xla_compilations import on_purpose
 
 from ingot.frontends.tensorflow import executables, hook
-from ingot.frontends.tensorflow.replacement import find_replacement
+from ingot.frontends.tensorflow.replacement import find_replacement, live_replacements
 
 
 @pytest.fixture
@@ -229,6 +230,55 @@ def test_a_dropped_function_is_let_go(compiled):
     gc.collect()
     assert graph() is None
     assert find_replacement(name) is None
+
+
+def test_a_dropped_function_with_a_custom_gradient_is_let_go(compiled):
+    def make():
+        @tf.custom_gradient
+        def doubled(x):
+            y = tf.sin(x)
+            return y, lambda upstream: 2.0 * upstream * tf.cos(x) + 0.0 * y
+
+        @tf.function
+        def inner(x):
+            return doubled(x) * 3.0
+
+        @tf.function(jit_compile=True)
+        def slope(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = inner(x)
+            return tape.gradient(y, x)
+
+        np.testing.assert_allclose(slope(tf.constant(X)), 6 * np.cos(X), rtol=1e-6)
+        with tf.GradientTape() as tape:
+            x = tf.constant(X)
+            tape.watch(x)
+            y = slope(x)
+        np.testing.assert_allclose(tape.gradient(y, x), -6 * np.sin(X), rtol=1e-6)
+        graph = slope.get_concrete_function(tf.constant(X)).graph
+        return weakref.ref(graph)
+
+    gc.collect()
+    registered, replaced = set(ops.gradient_registry.list()), set(live_replacements())
+    graph = make()
+    gc.collect()
+    assert graph() is None
+    assert set(ops.gradient_registry.list()) == registered
+    assert set(live_replacements()) <= replaced
+
+
+def test_a_custom_gradient_of_an_uncompiled_function_stays_registered(compiled):
+    @tf.function
+    def f(x):
+        return tf.custom_gradient(lambda x: (tf.sin(x), lambda upstream: 5.0 * upstream))(x)
+
+    before = set(ops.gradient_registry.list())
+    f.get_concrete_function(tf.TensorSpec([3]))
+    (name,) = set(ops.gradient_registry.list()) - before
+    del f
+    gc.collect()
+    assert name in ops.gradient_registry.list()
 
 
 def test_first_use_inside_a_strategy_scope(compiled):
