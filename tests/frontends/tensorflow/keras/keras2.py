@@ -68,8 +68,7 @@ def enter_all() -> None:
     for name, (make, example) in WITHOUT_GRADIENT.items():
         enter(f"layers.{name}", program_of(make, example, differentiable=False))
     for name, make in OPTIMIZERS.items():
-        # The steps of the older ones on embeddings are ops that TensorFlow runs, as under XLA.
-        enter(name, optimizer_steps(make), strict=not name.startswith("legacy."))
+        enter(name, optimizer_steps(make))
     for name, (make, inputs) in METRICS.items():
         enter(f"metrics.{name}", metric(make, inputs))
     for name in ACTIVATIONS.split():

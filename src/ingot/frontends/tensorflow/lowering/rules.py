@@ -19,9 +19,9 @@ FAMILIES = (
     "normalization", "optimizers", "patches", "pooling", "projective", "quantization", "ragged",
     "random", "random_binomial", "random_counts", "random_gamma", "random_picks",
     "random_truncated", "reduction", "resizing", "resource_arrays", "scale_translate", "scatter",
-    "shaping", "slicing", "sorting", "sparse", "special", "spectral", "stitching", "suppression",
-    "tensor_lists", "tridiagonal", "unary", "uniform_quantization", "variables", "xla", "xla_calls",
-    "xla_grids", "xla_modules", "xla_products", "zeta_bessel",
+    "shaping", "slicing", "sorting", "sparse", "sparse_optimizers", "special", "spectral",
+    "stitching", "suppression", "tensor_lists", "tridiagonal", "unary", "uniform_quantization",
+    "variables", "xla", "xla_calls", "xla_grids", "xla_modules", "xla_products", "zeta_bessel",
 )  # fmt: skip
 
 _HOST_HINT = "move it out of the function with jit_compile=True"
