@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
 
+from ingot.support.diagnostics import UnsupportedError
+
 SEED = np.array([7, -3], np.int32)
 RANDOM = tf.random
 
@@ -274,3 +276,24 @@ def test_a_seed_of_threefry():
     program = trace(lambda s: RANDOM.stateless_uniform([3], s, alg="threefry"), specs_of([SEED]))
     (made,) = program.evaluate([SEED])[0]
     np.testing.assert_allclose(made, [0.31629384, 0.37061703, 0.7426939], rtol=1e-7)
+
+
+def test_a_generator_of_threefry():
+    generator = RANDOM.Generator.from_state([5, 7], alg="threefry")
+
+    def draw(x):
+        return generator.uniform([3]) + x, generator.normal([2]), generator.skip(3)[:2]
+
+    program = trace(draw, specs_of([np.float32(0)]))
+    (uniform, normal, old), ((_, state),) = program.evaluate([np.float32(0)])
+    np.testing.assert_allclose(uniform, XLA_NUMBERS["uniform"][1][:3], rtol=1e-6)
+    np.testing.assert_allclose(normal, [0.6403081, 0.07243211], rtol=1e-6)
+    np.testing.assert_array_equal(old, [5 + 5 * 256, 7])
+    np.testing.assert_array_equal(state, [5 + 8 * 256, 7])
+    generator.state.assign([5, 7])
+    small = tf.Variable([0], dtype=tf.int64)
+    skip = tf.raw_ops.RngReadAndSkip
+    with pytest.raises(UnsupportedError, match="state must be at least 2; got 1"):
+        trace(lambda: skip(resource=small.handle, alg=2, delta=np.uint64(2)), [])
+    with pytest.raises(UnsupportedError, match="Unsupported algorithm id: 9"):
+        trace(lambda: skip(resource=small.handle, alg=9, delta=np.uint64(2)), [])

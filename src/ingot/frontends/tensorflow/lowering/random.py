@@ -39,6 +39,8 @@ _ShapedMaker = Callable[[TensorBuilder, State, Sizes, DType], Instruction]
 def _algorithm_of(op: Op, number: int, *known: int) -> int:
     """Return the random algorithm that operand `number` says, one of those `known`."""
     algorithm = op.integer(number, "random algorithm")
+    if algorithm not in (PHILOX, THREEFRY, AUTO):
+        raise op.error(f"Unsupported algorithm id: {algorithm}")
     if algorithm not in known:
         raise op.error(
             f"{op.node.op} has no lowering for random algorithm {algorithm}",
@@ -160,7 +162,7 @@ def moved_on(op: Op, blocks: Instruction) -> Instruction:
     """Move the state of operand 0, a generator, on by `blocks` (`u64[]`); return the old one."""
     b = op.b
     _algorithm_of(op, 1, PHILOX, AUTO)
-    old = read(op)
+    old = _state_of(op, 3)
     low, high = (_bits(b, _scalar_at(b, old, n), U64) for n in range(2))
     parts = philox.ahead(b, low, high, blocks)
     new = [b.reshape_to(_bits(b, part, S64), (1,)) for part in parts]
@@ -168,13 +170,40 @@ def moved_on(op: Op, blocks: Instruction) -> Instruction:
     return old
 
 
+def _state_of(op: Op, words: int) -> Instruction:
+    """Return the state of operand 0, a generator that holds so many words at least."""
+    old = read(op)
+    if old.shape.rank != 1:
+        raise op.error(
+            "RNG state must have one and only one dimension, not "
+            f"[{','.join(map(str, old.shape.dims))}]"
+        )
+    (size,) = old.shape.dims
+    if isinstance(size, int) and size < words:
+        raise op.error(f"The size of the state must be at least {words}; got {size}")
+    return old
+
+
+def _moved_on_by_threefry(op: Op, blocks: Instruction) -> Instruction:
+    """Move a generator of counter and key on; return its old state, with a zero after it."""
+    b = op.b
+    old = _state_of(op, 2)
+    counter = b.add(_bits(b, _scalar_at(b, old, 0), U64), blocks)
+    key = b.sliced(old, 0, 1, 2)
+    write(op, b.concatenated([b.reshape_to(_bits(b, counter, S64), (1,)), key], 0))
+    zero = b.zeros(Shape.array(S64, (1,)))
+    return b.concatenated([b.sliced(old, 0, 0, 2), zero], 0)
+
+
 def _read_and_skip(op: Op) -> Value:
     """The state before, `s64[3]`."""
+    if _algorithm_of(op, 1, PHILOX, THREEFRY, AUTO) == THREEFRY:
+        return _moved_on_by_threefry(op, _skipped(op))
     return op.b.sliced(moved_on(op, _skipped(op)), 0, 0, 3)
 
 
 def _skip(op: Op) -> tuple[Value, ...]:
-    moved_on(op, _skipped(op))
+    _read_and_skip(op)
     return ()
 
 
