@@ -81,6 +81,13 @@ def test_layouts_and_metadata_can_be_left_out():
     ]
 
 
+def test_the_form_with_operand_shapes_reads_back():
+    module = parse((DATA / "all_ops.hlo").read_text())
+    text = print_module(module, with_operand_shapes=True)
+    assert "tuple(f32[4]{0} %p1, f32[3,4]{1,0} %scatter)" in text
+    assert print_module(parse(text)) == print_module(module)
+
+
 def test_the_short_form_reads_back():
     module = parse((DATA / "all_ops.hlo").read_text())
     text = print_module(module, short=True)

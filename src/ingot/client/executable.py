@@ -189,19 +189,20 @@ class Executable:
         """Every simplification that fired: rule, file:line of the rule, what it replaced."""
         return tuple(str(firing) for firing in self._context.log)
 
-    def as_text(self, stage: str = "hlo") -> str:
+    def as_text(self, stage: str = "hlo", *, operand_shapes: bool = False) -> str:
         """Return the program at a stage.
 
         Args:
             stage: one of `stages()`: "hlo_before" and "hlo" (before and after the passes),
                 "kernel", "llvm" and "llvm_optimized" (kernels, then the host program), "assembly",
                 "buffers".
+            operand_shapes: print HLO with the shape of each operand before its name.
 
         Raises:
             ExecutionError: there is no such stage.
         """
         require_type(stage, str, "the stage")
-        maker = self._stages().get(stage)
+        maker = self._stages(operand_shapes).get(stage)
         if maker is None:
             raise ExecutionError(
                 f"there is no stage '{stage}'", hint=f"stages: {', '.join(self.stages())}"
@@ -212,11 +213,12 @@ class Executable:
         """Return the names that `as_text` takes."""
         return tuple(self._stages())
 
-    def _stages(self) -> dict[str, Callable[[], str]]:
+    def _stages(self, operand_shapes: bool = False) -> dict[str, Callable[[], str]]:
         compiled = self._compiled
+        hlo = partial(print_module, with_operand_shapes=operand_shapes)
         return {
-            "hlo_before": lambda: print_module(self._before),
-            "hlo": lambda: print_module(compiled.module),
+            "hlo_before": lambda: hlo(self._before),
+            "hlo": lambda: hlo(compiled.module),
             "kernel": compiled.kernels.text,
             "llvm": lambda: "\n".join((*self._llvm_modules(), *self._steps())),
             "llvm_optimized": lambda: "\n".join(

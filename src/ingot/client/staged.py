@@ -97,17 +97,18 @@ class StagedExecutable:
         """Whether the program may repeat something an unknown number of times."""
         return True
 
-    def as_text(self, stage: str = "hlo") -> str:
+    def as_text(self, stage: str = "hlo", *, operand_shapes: bool = False) -> str:
         """Return the program at a stage of compilation: `Executable.as_text`, one by one.
 
         "hlo_before" is the whole module, "stages" what runs between the programs.
         """
         require_type(stage, str, "the stage")
         if stage == "hlo_before":
-            return print_module(self.source)
+            return print_module(self.source, with_operand_shapes=operand_shapes)
         if stage == "stages":
             return str(self.program.code)
-        return "\n\n".join(executable.as_text(stage) for executable in self.executables)
+        parts = (item.as_text(stage, operand_shapes=operand_shapes) for item in self.executables)
+        return "\n\n".join(parts)
 
     def stages(self) -> tuple[str, ...]:
         """Return the names that `as_text` takes."""

@@ -75,10 +75,16 @@ class _Names:
 class _Style:
     """How to print; shapes and metadata are kept by value, as they repeat."""
 
-    __slots__ = ("_metadata", "_shapes", "callees", "layouts", "metadata", "names", "short")
+    __slots__ = (
+        *("_metadata", "_shapes", "callees", "layouts", "metadata", "names", "short"),
+        "operand_shapes",
+    )
 
-    def __init__(self, metadata: bool, layouts: bool, short: bool) -> None:
+    def __init__(
+        self, metadata: bool, layouts: bool, short: bool, operand_shapes: bool = False
+    ) -> None:
         self.metadata = metadata and not short
+        self.operand_shapes = operand_shapes
         self.layouts = layouts
         self.short = short
         self.names = _Names("" if short else "%")
@@ -93,6 +99,11 @@ class _Style:
             text = self._shapes[shape] = _shape_text(shape, self.layouts)
         return text
 
+    def operand(self, operand: Instruction) -> str:
+        """Return the text of an operand: its name, after its shape where that is asked for."""
+        name = self.names(operand.name)
+        return f"{self.shape(operand.shape)} {name}" if self.operand_shapes else name
+
     def metadata_text(self, metadata: Metadata) -> str:
         """Return the text of metadata."""
         text = self._metadata.get(metadata)
@@ -102,7 +113,12 @@ class _Style:
 
 
 def print_module(
-    module: Module, *, with_metadata: bool = True, with_layouts: bool = True, short: bool = False
+    module: Module,
+    *,
+    with_metadata: bool = True,
+    with_layouts: bool = True,
+    with_operand_shapes: bool = False,
+    short: bool = False,
 ) -> str:
     """Return the text of a module.
 
@@ -110,10 +126,11 @@ def print_module(
         module: what to print.
         with_metadata: print `metadata={…}`.
         with_layouts: print layouts of shapes.
+        with_operand_shapes: print the shape of each operand before its name.
         short: leave out `%`, signatures, metadata and backend_config.
     """
     require_type(module, Module, "what is printed")
-    style = _Style(with_metadata, with_layouts, short)
+    style = _Style(with_metadata, with_layouts, short, with_operand_shapes)
     blocks = [_header(module, style)]
     blocks.extend(_computation(computation, style) for computation in _callees_first(module))
     return "\n\n".join(blocks) + "\n"
@@ -199,7 +216,7 @@ def _instruction(instruction: Instruction, style: _Style) -> str:
     inner = (
         inline(instruction)
         if inline is not None
-        else marked([names(operand.name) for operand in instruction.operands])
+        else marked([style.operand(operand) for operand in instruction.operands])
     )
     text = (
         f"{names(instruction.name)} = {style.shape(instruction.shape)} {definition.name}({inner})"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorType
@@ -30,13 +31,17 @@ from ingot.frontends.tensorflow.specialisation import (
     Sizes,
 )
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS
+from ingot.hlo.module import Module
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
 
-Compiler = Callable[[CapturedFunction, Binding, str, CallArguments], Compiled]
+_Made = TypeVar("_Made")
+_Maker = Callable[[CapturedFunction, Binding, str, CallArguments], _Made]
+
+Compiler = _Maker[Compiled]
 """Compiles a function with the ranks of all inputs known, for a call and all that fit its key."""
 
 
@@ -103,19 +108,7 @@ class FunctionCompiler:
                 "deleted and cannot be compiled again",
                 hint="keep the tf.function as long as graphs and iterators that call it",
             )
-        # Beside TensorFlow's heap each collection is dear, and this makes many objects.
-        with collector_paused():
-            _check_results(captured, self._binding)
-            name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
-            unknown = self._unknown_shapes(arguments.sizes)
-            shaped = captured.with_input_shapes(unknown)
-            try:
-                compiled = self._compiler(shaped, self._binding, name, arguments)
-            except UnsupportedError as error:
-                if arguments.exact is not None or not self._has_open_sizes(shaped):
-                    raise
-                arguments.fix_sizes(Reason(error.diagnostic.message))
-                compiled = self._compiler(shaped, self._binding, name, arguments)
+        compiled = self._made(captured, self._compiler, arguments)
         key = arguments.key()
         self._was_compiled = True
         texts = compiled.program.info.run_errors
@@ -124,6 +117,29 @@ class FunctionCompiler:
             # There is no second variant: launches live long, and need no constants any more.
             self._captured = None
         return compiled, key
+
+    def lower(self, arguments: CallArguments) -> Module:
+        """Return the function's HLO for a call; nothing is compiled."""
+        assert self._captured is not None, "what was compiled has its HLO"
+        return self._made(self._captured, _lower, arguments).module
+
+    def _made(
+        self, captured: CapturedFunction, make: _Maker[_Made], arguments: CallArguments
+    ) -> _Made:
+        """Make something of the function for a call: for its sizes where open ones do not do."""
+        # Beside TensorFlow's heap each collection is dear, and this makes many objects.
+        with collector_paused():
+            _check_results(captured, self._binding)
+            name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
+            unknown = self._unknown_shapes(arguments.sizes)
+            shaped = captured.with_input_shapes(unknown)
+            try:
+                return make(shaped, self._binding, name, arguments)
+            except UnsupportedError as error:
+                if arguments.exact is not None or not self._has_open_sizes(shaped):
+                    raise
+                arguments.fix_sizes(Reason(error.diagnostic.message))
+                return make(shaped, self._binding, name, arguments)
 
     def _has_open_sizes(self, captured: CapturedFunction) -> bool:
         shapes = [captured.inputs[item.input].parameter_shape for item in self._binding.parameters]

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ingot.formats.hlo_text import print_module
 from ingot.frontends.tensorflow.clustering.optimizer import clusters
-from ingot.frontends.tensorflow.errors import status_error
+from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
+from ingot.frontends.tensorflow.errors import status_error, status_of
 from ingot.frontends.tensorflow.launch import Compiled, Launch
 from ingot.frontends.tensorflow.launch_writer import Program
 from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
-from ingot.frontends.tensorflow.specialisation import Sizes
+from ingot.frontends.tensorflow.specialisation import CallArguments, Sizes
+from ingot.hlo.module import Module
 from ingot.support.diagnostics import ExecutionError
 
 STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
@@ -81,10 +84,25 @@ def _generator(replacement: Replacement) -> Callable[..., str]:
     ) -> str:
         """Return the function's code at a stage, as text."""
         del device_name, platform_name  # there is one target, this machine's CPU
-        name = STAGES.get(stage, stage)
-        return "\n\n".join(_compiled(item).as_text(name) for item in replacement.programs)
+        return "\n\n".join(_text(item, stage) for item in replacement.programs)
 
     return compiler_ir
+
+
+def _text(program: Program, stage: str) -> str:
+    """Return a program's code; HLO as XLA prints it for TensorFlow, with the operands' shapes."""
+    if stage == "hlo" and not program.launch.variants:
+        return print_module(_lowered(program), with_operand_shapes=True)
+    return _compiled(program).as_text(STAGES.get(stage, stage), operand_shapes=True)
+
+
+def _lowered(program: Program) -> Module:
+    """Return the HLO of a program that was never compiled."""
+    compiler = FunctionCompiler(program.function, program.binding, compile_with_ingot)
+    try:
+        return compiler.lower(CallArguments(_any_sizes(program)))
+    except Exception as error:
+        raise status_error(*status_of(error, program.function.name)) from error
 
 
 def _compiled(program: Program) -> Compiled:

@@ -76,8 +76,8 @@ class Compiled(Protocol):
         """What the launch op runs."""
         ...
 
-    def as_text(self, stage: str) -> str:
-        """Return the program at a stage, for people to read."""
+    def as_text(self, stage: str, *, operand_shapes: bool = False) -> str:
+        """Return the program at a stage, for people to read; HLO may say its operands' shapes."""
         ...
 
 

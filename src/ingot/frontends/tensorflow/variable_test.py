@@ -57,8 +57,9 @@ class _Compiled:
 
     program: Program
 
-    def as_text(self, stage: str) -> str:
+    def as_text(self, stage: str, *, operand_shapes: bool = False) -> str:
         """Say what it is."""
+        del operand_shapes
         return f"{stage}: the self-test of variables"
 
 

@@ -236,4 +236,4 @@ def compile_stub(captured, binding, name, arguments):
     addresses = [ctypes.cast(item, ctypes.c_void_p).value for item in functions]
     program = Program(stub.info, *addresses, keep_alive=(functions, stub))
     ops = " ".join(node.op for node in captured.nodes)
-    return SimpleNamespace(program=program, as_text=lambda stage: f"{stage}: {ops}")
+    return SimpleNamespace(program=program, as_text=lambda stage, **_: f"{stage}: {ops}")

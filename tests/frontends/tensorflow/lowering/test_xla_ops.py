@@ -174,7 +174,7 @@ def test_xla_ops(name):
         ([1, 0], [], "at index 1 must be positive, but got 0"),
         ([-1, 1], [], "at index 0 must be positive, but got -1"),
         ([1, 2], [], "'N' must match number of slices 2, but got 1"),
-        ([1], [], "length 1, but got 2"),
+        ([1], [], "length 1, but got rank 2"),
         ([1, 1], [1], "of length 2, but got 1"),
         ([1, 1], [0, -1], "must be non-negative, but got -1 at index 1"),
     ],
@@ -186,6 +186,16 @@ def test_grids_that_do_not_fit(counts, paddings, message):
     ):
         with pytest.raises(UnsupportedError, match=message):
             trace(function, specs_of([X]))
+
+
+def test_a_grid_of_unequal_blocks():
+    with pytest.raises(
+        UnsupportedError, match=r"same expected shape \[2\], but got \[3\] at index 1"
+    ):
+        trace(
+            lambda *blocks: RAW.XlaConcatND(inputs=blocks, num_concats=[2]),
+            specs_of([X[0, :2], X[0, :3]]),
+        )
 
 
 def test_a_grid_that_is_smaller_than_its_padding():

@@ -162,25 +162,28 @@ def _custom_call(op: Op) -> Value:
 
 
 def _custom_call_v2(op: Op) -> tuple[Value, ...]:
+    """Several results, effects; TensorFlow gives it the interface that returns a status."""
     elements = [element_of(kind.name) for kind in op.attribute("result_dtypes")]
     shapes = [
         _shape_of(op, found, element)
         for found, element in zip(op.attribute("result_shapes"), elements, strict=True)
     ]
-    target, acts = str(op.attribute("call_target_name")), bool(op.attribute("has_side_effect"))
+    shape = shapes[0] if len(shapes) == 1 else Shape.tuple(tuple(shapes))
+    made = _called(
+        op,
+        str(op.attribute("call_target_name")),
+        shape,
+        custom_call_has_side_effect=bool(op.attribute("has_side_effect")),
+        api_version="API_VERSION_STATUS_RETURNING_UNIFIED",
+    )
     if len(shapes) == 1:
-        return (_called(op, target, shapes[0], acts),)
-    made = _called(op, target, Shape.tuple(tuple(shapes)), acts)
+        return (made,)
     return tuple(op.b.element_of(made, number) for number in range(len(shapes)))
 
 
-def _called(op: Op, target: str, shape: Shape, acts: bool = False) -> Instruction:
+def _called(op: Op, target: str, shape: Shape, **attributes: Any) -> Instruction:
     made = op.b.emit(
-        "custom-call",
-        *op.tensors(),
-        shape=shape,
-        custom_call_target=target,
-        custom_call_has_side_effect=acts,
+        "custom-call", *op.tensors(), shape=shape, custom_call_target=target, **attributes
     )
     config = op.attribute("backend_config", "")
     if config:

@@ -27,7 +27,9 @@ def _grid(op: Op, name: str, blocks: int, rank: int) -> tuple[tuple[int, ...], t
     if blocks != math.prod(counts):
         raise op.error(f"'N' must match number of slices {math.prod(counts)}, but got {blocks}")
     if rank != len(counts):
-        raise op.error(f"rank must be the same as '{name}' length {len(counts)}, but got {rank}")
+        raise op.error(
+            f"rank must be the same as '{name}' length {len(counts)}, but got rank {rank}"
+        )
     paddings = paddings or (0,) * rank
     if len(paddings) != rank:
         raise op.error(f"'paddings' must be of length {rank}, but got {len(paddings)}")
@@ -39,7 +41,15 @@ def _grid(op: Op, name: str, blocks: int, rank: int) -> tuple[tuple[int, ...], t
 
 def _joined(op: Op, blocks: Sequence[Instruction]) -> Instruction:
     b, rows = op.b, list(blocks)
-    counts, paddings = _grid(op, "num_concats", len(rows), rows[0].shape.rank)
+    first = rows[0].shape.dims
+    for place, block in enumerate(rows):
+        given = block.shape.dims
+        if len(given) != len(first) or not all(map(b.same, first, given)):
+            raise op.error(
+                f"'inputs' must all have the same expected shape {list(first)}, but got "
+                f"{list(given)} at index {place}"
+            )
+    counts, paddings = _grid(op, "num_concats", len(rows), len(first))
     for axis in reversed(range(len(counts))):
         count = counts[axis]
         rows = [b.concatenated(rows[n : n + count], axis) for n in range(0, len(rows), count)]
