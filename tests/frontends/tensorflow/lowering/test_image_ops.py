@@ -123,6 +123,16 @@ def test_approximate_top_k_is_exact(axis, largest):
     np.testing.assert_array_equal(np.take_along_axis(x, indices, axis), values)
 
 
+def test_candidates_of_approximate_top_k():
+    """As many as TensorFlow's shape inference says, the best first."""
+    x = numbers(2, 500)
+    program = trace(lambda x: tf.math.approx_min_k(x, 10, aggregate_to_topk=False), specs_of([x]))
+    (values, indices), _ = program.evaluate([x])
+    assert values.shape == tuple(program.concrete.outputs[0].shape) == (2, 256)
+    np.testing.assert_array_equal(values, np.sort(x, 1)[:, :256])
+    np.testing.assert_array_equal(np.take_along_axis(x, indices, 1), values)
+
+
 @pytest.mark.parametrize("lasso", [0.0, 0.2])
 def test_proximal_and_dual_averaging_adagrad(lasso):
     variables = [tf.Variable(numbers(5, seed=n) ** 2 + 0.1) for n in range(3)]

@@ -229,6 +229,25 @@ def test_precision_is_said_in_hlo():
     assert dot.attributes.operand_precision == ("highest", "highest")
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+def test_products_say_whether_short_floats_are_allowed(allowed):
+    x, k = np.ones([1, 4, 4, 2], np.float32), np.ones([2, 2, 2, 3], np.float32)
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(allowed)
+    try:
+        program = trace(
+            lambda a, b, x, k: (a @ b, tf.nn.conv2d(x, k, 1, "SAME")), specs_of([X, Y, x, k])
+        )
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(before)
+    found = [
+        item.attributes.operand_precision
+        for item in program.lowered.module.entry.instructions
+        if item.opcode in ("dot", "convolution")
+    ]
+    assert found == [() if allowed else ("highest", "highest")] * 2
+
+
 def test_bits_of_a_generator_are_those_of_hlo():
     program = trace(
         lambda s: xla.rng_bit_generator(2, s, [5], dtype=tf.uint32),

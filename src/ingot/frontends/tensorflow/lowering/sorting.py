@@ -6,6 +6,7 @@ as in XLA: NaN above infinity, 0 above -0 (TensorFlow's own top-k has no order f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -18,6 +19,9 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F64, S32, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+
+_CHUNK, _TILE = 1024, 128
+"""How many elements of a vector, and of a row of a matrix, a TPU looks at together."""
 
 
 def sort_by_first(
@@ -75,17 +79,39 @@ def _top_k(op: Op) -> tuple[Value, ...]:
 def _approximate_top_k(op: Op) -> tuple[Value, ...]:
     """The exact ones: nothing is lost."""
     b, x = op.b, op.tensor(0)
-    if not op.attribute("aggregate_to_topk", True):
-        raise op.error("candidates of top-k that are not brought together have no lowering")
     rank = x.shape.rank
     axis = op.axis_of(int(op.attribute("reduction_dimension", -1)), rank)
     order = (*(n for n in range(rank) if n != axis), axis)
     back = tuple(order.index(n) for n in range(rank))
     largest = bool(op.attribute("is_max_k", True))
     moved = b.transposed(x, order)
-    found = top_k(op, moved if largest else b.negate(moved), int(op.attribute("k")))
+    found = top_k(op, moved if largest else b.negate(moved), _candidates(op, axis))
     values, indices = (b.transposed(part, back) for part in found)
     return values if largest else b.negate(values), indices
+
+
+def _candidates(op: Op, axis: int) -> int:
+    """Return how many elements are kept of a row: k, or those among which the k are.
+
+    XLA's `ApproxTopKReductionOutputSize`, by the tiles of a TPU.
+    """
+    k = int(op.attribute("k"))
+    if op.attribute("aggregate_to_topk", True):
+        return k
+    tile = _TILE if op.rank(0) > 1 else _CHUNK
+    count = op.fixed(op.dims(0)[axis], "number of candidates")
+    if count <= tile:
+        return count
+    tiles = -(-count // tile)
+    if k == 1:
+        return tile
+    recall = float(op.attribute("recall_target", 0.95))
+    given = int(op.attribute("reduction_input_size_override", -1))
+    wanted = min(max(int((1 - k) / math.log(recall)) if recall < 1 else count, tile), count)
+    halvings = ((given if given >= 0 else count) // wanted).bit_length() - 1
+    if halvings <= 0:
+        return count
+    return -(-tiles // 2 ** min(halvings, (tiles - 1).bit_length())) * tile
 
 
 def _search(direction: str) -> Rule:

@@ -17,6 +17,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.sizes import SizesDifferError
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes
+from ingot.frontends.tensorflow.modules import config
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -28,6 +29,9 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError
 
 SizeSource = Callable[[str], Instruction]
+
+_PRODUCTS = ("dot", "convolution")
+_PRECISE = ("highest", "highest")
 
 
 class TensorBuilder(Builder):
@@ -47,7 +51,12 @@ class TensorBuilder(Builder):
         name: str = "",
         **attributes: Any,
     ) -> Instruction:
-        """Add an instruction; operands of an elementwise op must have the same sizes."""
+        """Add an instruction; operands of an elementwise op must have the same sizes.
+
+        Products say that they are precise where the program asked TensorFlow for that.
+        """
+        if opcode in _PRODUCTS and not config.tensor_float_32_execution_enabled():
+            attributes.setdefault("operand_precision", _PRECISE)
         if len(operands) > 1 and find(opcode).has(Trait.ELEMENTWISE):
             first = operands[0].shape.dims
             for operand in operands[1:]:
