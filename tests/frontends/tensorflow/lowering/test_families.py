@@ -243,6 +243,16 @@ def test_index_vectors_out_of_range():
     )
 
 
+def test_index_vectors_into_nothing():
+    empty = np.zeros([0, 3], np.float32)
+    check(lambda x, i: tf.gather_nd(x, i), empty, np.zeros([0, 2], np.int32))
+    check(lambda x, i: tf.gather_nd(x, i), empty, np.zeros([4, 0, 1], np.int32))
+    wrong = np.zeros([1, 2], np.int32)
+    program = trace(lambda x, i: tf.gather_nd(x, i), specs_of([empty, wrong]))
+    with pytest.raises(ExecutionError, match="Requested more than 0 entries, but params is empty"):
+        program.evaluate([empty, wrong])
+
+
 SCATTERS = {
     "tensor": lambda i: tf.tensor_scatter_nd_add(X, i[:, None], X[:2]),
     "nd": lambda i: RAW.ScatterNd(

@@ -70,22 +70,28 @@ def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction
     if not isinstance(depth, int):
         raise op.error("the length of the index vectors is open at compile time")
     dims = operand.shape.dims
-    made = b.emit(
-        "gather",
-        operand,
-        indices,
-        offset_dims=tuple(range(len(outer), len(outer) + len(dims) - depth)),
-        collapsed_slice_dims=tuple(range(depth)),
-        start_index_map=tuple(range(depth)),
-        index_vector_dim=len(outer),
-        slice_sizes=(*([1] * depth), *dims[depth:]),
-    )
+    if 0 in dims[:depth]:
+        made = b.zeros(operand.shape.with_dims((*outer, *dims[depth:])))
+    else:
+        made = b.emit(
+            "gather",
+            operand,
+            indices,
+            offset_dims=tuple(range(len(outer), len(outer) + len(dims) - depth)),
+            collapsed_slice_dims=tuple(range(depth)),
+            start_index_map=tuple(range(depth)),
+            index_vector_dim=len(outer),
+            slice_sizes=(*([1] * depth), *dims[depth:]),
+        )
     inside = vectors_are_inside(b, indices, dims)
     if op.attribute("bad_indices_policy", "") == "IGNORE":
         flags = b.spread(inside, made.shape.dims, tuple(range(len(outer))))
         return b.select(flags, made, b.zeros(made.shape))
     shape = ",".join(map(str, dims))
-    assert_everywhere(b, inside, f"indices do not index into param shape [{shape}]")
+    problem = f"indices do not index into param shape [{shape}]"
+    if 0 in dims[:depth]:
+        problem = f"Requested more than 0 entries, but params is empty.  Params shape: [{shape}]"
+    assert_everywhere(b, inside, problem)
     return made
 
 
