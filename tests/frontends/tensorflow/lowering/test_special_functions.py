@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.frontends.tensorflow.lowering.checking import check
+from tests.frontends.tensorflow.lowering.checking import check, specs_of, trace
 
 RAW = tf.raw_ops
 ENDS = [0, 0.1, 0.5, 1, 2, 3, 10, 100, 1e3, 1e-10, -1, -0.5, -2, np.inf, -np.inf, np.nan]
@@ -60,3 +60,11 @@ def test_gradients_of_incomplete_gamma_functions():
 
     a, x = (np.float32(item[:50] + 0.5) for item in DRAWN)
     check(gradient, a, x, tolerance=1e-3)
+
+
+def test_the_logarithm_of_gamma_keeps_its_precision_near_its_roots():
+    near = np.concatenate([sign * 10.0 ** np.arange(-15.0, 0) for sign in (-1, 1)])
+    x = np.concatenate([[1, 2, 1.5, 2.5], 1 + near, 2 + near])
+    ((found,), _) = trace(tf.math.lgamma, specs_of([x])).evaluate([x])
+    np.testing.assert_allclose(found, tf.math.lgamma(x).numpy(), rtol=2e-14, atol=0)
+    assert found[0] == found[1] == 0

@@ -26,6 +26,8 @@ LANCZOS = (
     12.507343278686904814458936853, -0.13857109526572011689554707,
     9.984369578019570859563e-6, 1.50563273514931155834e-7,
 )  # fmt: skip
+_LANCZOS_AT_ZERO = LANCZOS_BASE + sum(factor / number for number, factor in enumerate(LANCZOS, 1))
+_G_HALF = LANCZOS_G + 0.5
 GILES_CENTRE = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
     -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
@@ -56,23 +58,40 @@ def _shifted(b: TensorBuilder, x: Instruction) -> tuple[Instruction, Instruction
 
 def _series_log(b: TensorBuilder, z: Instruction) -> tuple[Instruction, Instruction]:
     """Return (z + g + 1/2, its logarithm, accurate for small z)."""
-    g = LANCZOS_G + 0.5
-    total = b.binary("add", z, g)
-    log_total = b.binary("add", b.log_plus_one(b.binary("multiply", z, 1 / g)), math.log(g))
-    return total, log_total
+    total = b.binary("add", z, _G_HALF)
+    growth = b.log_plus_one(b.binary("multiply", z, 1 / _G_HALF))
+    return total, b.binary("add", growth, math.log(_G_HALF))
+
+
+def _log_gamma_after_one(b: TensorBuilder, z: Instruction) -> Instruction:
+    """Log gamma(1 + z) for z > -1/2, with as good a relative error near its roots 0 and 1.
+
+    Lanczos' formula adds numbers that cancel there. Below 3/2 its difference to the formula at 0
+    is computed instead, whose terms are multiples of z; from 1/2 on at z - 1, as
+    log gamma(1 + z) = log(z) + log gamma(z).
+    """
+    near = b.compared("LT", z, 1.5)
+    second = b.and_(near, b.compared("GE", z, 0.5))
+    z = b.select(second, b.binary("add", z, -1.0), z)
+    series = b.select(near, b.zeros(z.shape), b.like(LANCZOS_BASE - 1, z.shape))
+    for number, factor in enumerate(LANCZOS, 1):
+        top = b.select(near, b.like(factor / number, z.shape), b.like(factor, z.shape))
+        series = b.add(series, b.divide(top, b.binary("add", z, float(number))))
+    change = b.multiply(b.binary("multiply", z, -1 / _LANCZOS_AT_ZERO), series)
+    log_series = b.log_plus_one(b.select(near, change, series))
+    total, log_total = _series_log(b, z)
+    power = b.subtract(b.binary("add", z, 0.5), b.divide(total, log_total))
+    far = b.binary("add", b.multiply(power, log_total), 0.5 * math.log(2 * math.pi))
+    half_growth = b.binary("multiply", b.log_plus_one(b.binary("multiply", z, 1 / _G_HALF)), 0.5)
+    close = b.add(b.multiply(z, b.binary("add", log_total, -1.0)), half_growth)
+    close = b.add(close, b.log_plus_one(b.select(second, z, b.zeros(z.shape))))
+    return b.add(b.select(near, close, far), log_series)
 
 
 def log_gamma(b: TensorBuilder, x: Instruction) -> Instruction:
     """Log |gamma(x)|."""
     reflect, z = _shifted(b, x)
-    series = b.like(LANCZOS_BASE, x.shape)
-    for number, factor in enumerate(LANCZOS):
-        term = b.divide(b.like(factor, x.shape), b.binary("add", z, number + 1.0))
-        series = b.add(series, term)
-    total, log_total = _series_log(b, z)
-    power = b.subtract(b.binary("add", z, 0.5), b.divide(total, log_total))
-    value = b.add(b.multiply(power, log_total), b.log(series))
-    value = b.binary("add", value, 0.5 * math.log(2 * math.pi))
+    value = _log_gamma_after_one(b, z)
     size = b.abs(x)
     part = b.subtract(size, b.floor(size))
     part = b.minimum(part, b.binary("add", b.negate(part), 1.0))
