@@ -142,6 +142,10 @@ def _import_what_children_need(folder: Path) -> None:
     """Import TensorFlow, Ingot and the tests' base class; the wheel has no `compiler.tests`."""
     compiler = importlib.import_module("tensorflow.compiler")
     compiler.__path__.append(str(folder.parent))
+    # What the sources call `local_xla.xla` is `tensorflow.compiler.xla` in the wheel.
+    sys.modules["local_xla"] = compiler
+    sys.modules["local_xla.xla"] = importlib.import_module("tensorflow.compiler.xla")
+    importlib.import_module("tensorflow.compiler.xla.xla_data_pb2")
     for name in ("tensorflow.compiler.tests.xla_test", "ingot.frontends.tensorflow.hook"):
         importlib.import_module(name)
     compile_with = importlib.import_module("ingot.frontends.tensorflow.compiler")
