@@ -11,7 +11,9 @@ from ingot.cpu.compiler import compile_module
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.rewrite.runner import run_passes
 from ingot.llvm.target import TargetSpec
+from ingot.passes.expand.pipeline import STATIC_SHAPES
 from ingot.passes.simplify.inline import called_by, inline_all
 from ingot.passes.stages.split import split_stages
 from ingot.runtime.cancellation import Cancellation
@@ -143,6 +145,7 @@ def compile_staged(
         VerifyError: INGOT0219, a size is defined twice.
     """
     inline_all(module, called_by("call"))
+    run_passes(STATIC_SHAPES, module, context)
     split = split_stages(module)
     executables: list[Executable] = []
     for stage in split.stages:

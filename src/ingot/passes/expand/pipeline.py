@@ -28,14 +28,16 @@ from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
 from ingot.passes.expand.send_recv import SendRecvToPermute
 from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvertDecomposer
 
+STATIC_SHAPES = Pipeline(
+    "static-shapes", (BatchNormExpander(), DynamicBoundary(), CallMeanings(), DynamicPadder())
+)
+"""Removes dynamic dimensions; stages of a program hand over arrays that have none."""
+
 RUNTIME_OPS = Pipeline(
     "runtime-ops",
     (
         DomainRemover(),
-        BatchNormExpander(),
-        DynamicBoundary(),
-        CallMeanings(),
-        DynamicPadder(),
+        STATIC_SHAPES,
         SelectAndScatterExpander(),
         ReducerExpander(),
         MapToScan(),

@@ -132,6 +132,7 @@ CASES = {
         [X, np.int32(2)],
         X[:2].sum(0),
     ),
+    "optimization_barrier": (xla.optimization_barrier, [X, KEYS], [X, KEYS]),
     "set_size_and_back": (
         lambda x, n: xla.remove_dynamic_dimension_size(
             xla.set_dynamic_dimension_size(x, 0, n), 0
@@ -259,9 +260,24 @@ def test_bits_of_a_generator_are_those_of_hlo():
     assert not np.array_equal(key, state)
 
 
-def test_a_result_whose_size_only_the_data_knows_is_refused():
-    with pytest.raises(UnsupportedError, match="a size that only the data knows"):
-        trace(lambda x, n: xla.set_dynamic_dimension_size(x, 0, n), specs_of([X, np.int32(1)]))
+def test_a_result_of_which_only_the_first_elements_count():
+    def cut(x, rows, columns):
+        return xla.set_dynamic_dimension_size(
+            xla.set_dynamic_dimension_size(x, 0, rows), 1, columns
+        )
+
+    program = trace(cut, specs_of([X, np.int32(1), np.int32(1)]))
+    for rows, columns in ((2, 3), (3, 4), (0, 1)):
+        (got,), _ = program.evaluate([X, np.int32(rows), np.int32(columns)])
+        np.testing.assert_array_equal(got, X[:rows, :columns])
+
+
+def test_a_slice_of_another_rank_than_its_operand():
+    with pytest.raises(UnsupportedError, match=r"slice sizes \(1\) and number of start"):
+        trace(
+            lambda x, starts: xla.dynamic_slice(x, starts, [1]),
+            specs_of([X, np.zeros(2, np.int32)]),
+        )
 
 
 def test_programs_of_jax():

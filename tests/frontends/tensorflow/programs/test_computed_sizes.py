@@ -297,3 +297,21 @@ def test_a_variable_takes_what_a_mask_gives() -> None:
     for rounds in (1, 2):
         np.testing.assert_array_equal(add(tf.constant(x)), x[x > 2])
         np.testing.assert_allclose(total.numpy(), rounds * x[x > 1].sum())
+
+
+def test_stages_hand_over_arrays_of_which_only_the_first_elements_count():
+    """The number of rows is computed before `first` is used: it passes from stage to stage."""
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    def picked(x: Any, count: Any) -> Any:
+        rows = tf.boolean_mask(x, x[:, 0] > 0)
+        first = gen_xla_ops.xla_set_dynamic_dimension_size(rows, 1, count)
+        return first * 2, tf.reduce_sum(first, 1)
+
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    made = tf.function(picked, jit_compile=True, autograph=False)
+    rows = x[x[:, 0] > 0]
+    for count in (2, 3):
+        doubled, sums = made(x, tf.constant(count))
+        np.testing.assert_allclose(doubled, rows[:, :count] * 2, rtol=1e-6)
+        np.testing.assert_allclose(sums, rows[:, :count].sum(1), rtol=1e-5)

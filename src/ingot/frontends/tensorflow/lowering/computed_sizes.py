@@ -16,6 +16,7 @@ import numpy as np
 
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.sizes import SizesDifferError, solve
+from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
     Size,
@@ -27,7 +28,7 @@ from ingot.frontends.tensorflow.lowering.values import (
 from ingot.hlo import dim as dim_math
 from ingot.hlo.assertions import emit_assertion
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import define_size
@@ -39,6 +40,17 @@ def computed_size(frame: Frame, count: Instruction) -> Dim:
     frame.sizes[name] = frame.builder.convert_to(count, S64)
     define_size(frame.builder, frame.sizes[name], name)
     return Dim.symbol(name)
+
+
+def without_bound(b: TensorBuilder, x: Instruction, axis: int) -> Instruction:
+    """Return an array of which each element along an axis counts, not only the first ones."""
+    bounded = [is_bounded and n != axis for n, is_bounded in enumerate(x.shape.bounded)]
+    if any(bounded):
+        shape = Shape(x.shape.dtype, x.shape.dims, x.shape.layout, (), tuple(bounded))
+    else:
+        shape = Shape.array(x.shape.dtype, x.shape.dims)
+    size = b.scalar(x.shape.dims[axis], S32)
+    return b.emit("set-dimension-size", x, size, shape=shape, dimensions=(axis,))
 
 
 def with_equal_sizes(frame: Frame, values: Sequence[Value], found: SizesDifferError) -> list[Value]:

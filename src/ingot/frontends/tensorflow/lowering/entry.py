@@ -10,6 +10,7 @@ from __future__ import annotations
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
 from ingot.frontends.tensorflow.lowering import graph
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, without_bound
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.list_state import lengths_of, with_equal_lengths
@@ -79,7 +80,6 @@ def _attempt(program: Program, name: str) -> Module:
         if isinstance(value, Variable) and index in parameters:
             frame.state[value] = program.known.get(index, parameters[index])
     outputs = graph.run(captured, frame, inputs)
-    _require_exact_sizes(captured, outputs)
     results: list[Instruction] = []
     for result in binding.results:
         if result.output is not None:
@@ -90,21 +90,25 @@ def _attempt(program: Program, name: str) -> Module:
                 results.append(_output(captured, frame, result.output, value))
         elif result.variable is not None:
             results.append(_variable_result(frame, captured, result.variable, inputs))
+    results = [_of_exact_sizes(frame, result) for result in results]
     module = Module.of(name, frame.builder.build(frame.builder.tuple(*results)))
     # A program that may run again for more room must find its variables as they were.
     module.aliases = () if program.has_rooms else _aliases(module, binding)
     return module
 
 
-def _require_exact_sizes(captured: CapturedFunction, outputs: list[Value]) -> None:
-    """Refuse outputs of which only the first elements count: TensorFlow's tensors have one size."""
-    for index, value in enumerate(outputs):
-        if isinstance(value, Instruction) and any(value.shape.bounded):
-            raise UnsupportedError(
-                f"output {index} of '{captured.name}' has a size that only the data knows",
-                code="INGOT0311",
-                hint="return it at its bound, with its size beside it",
-            )
+def _of_exact_sizes(frame: Frame, value: Instruction) -> Instruction:
+    """Return a result's first elements where only they count: a tensor has one size."""
+    if not any(value.shape.bounded):
+        return value
+    b, dims = frame.builder, list(value.shape.dims)
+    for axis, is_bounded in enumerate(value.shape.bounded):
+        if is_bounded:
+            size = b.emit("get-dimension-size", value, dimensions=(axis,))
+            dims[axis] = computed_size(frame, size)
+            value = without_bound(b, value, axis)
+    zeros = [b.constant(0, S64)] * len(dims)
+    return b.emit("dynamic-slice", value, *zeros, dynamic_slice_sizes=tuple(dims))
 
 
 def _aliases(module: Module, binding: Binding) -> tuple[Alias, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ingot.formats.hlo_proto.wire import decode
 from ingot.frontends.tensorflow.captured import PartialShape
+from ingot.frontends.tensorflow.lowering.computed_sizes import without_bound
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Value, element_of
 from ingot.hlo.dtype import S32, U64
@@ -34,9 +35,13 @@ def _scalars(op: Op, number: int) -> list[Instruction]:
 
 
 def _dynamic_slice(op: Op) -> Value:
-    return op.b.emit(
-        "dynamic-slice", op.tensor(0), *_scalars(op, 1), dynamic_slice_sizes=op.sizes(2, "sizes")
-    )
+    starts, sizes = _scalars(op, 1), op.sizes(2, "sizes")
+    if len(starts) != len(sizes):
+        raise op.error(
+            f"the slice has mismatched number of slice sizes ({len(sizes)}) and number of start "
+            f"indices ({len(starts)})"
+        )
+    return op.b.emit("dynamic-slice", op.tensor(0), *starts, dynamic_slice_sizes=sizes)
 
 
 def _dynamic_update_slice(op: Op) -> Value:
@@ -44,7 +49,7 @@ def _dynamic_update_slice(op: Op) -> Value:
 
 
 def _barrier(op: Op) -> tuple[Value, ...]:
-    held = op.b.optimization_barrier(op.b.tuple(*op.tensors()))
+    held = op.b.emit("opt-barrier", op.b.tuple(*op.tensors()))
     return tuple(op.b.element_of(held, number) for number in range(len(op)))
 
 
@@ -140,14 +145,7 @@ def _set_size(op: Op) -> Value:
 
 def _remove_size(op: Op) -> Value:
     """The whole operand counts again."""
-    axis = op.integer(1, "dimension")
-    x = op.tensor(0)
-    bounded = list(x.shape.bounded or (False,) * x.shape.rank)
-    bounded[axis] = False
-    shape = Shape(x.shape.dtype, x.shape.dims, x.shape.layout, (), tuple(bounded))
-    plain = shape if any(bounded) else Shape.array(x.shape.dtype, x.shape.dims)
-    size = op.b.scalar(x.shape.dims[axis], S32)
-    return op.b.emit("set-dimension-size", x, size, shape=plain, dimensions=(axis,))
+    return without_bound(op.b, op.tensor(0), op.integer(1, "dimension"))
 
 
 def _shape_of(op: Op, found: Any, element: Any) -> Shape:
