@@ -38,12 +38,17 @@ _NONE: Refused = MappingProxyType({})
 _PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 
 
+def is_compiled_alone(op: str) -> bool:
+    """Whether TensorFlow's kernel of an op has the built-in XLA compile it when it runs."""
+    return op.startswith("Xla")
+
+
 @lru_cache(maxsize=4096)
 def has_kernel(op: str) -> bool:
     """Whether TensorFlow has a kernel of an op for CPU, one that does not call its own XLA."""
     if op in _PYTHON:
         return True
-    if op.startswith("Xla"):
+    if is_compiled_alone(op):
         return False
     found = kernels.get_registered_kernels_for_op(op)
     return any(item.device_type in ("CPU", "DEFAULT") for item in found.kernel)

@@ -328,6 +328,32 @@ def old_functions():
     return found
 
 
+@program
+def xla_ops():
+    """Ops that TensorFlow has only its XLA for, where nobody asked to compile."""
+    from tensorflow.compiler.tf2xla.python import xla
+    from tensorflow.python.framework import function
+
+    @function.Defun(tf.float32, tf.float32)
+    def add(x, y):
+        return x + y
+
+    def step(x):
+        return xla.reduce(xla.dynamic_slice(tf.sin(x), [1], [2]), 1.0, [0], add) * 2.0
+
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    found = [xla.dynamic_slice(x, [1], [2]), tf.function(step)(x)]
+    with tf.Graph().as_default() as graph:
+        a = v1.placeholder(tf.float32, [3], name="a")
+        tf.identity(step(a), name="b")
+        with v1.Session() as session:
+            found.append(session.run("b:0", {a: x}))
+    with tf.Graph().as_default():
+        tf.import_graph_def(graph.as_graph_def(), name="")
+        with v1.Session() as session:
+            return [*found, session.run("b:0", {"a:0": x})]
+
+
 def main():
     file, enabled, *names = sys.argv[1:]
     logging.basicConfig(level=logging.INFO)

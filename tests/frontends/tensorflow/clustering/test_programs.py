@@ -11,6 +11,7 @@ OTHERS = [
     "keras_training",
     "recurrent_training",
     "old_functions",
+    "xla_ops",
 ]
 AUTO = "--tf_xla_auto_jit=2"
 MODES = {
@@ -37,7 +38,7 @@ def plain(run_programs):
 
 
 def test_functions(run_programs, plain):
-    names = ["straight", "branches", "variables", "keras_training", "old_functions"]
+    names = ["straight", "branches", "variables", "keras_training", "old_functions", "xla_ops"]
     found, _ = run_programs(names, MODES["at_once"])
     compare(found, plain, names)
     assert found["clusters"]

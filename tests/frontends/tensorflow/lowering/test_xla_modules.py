@@ -95,6 +95,11 @@ def test_it_is_refused_in_tensorflows_words(words):
         trace(called(ASSERTS, **options), specs_of(operands))
 
 
+def test_what_is_no_program():
+    with pytest.raises(UnsupportedError, match="Cannot deserialize computation: this is no"):
+        trace(called("stablehlo.invalid_op"), specs_of([X]))
+
+
 def test_what_is_refused_is_not_left_to_the_builtin_xla():
     """Its kernels of these ops compile when they run."""
     assert not has_kernel("XlaCallModule")

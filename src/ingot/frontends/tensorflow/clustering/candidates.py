@@ -60,6 +60,8 @@ _NEVER = frozenset(
         "PlaceholderWithDefault",
     ]
 )
+_STATEFUL_BY_NAME = ("XlaCallModule",)
+"""Ops that TensorFlow calls stateful, and whose rules have no effects."""
 _GROUPS: dict[str, str] = {
     "PW": (
         "ComplexAbs Angle Conj Abs Acos Acosh Asin Atan Atanh Ceil Cos Cosh Sin Exp Expm1 Floor "
@@ -222,7 +224,9 @@ def _op_is_pure(op: str) -> bool:
     if op in _NEVER or op not in rules.table():
         return False
     definition = op_def_registry.get(op)
-    if definition is None or definition.is_stateful or not definition.output_arg:
+    if definition is None or not definition.output_arg:
+        return False
+    if definition.is_stateful and op not in _STATEFUL_BY_NAME:
         return False
     return not any(
         item.type and type_text(item.type) not in NUMBERS for item in definition.input_arg

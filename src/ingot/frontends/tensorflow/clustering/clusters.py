@@ -3,7 +3,8 @@
 Each candidate starts as a cluster of its own; edges between clusters are contracted in post-order
 as long as that closes no cycle: first those to ops that look at shapes only, then the rest.
 (TensorFlow's phase between them is for variables and `NoOp`s, which are in no cluster here.) A
-cluster is kept if it is large enough or somebody marked one of its ops (`jit_scope`).
+cluster is kept if it is large enough or somebody marked one of its ops (`jit_scope`). An op that
+only XLA has is a cluster of its own.
 
 Invariant: nodes of one cluster run under the same conditions, in the same frame, on the same
 device; what a cluster computes needs nothing that in turn needs the cluster.
@@ -25,6 +26,7 @@ from ingot.frontends.tensorflow.clustering.liveness import (
     Conditions,
     Liveness,
 )
+from ingot.frontends.tensorflow.placement import is_compiled_alone
 
 _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Rank", "Size"})
 _UNCOUNTED = frozenset({"Identity", "Const"})
@@ -42,6 +44,7 @@ class _Cluster:
     device: str
     scope: str
     is_marked: bool
+    is_alone: bool
     has_control_flow: bool
 
 
@@ -97,6 +100,7 @@ class _Clustering:
 
     def _single(self, number: int) -> _Cluster:
         node = self._graph.nodes[number]
+        is_alone = is_compiled_alone(node.op)
         return _Cluster(
             number=number,
             nodes=[number],
@@ -104,7 +108,8 @@ class _Clustering:
             conditions=self._liveness.conditions[number],
             device=node.device,
             scope="" if self._is_global else node.attr[XLA_SCOPE].s.decode(),
-            is_marked=XLA_COMPILE in node.attr and node.attr[XLA_COMPILE].b,
+            is_marked=is_alone or (XLA_COMPILE in node.attr and node.attr[XLA_COMPILE].b),
+            is_alone=is_alone,
             has_control_flow=node.op in _FUNCTIONAL,
         )
 
@@ -152,7 +157,7 @@ class _Clustering:
     def _may_join(self, source: _Cluster, target: _Cluster) -> bool:
         if source.conditions != target.conditions and not self._ignores_liveness:
             return False
-        if source.device != target.device:
+        if source.is_alone or target.is_alone or source.device != target.device:
             return False
         if source.scope and target.scope and source.scope != target.scope:
             return False

@@ -2,7 +2,7 @@
 
 TensorFlow marks the function; a call is a node whose op is the function's name. Here the calls are
 marked, as `jit_scope` marks ops, and the function is not inlined before clustering sees them.
-Grappler gives a plug-in functions without their bodies, so those that are called are known here.
+Grappler gives a plug-in functions without their bodies, so those that graphs hold are known here.
 
 Invariant: nothing that the built-in XLA would compile is in a function's attributes.
 Source: TensorFlow's `python/framework/function.py`, `compiler/jit/xla_cluster_util.cc`.
@@ -21,7 +21,7 @@ from ingot.frontends.tensorflow.patching import Replace
 _MARKS = ("compiled", "separate_compiled_gradients")
 _CALL = {False: "PartitionedCall", True: "StatefulPartitionedCall"}
 
-_called: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
@@ -48,13 +48,20 @@ def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
             given = getattr(self, "_ingot_marks", {}) | kwargs
             if given.get("compiled"):
                 expect_marks()
-            _called[self.name] = self
             return original(self, *args, **given)
 
         return run
 
+    def add(original: Any) -> Any:
+        def add_to_graph(self: Any, graph: Any) -> None:
+            _known[self.name] = self
+            original(self, graph)
+
+        return add_to_graph
+
     replace(framework_function, "_DefinedFunction.__init__", make)
     replace(framework_function, "_DefinedFunction.__call__", call)
+    replace(framework_function, "_DefinedFunction.add_to_graph", add)
     replace(gradients_util, "_MaybeCompile", _by_the_call)
 
 
@@ -90,7 +97,7 @@ def _make_call(node: Any, signature: Any) -> None:
 def _give_body(function: Any) -> None:
     """Complete what is only a signature, if the function is known."""
     name, runtime = function.signature.name, context.context()
-    if name in _called:
-        function.CopyFrom(_called[name].definition)
+    if name in _known:
+        function.CopyFrom(_known[name].definition)
     elif runtime.has_function(name):
         function.CopyFrom(runtime.get_function_def(name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from ingot.frontends.tensorflow.body import type_number
@@ -26,12 +26,21 @@ from ingot.frontends.tensorflow.clustering.rewriting import Rewriter
 from ingot.frontends.tensorflow.compiler import Compiler
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.modules import config, dtypes, graph_pb2
+from ingot.frontends.tensorflow.placement import is_compiled_alone
 from ingot.support.tracing import Level, log
 
 _XLA_MARKS = (XLA_COMPILE, "_XlaScope", "_XlaSeparateCompiledGradients")
 
 AT_ONCE, BACKGROUND, NEVER, REQUIRED = "at_once", "background", "never", "required"
 """When a cluster is compiled: at its first run, later, never; at its first run without fallback."""
+
+
+def has_marks(nodes: Iterable[Any]) -> bool:
+    """Whether nodes (NodeDefs) hold what the built-in XLA would compile."""
+    return any(
+        is_compiled_alone(node.op) or any(name in node.attr for name in _XLA_MARKS)
+        for node in nodes
+    )
 
 
 class Item(Protocol):
@@ -68,7 +77,7 @@ class ClusterOptimizer:
             is_global: clustering is asked for all of it, not only for what is marked.
         """
         graph_def = graph_pb2.GraphDef.FromString(data)
-        is_marked = any(name in node.attr for node in graph_def.node for name in _XLA_MARKS)
+        is_marked = has_marks(graph_def.node)
         is_done = any(CLUSTERED in node.attr for node in graph_def.node)
         if is_done or not (is_global or is_marked):
             return self._unmarked(graph_def) if is_marked else None
@@ -120,6 +129,8 @@ class ClusterOptimizer:
 
     def _mode(self, cluster: Cluster) -> str:
         flags = self._flags
+        if any(is_compiled_alone(item.op) for item in cluster.nodes):
+            return REQUIRED
         if flags.always_defer_compilation:
             return NEVER
         if not flags.enable_lazy_compilation:

@@ -4,6 +4,7 @@
 * a session's ConfigProto (`global_jit_level`) asks for the session's graphs;
 * `tf.xla.experimental.jit_scope` asks for the ops that it marks;
 * TensorFlow 1's `Defun(compiled=True)` asks for the calls of a function;
+* an `Xla*` op outside of a compiled function must be compiled, alone;
 * `tf.xla.experimental.compile` asks for a computation as a whole (`experimental_compile`).
 
 The built-in XLA's clustering is switched off meanwhile, so that it compiles nothing.
@@ -17,18 +18,21 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from ingot.frontends.tensorflow.clustering import flags as flags_module
-from ingot.frontends.tensorflow.clustering import keras_models, old_functions, plugin
+from ingot.frontends.tensorflow.clustering import keras_models, old_functions, plugin, xla_ops
 from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE
 from ingot.frontends.tensorflow.clustering.experimental_compile import compile_internal
 from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
-from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer
+from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer, has_marks
 from ingot.frontends.tensorflow.compiler import Compiler
 from ingot.frontends.tensorflow.modules import (
     config_pb2,
     context,
+    graph_pb2,
+    importer,
     ops,
     pywrap_tfe,
     session,
@@ -51,7 +55,7 @@ class _Clustering:
     def optimize(self, data: bytes, item: GrapplerItem) -> bytes | None:
         """Cluster a graph, if somebody asks for it."""
         is_global = self.is_global()
-        if not is_global and b"_Xla" not in data:
+        if not is_global and b"Xla" not in data:
             return None
         return self._optimizer.optimize(data, item, is_global)
 
@@ -84,6 +88,8 @@ def start(compiler: Compiler, replace: Replace) -> None:
     replace(context, "Context.optimizer_jit", _optimizer_jit)
     replace(ops, "Graph._attr_scope", _attribute_scope)
     old_functions.watch(replace, _expect_marks)
+    xla_ops.watch(replace, _expect_marks)
+    replace(importer, "_import_graph_def_internal", _import)
     replace(xla, "_compile_internal", compile_internal)
     keras_models.watch(replace, _active.is_global)
     if _active.flags.auto_jit > 0 and not _active.flags.cpu_global_jit:
@@ -181,6 +187,19 @@ def _attribute_scope(original: Any) -> Any:
         return original(self, attributes)
 
     return attribute_scope
+
+
+def _import(original: Any) -> Any:
+    """Return what imports a GraphDef, and registers the plug-in for marks in it."""
+
+    def import_graph_def(graph_def: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(graph_def, graph_pb2.GraphDef):
+            inner = (node for item in graph_def.library.function for node in item.node_def)
+            if has_marks(chain(graph_def.node, inner)):
+                _expect_marks()
+        return original(graph_def, *args, **kwargs)
+
+    return import_graph_def
 
 
 def _expect_marks() -> None:

@@ -11,7 +11,7 @@ Source: TensorFlow's `compiler/tf2xla/kernels/xla_call_module_op.cc`, `xla_call_
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingot.formats.stablehlo import Exported, parse_exported
 from ingot.frontends.tensorflow.captured import FunctionRef
@@ -27,6 +27,7 @@ from ingot.hlo.dtype import S32, S64, TOKEN
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.control import CallAttributes
 from ingot.hlo.shape import Shape
+from ingot.support.diagnostics import ParseError
 
 _TOKEN = "!stablehlo.token"
 _CALL_TARGET = "tf.call_tf_function"
@@ -50,7 +51,7 @@ def _call_module(op: Op) -> tuple[Value, ...]:
             for axis, size in enumerate(operand.shape.dims)
         }
 
-    program = parse_exported(_program(op), sizes)
+    program = _parsed(op, sizes)
     entry = program.module.entry
     if len(platforms) > 1:
         index = next(item for item in entry.parameters if item.shape.dtype is not TOKEN)
@@ -73,9 +74,15 @@ def _call_module(op: Op) -> tuple[Value, ...]:
     )
 
 
-def _program(op: Op) -> bytes:
+def _parsed(op: Op, sizes: Callable[[tuple[str, ...]], dict[str, Size]]) -> Exported:
     text = op.attribute("module")
-    return text.encode() if isinstance(text, str) else bytes(text)
+    try:
+        return parse_exported(text.encode() if isinstance(text, str) else bytes(text), sizes)
+    except ParseError as error:
+        found = error.diagnostic
+        if found.code != "INGOT0120":
+            raise
+        raise op.error(f"Cannot deserialize computation: {found.message}", found.hint) from error
 
 
 def _platform(op: Op, platforms: Sequence[str]) -> int:
