@@ -81,3 +81,28 @@ def test_the_evaluator_is_as_xla(name: str) -> None:
     inputs = _inputs(module)
     for mine, other in zip(_leaves(evaluate(module, inputs)), on_xla(module, inputs), strict=True):
         np.testing.assert_array_equal(mine, other, strict=True)
+
+
+_CALLED = """
+add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+less { x = f32[] parameter(0) y = f32[] parameter(1) ROOT l = pred[] compare(x, y), direction=LT }
+"""
+_ZERO = "z = f32[] constant(0)"
+MANY_ROWS = {
+    "sort": "ROOT r = f32[?n,4,?k] sort(p), dimensions={2}, to_apply=less",
+    "sum": f"{_ZERO} ROOT r = f32[4] reduce(p, z), dimensions={{0,2}}, to_apply=add",
+    "rows less their sums": f"{_ZERO} s = f32[?n,4] reduce(p, z), dimensions={{2}}, to_apply=add "
+    "b = f32[?n,4,?k] broadcast(s), dimensions={0,1} ROOT r = f32[?n,4,?k] subtract(p, b)",
+}
+
+
+@pytest.mark.parametrize("name", MANY_ROWS)
+def test_rows_without_elements_take_no_time(name: str) -> None:
+    """A loop over 2^40 of them would not end."""
+    body = f"p = f32[?n,4,?k] parameter(0) {MANY_ROWS[name]}"
+    module = ingot.parse_hlo(f"HloModule m\n{_CALLED}ENTRY e {{ {body} }}")
+    program = ingot.compile(module)
+    found = program(np.zeros((1 << 40, 4, 0), np.float32))
+    np.testing.assert_array_equal(found, np.zeros(4 if name == "sum" else (1 << 40, 4, 0)))
+    some = np.arange(24, dtype=np.float32).reshape(2, 4, 3) % 5
+    np.testing.assert_array_equal(program(some), evaluate(module, [some]))

@@ -169,3 +169,11 @@ def test_a_custom_call_may_name_what_it_applies():
     )
     (called,) = parse(text).entry.root.called_computations
     assert called.name == "add"
+
+
+def test_rows_without_elements_are_left_out_if_they_are_many():
+    text = "HloModule m ENTRY e { ROOT c = f32[1048576,1048576,0] constant({...}) }"
+    module = parse(text)
+    assert "f32[1048576,1048576,0]{2,1,0} constant({...})" in print_module(module)
+    few = print_module(parse("HloModule m ENTRY e { ROOT c = f32[2,0] constant({ {}, {} }) }"))
+    assert "constant({ {}, {} })" in few

@@ -27,10 +27,11 @@ from ingot.cpu.sizes import SizePlan
 from ingot.hlo.assertions import assertions
 from ingot.hlo.computation import Computation
 from ingot.hlo.custom_calls import call_site, foreign_calls
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, always_positive
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import FunctionRef, Value
@@ -63,6 +64,19 @@ class _Numbers:
     errors: dict[Instruction, int]
     unmet: dict[tuple[Computation, int], int]
     env_slots: int
+
+
+def _elements(shape: Shape) -> int | Dim:
+    """Return how many elements all arrays of a shape have together."""
+    total: int | Dim = 0
+    for _, leaf in shape.leaves():
+        total += leaf.size if leaf.is_array else 0
+    return total
+
+
+def _has_rows(kernel: Kernel) -> bool:
+    """Whether a kernel goes through rows, which may be without elements."""
+    return not isinstance(kernel, LoopKernel) or any(item.axes for item in kernel.passes)
 
 
 def _numbers(module: Module, plan: SizePlan, kernels: KernelSet) -> _Numbers:
@@ -268,12 +282,29 @@ class HostProgram(ControlFlow):
         self.f.ret(self.f.const(lt.I32, CANCELLED))
 
     def kernel_call(self, instruction: Instruction, addresses: list[Value]) -> None:
-        """Emit the call of a kernel."""
+        """Emit the call of a kernel, if it has something to write."""
+        kernel = self.kernels.of(instruction)
         with self._timed(instruction):
-            kernel = self.kernels.of(instruction).emitted
-            self.call_kernel(kernel, addresses)
-        if any(phase.chunks != 1 for phase in kernel.phases):
+            elements = _elements(instruction.shape) if _has_rows(kernel.kernel) else 1
+            if always_positive(elements):
+                self.call_kernel(kernel.emitted, addresses)
+            else:
+                self._call_unless_empty(elements, kernel.emitted, addresses)
+        if any(phase.chunks != 1 for phase in kernel.emitted.phases):
             self.poller.check(self.leave)
+
+    def _call_unless_empty(
+        self, elements: int | Dim, kernel: EmittedKernel, addresses: list[Value]
+    ) -> None:
+        """Call a kernel if there are elements: nothing bounds how many empty rows there are."""
+
+        def call() -> None:
+            self.emitter.open_scope()
+            self.call_kernel(kernel, addresses)
+            self.emitter.close_scope()
+
+        count = self.f.as_value(self.emitter.index(elements))
+        self.f.if_(self.f.icmp("ne", count, self.f.zero(lt.I64)), call, likely=True)
 
     def call_kernel(self, kernel: EmittedKernel, addresses: list[Value]) -> None:
         """Fill env and run every phase of a kernel."""

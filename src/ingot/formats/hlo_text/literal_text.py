@@ -4,6 +4,7 @@ Floats are written with the digits that XLA writes: the fewest significant digit
 that read back to the same value. Reading checks the nesting against the shape, then converts all
 elements at once, so large constants cost little per element. For the value `{...}`, which XLA
 writes for large constants unless told otherwise, a value is made up, with a warning, as XLA does.
+An array without elements may have any number of rows: beyond some it is written so too.
 
 Source: xla/util.cc (RoundTripFpToString), xla/hlo/parser/hlo_parser.cc (ParseLiteral).
 """
@@ -31,6 +32,7 @@ _NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
 _SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
 _ELIDED = re.compile(SKIP + r"\{\s*+\.\.\.\s*+\}")
 _MOST_BYTES = 1 << 31
+_MOST_EMPTY_ROWS = 1 << 10
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 _PARTS = {"c64": np.float32, "c128": np.float64}
 # Significant digits: tried first, and always enough (max_digits10).
@@ -99,13 +101,14 @@ MADE_UP = "INGOT0107"
 
 def _made_up(shape: Shape) -> Array:
     """Return values for a constant that is not in the text: XLA counts through its words."""
-    warnings.warn(
-        f"{MADE_UP}: the value of a constant {shape} is not in the text ({{...}}): it is made up, "
-        "as XLA does. Dump the module with XLA_FLAGS=--xla_dump_large_constants, or print it with "
-        "print_large_constants",
-        stacklevel=2,
-    )
     count, itemsize = math.prod(shape.static_dims), np.dtype(shape.dtype.numpy).itemsize
+    if count:
+        warnings.warn(
+            f"{MADE_UP}: the value of a constant {shape} is not in the text ({{...}}): it is made "
+            "up, as XLA does. Dump the module with XLA_FLAGS=--xla_dump_large_constants, or print "
+            "it with print_large_constants",
+            stacklevel=2,
+        )
     if shape.dtype.kind is Kind.PRED:
         value = (np.arange(count) // 4 % 2 == 1) & (np.arange(count) % 4 == 0)
     elif shape.dtype.bits < 8:
@@ -265,6 +268,8 @@ def write_literal(literal: Literal) -> str:
 def _nested(texts: list[str], dims: tuple[int, ...]) -> str:
     if len(dims) == 1:
         return "{" + ", ".join(texts) + "}"
+    if 0 in dims and math.prod(dims[: dims.index(0)]) > _MOST_EMPTY_ROWS:
+        return "{...}"
     rows = texts
     for place in range(len(dims) - 1, -1, -1):
         size = dims[place]

@@ -19,7 +19,7 @@ from ingot.cpu.emit.values.indices import IndexValue, Lanes
 from ingot.cpu.emit.values.squares import SquareTranspose
 from ingot.cpu.emit.values.values import ValueEmitter, angles_of
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, always_positive, minimum, product
 from ingot.kernel.expr import make, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule.gathers import Gather, gathers
@@ -211,6 +211,10 @@ class LoopEmitter(UnitEmitter):
         if self.bounds is not None and axis is item.axes[0]:
             low, high = self.bounds
         if inner:
+            # Nothing bounds how many rows there are if they have no elements.
+            row = product(one.extent for one in inner)
+            if not always_positive(row):
+                high = self.f.imul(high, self.emitter.index(minimum(row, 1)))
 
             def body(position: IndexValue, carried: list[Value]) -> list[Value]:
                 self.emitter.names[axis.name] = position
