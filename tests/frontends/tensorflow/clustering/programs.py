@@ -329,6 +329,30 @@ def old_functions():
 
 
 @program
+def grappler_off():
+    """Marks are clustered also where a program switches off TensorFlow's own optimizers."""
+    from tensorflow.core.protobuf import rewriter_config_pb2
+
+    def build(x):
+        with tf.xla.experimental.jit_scope():
+            return tf.sin(x) * 2.0 + x
+
+    found = []
+    for options in ({"disable_meta_optimizer": True}, {"use_plugin_optimizers": 2}):
+        config = v1.ConfigProto()
+        rewrites = rewriter_config_pb2.RewriterConfig(**options)
+        config.graph_options.rewrite_options.CopyFrom(rewrites)
+        with tf.Graph().as_default():
+            y = build(v1.placeholder(tf.float32, [3], name="x"))
+            with v1.Session(config=config) as session:
+                found.append(session.run(y, {"x:0": [1.0, 2.0, 3.0]}))
+        tf.config.optimizer.set_experimental_options(options)
+        found.append(tf.function(build)(tf.ones([3])))
+        tf.config.optimizer.set_experimental_options(dict.fromkeys(options, False))
+    return found
+
+
+@program
 def xla_ops():
     """Ops that TensorFlow has only its XLA for, where nobody asked to compile."""
     from tensorflow.compiler.tf2xla.python import xla

@@ -11,6 +11,7 @@ OTHERS = [
     "keras_training",
     "recurrent_training",
     "old_functions",
+    "grappler_off",
     "xla_ops",
 ]
 AUTO = "--tf_xla_auto_jit=2"
@@ -38,7 +39,7 @@ def plain(run_programs):
 
 
 def test_functions(run_programs, plain):
-    names = ["straight", "branches", "variables", "keras_training", "old_functions", "xla_ops"]
+    names = ["straight", "branches", "variables", "keras_training", *OTHERS[-3:]]
     found, _ = run_programs(names, MODES["at_once"])
     compare(found, plain, names)
     assert found["clusters"]

@@ -41,6 +41,8 @@ from ingot.frontends.tensorflow.modules import (
 from ingot.frontends.tensorflow.patching import Replace
 
 _ON = 1
+_LEAST = "scoped_allocator"
+"""The optimizer of Grappler that changes nothing outside of collectives."""
 _logger = logging.getLogger("ingot.tensorflow")
 _state = threading.local()
 
@@ -86,6 +88,7 @@ def start(compiler: Compiler, replace: Replace) -> None:
     replace(session, "BaseSession._do_call", _session_call)
     replace(session, "BaseSession._Callable.__init__", _callable_init)
     replace(context, "Context.optimizer_jit", _optimizer_jit)
+    replace(context, "Context.config", _context_config)
     replace(ops, "Graph._attr_scope", _attribute_scope)
     old_functions.watch(replace, _expect_marks)
     xla_ops.watch(replace, _expect_marks)
@@ -146,9 +149,29 @@ def _session_init(original: Any) -> Any:
             plugin.register(_optimize)
         rewrites = made.graph_options.rewrite_options
         rewrites.min_graph_nodes = rewrites.min_graph_nodes or -1
+        _show_plugin(rewrites)
         original(self, target, graph, made)
 
     return init
+
+
+def _context_config(original: Any) -> Any:
+    """Return the property that makes the ConfigProto of functions."""
+
+    def made(self: Any) -> Any:
+        found = original.fget(self)
+        _show_plugin(found.graph_options.rewrite_options)
+        return found
+
+    return property(made)
+
+
+def _show_plugin(rewrites: Any) -> None:
+    """Let the plug-in see graphs, of which marks would else reach the built-in XLA."""
+    if rewrites.disable_meta_optimizer:
+        rewrites.disable_meta_optimizer = False
+        rewrites.optimizers[:] = [_LEAST]
+    rewrites.use_plugin_optimizers = rewrites.DEFAULT
 
 
 def _session_call(original: Any) -> Any:
