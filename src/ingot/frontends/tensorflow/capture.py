@@ -24,7 +24,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorRef,
     TensorType,
 )
-from ingot.frontends.tensorflow.locations import location_of
+from ingot.frontends.tensorflow.locations import Locations
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     dtypes,
@@ -55,7 +55,8 @@ def capture(
     # Not `originals or {}`: a mapping over what lives says nothing by its length.
     known: Mapping[str, CapturedFunction] = {} if originals is None else originals
     library: dict[str, CapturedFunction] = {}
-    root = _capture_one(name, graph, library)
+    locations = Locations()
+    root = _capture_one(name, graph, library, locations)
     pending = [(root, graph)]
     while pending:
         current, owner = pending.pop()
@@ -66,7 +67,7 @@ def capture(
                 library[callee] = _adopt(known[callee], library)
                 continue
             callee_graph = graph_of(owner, callee)
-            library[callee] = _capture_one(callee, callee_graph, library)
+            library[callee] = _capture_one(callee, callee_graph, library, locations)
             pending.append((library[callee], callee_graph))
     return root
 
@@ -78,7 +79,7 @@ def _adopt(original: CapturedFunction, library: dict[str, CapturedFunction]) -> 
 
 
 def _capture_one(
-    name: str, graph: Any, library: Mapping[str, CapturedFunction]
+    name: str, graph: Any, library: Mapping[str, CapturedFunction], locations: Locations
 ) -> CapturedFunction:
     inputs = tuple(
         CapturedInput(tensor.op.name, tensor_type(tensor), handle_type(tensor))
@@ -92,7 +93,7 @@ def _capture_one(
     return CapturedFunction(
         name=name,
         inputs=inputs,
-        nodes=tuple(_capture_node(graph, node) for node in nodes),
+        nodes=tuple(_capture_node(graph, node, locations) for node in nodes),
         outputs=outputs,
         output_types=tuple(tensor_type(tensor) for tensor in graph.outputs),
         output_handles=tuple(handle_type(tensor) for tensor in graph.outputs),
@@ -219,10 +220,10 @@ def _placed(name: str, before: Mapping[str, list[str]], done: set[str]) -> list[
 
 def capture_operation(operation: Any) -> CapturedNode:
     """Return one operation of a graph."""
-    return _capture_node(operation.graph, operation.node_def)
+    return _capture_node(operation.graph, operation.node_def, Locations())
 
 
-def _capture_node(graph: Any, node: Any) -> CapturedNode:
+def _capture_node(graph: Any, node: Any, locations: Locations) -> CapturedNode:
     data: list[TensorRef] = []
     control: list[str] = []
     for name in node.input:
@@ -249,7 +250,7 @@ def _capture_node(graph: Any, node: Any) -> CapturedNode:
         control_inputs=tuple(control),
         attributes=attributes,
         outputs=_output_types(op, node, attributes),
-        location=location_of(graph, node.name),
+        location=locations.of(graph, node.name),
     )
 
 

@@ -35,14 +35,27 @@ def is_user_file(file: str) -> bool:
     return not file.startswith(("<", *_LIBRARY_ROOTS))
 
 
-def location_of(graph: Any, node: str) -> SourceLocation | None:
-    """Return where the user's program made the node of a FuncGraph."""
-    try:
-        frames = graph.get_operation_by_name(node).traceback
-        count = len(frames)
-    except (KeyError, ValueError, AttributeError, RuntimeError, TypeError):
-        # Graphs that TensorFlow made of a definition have nothing to say.
-        return None
+class Locations:
+    """Finds where nodes were made. Reading a stack is dear, and nodes made alike share one."""
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self._found: dict[Any, SourceLocation | None] = {}
+
+    def of(self, graph: Any, node: str) -> SourceLocation | None:
+        """Return where the user's program made the node of a FuncGraph."""
+        try:
+            frames = graph.get_operation_by_name(node).traceback
+            if frames not in self._found:
+                self._found[frames] = _location(frames)
+            return self._found[frames]
+        except (KeyError, ValueError, AttributeError, RuntimeError, TypeError):
+            # Graphs that TensorFlow made of a definition have nothing to say.
+            return None
+
+
+def _location(frames: Any) -> SourceLocation | None:
+    count = len(frames)
     # From the innermost: reading a frame is dear, and most lie outside.
     for number in range(count - 1, -1, -1):
         frame = frames[number]

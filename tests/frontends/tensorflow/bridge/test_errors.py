@@ -80,3 +80,17 @@ def test_capture_reads_constants_and_attributes(compiled):
     branch = by_op["StatelessIf"].attributes["else_branch"].name
     assert "Neg" in [node.op for node in captured.library[branch].nodes]
     assert by_op["MatMul"].location.file == __file__
+
+
+def test_nodes_that_were_made_alike_share_a_location(compiled):
+    @tf.function(autograph=False)
+    def f(x):
+        for _ in range(3):
+            x = tf.sin(x)
+        return tf.cos(x)
+
+    captured = capture("f", f.get_concrete_function(tf.TensorSpec([3])).graph)
+    sines = [node.location for node in captured.nodes if node.op == "Sin"]
+    (cosine,) = (node.location for node in captured.nodes if node.op == "Cos")
+    assert [item is sines[0] for item in sines] == [True] * 3
+    assert (cosine.file, cosine.line - sines[0].line) == (__file__, 1)
