@@ -294,3 +294,11 @@ def test_first_use_inside_a_strategy_scope(compiled):
 
         for expected in (3.0, 4.0, 5.0):
             assert float(strategy.run(step, args=[tf.constant(1.0)])) == expected
+
+
+def test_an_xla_op_that_does_not_fit_is_the_error_of_tensorflow(compiled):
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="must be a 1D tensor"):
+        gen_xla_ops.xla_dynamic_slice(X, 0, 1)
+    assert not compiled

@@ -9,6 +9,7 @@ Source: TensorFlow's `compiler/jit/kernels/xla_ops_on_regular_devices.cc`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,7 @@ def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
     def make(original: Any) -> Any:
         compiled = polymorphic_function.function(original, jit_compile=True, autograph=False)
 
+        @functools.wraps(original)  # TensorFlow keeps an op's dispatchers with the function.
         def run(*args: Any, **kwargs: Any) -> Any:
             if context.executing_eagerly():
                 return compiled(*args, **kwargs)
