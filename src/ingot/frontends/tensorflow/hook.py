@@ -141,6 +141,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(traceback_utils, "_EXCLUDED_PATHS", quiet)
     replace(polymorphic_function, "Function.experimental_get_compiler_ir", get_compiler_ir)
     replace(saved_model_save, "_build_meta_graph", _saved_originals)
+    replace(ops, "Graph._add_function", _with_inner)
     replace(ops, "Graph._as_graph_def", _exported_originals)
     replace(context, "Context.add_function_def", _without_known)
 
@@ -217,6 +218,18 @@ def _unmark_calls(graph: Any) -> None:
         if replacement is not None:
             replacement.settle()
             operation._clear_attr(attributes.XLA_COMPILE)
+
+
+def _with_inner(original: Any) -> Any:
+    """Return the `Graph._add_function` that gives a session's graph what a replaced body calls."""
+
+    def _add_function(graph: Any, function: Any) -> None:
+        original(graph, function)
+        replacement: Replacement | None = getattr(function, "ingot_replacement", None)
+        if replacement is not None and not graph.building_function:
+            replacement.add_inner(graph)
+
+    return _add_function
 
 
 def _exported_originals(original: Any) -> Any:

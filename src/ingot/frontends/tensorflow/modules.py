@@ -38,6 +38,7 @@ concrete_function: Any = _load(_INTERNAL + "eager.polymorphic_function.concrete_
 polymorphic_function: Any = _load(_INTERNAL + "eager.polymorphic_function.polymorphic_function")
 eager_function_run: Any = _load(_INTERNAL + "eager.polymorphic_function.eager_function_run")
 compiler_ir: Any = _load(_INTERNAL + "eager.polymorphic_function.compiler_ir")
+pywrap_tf_session: Any = _load(_INTERNAL + "client.pywrap_tf_session")
 ops: Any = _load(_INTERNAL + "framework.ops")
 op_def_registry: Any = _load(_INTERNAL + "framework.op_def_registry")
 kernels: Any = _load(_INTERNAL + "framework.kernels")

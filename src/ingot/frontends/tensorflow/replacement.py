@@ -24,7 +24,7 @@ from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.hosting import write_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
-from ingot.frontends.tensorflow.modules import atomic_function, context, errors
+from ingot.frontends.tensorflow.modules import atomic_function, context, errors, pywrap_tf_session
 from ingot.frontends.tensorflow.one_op import OneOp
 from ingot.frontends.tensorflow.placement import Refused, find_refused, hosted_ops, on_host
 from ingot.frontends.tensorflow.random_state import without_random_state
@@ -227,9 +227,13 @@ class Replacement:
             self._original, self.function, graph, self._hosted, self._make_program, _is_replaced
         )
         self._body, self._inner = written.definition, written.inner
-        names = [item.signature.name for item in self._inner]
-        weakref.finalize(self, _forget, names).atexit = False
+        weakref.finalize(self, _forget, self.inner_names).atexit = False
         return written.programs
+
+    @property
+    def inner_names(self) -> list[str]:
+        """Names of the functions that only the body calls."""
+        return [item.signature.name for item in self._inner]
 
     def _make_program(self, function: CapturedFunction) -> Program:
         """Return a function, or a part of one, as a launch."""
@@ -254,6 +258,14 @@ class Replacement:
             if not runtime.has_function(definition.signature.name):
                 runtime.add_function_def(definition)
         self._define(self._body)
+
+    def add_inner(self, graph: Any) -> None:
+        """Give a session's graph the functions that the body calls: it has a library of its own."""
+        runtime = context.context()
+        with graph._c_graph.get() as c_graph:
+            for name in self.inner_names:
+                with runtime.get_c_function(name).get() as function:
+                    pywrap_tf_session.TF_GraphCopyFunction(c_graph, function, None)
 
     def restore(self) -> None:
         """Let TensorFlow's runtime hold the original again."""
@@ -324,10 +336,16 @@ class _Originals(dict[str, CapturedFunction]):
 
 def with_original_bodies(graph_def: Any) -> Any:
     """Return a GraphDef with the original bodies of the functions in its library."""
-    for definition in graph_def.library.function:
+    functions, inner = graph_def.library.function, set[str]()
+    for definition in functions:
         replacement = find_replacement(definition.signature.name)
         if replacement is not None and INGOT_COMPILE in definition.attr:
             replacement.write_original(definition)
+            inner.update(replacement.inner_names)
+    if inner:
+        kept = [item for item in functions if item.signature.name not in inner]
+        del functions[:]
+        functions.extend(kept)
     return graph_def
 
 

@@ -71,3 +71,28 @@ def test_a_shape_that_is_not_the_promised_one_is_refused():
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible with expected shape"):
         function(tf.ones([3, 3], tf.int32))
+
+
+def test_host_ops_in_branches_and_loops_of_a_compiled_function():
+    """A session's graph has a library of its own: what a body calls must be in it."""
+
+    def sorted_by_numpy(x):
+        return tf.ensure_shape(tf.numpy_function(np.sort, [x], tf.float32), x.shape)
+
+    @tf.function(jit_compile=True)
+    def function(x):
+        y = tf.cond(x[0] > 0, lambda: sorted_by_numpy(x) * 2, lambda: x - 1)
+        return tf.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, sorted_by_numpy(-y)), [0, y])
+
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [3], "x")
+        y = tf.identity(function(x)[1], "y")
+        with tf.compat.v1.Session() as session:
+            np.testing.assert_array_equal(session.run(y, {x: [3, 1, 2]}), [2, 4, 6])
+            np.testing.assert_array_equal(session.run(y, {x: [-3, 1, 2]}), [-4, 0, 1])
+    exported = graph.as_graph_def()
+    assert not [item for item in exported.library.function if "_ingot_" in item.signature.name]
+    with tf.Graph().as_default():
+        tf.import_graph_def(exported, name="")
+        with tf.compat.v1.Session() as session:
+            np.testing.assert_array_equal(session.run("y:0", {"x:0": [3, 1, 2]}), [2, 4, 6])
