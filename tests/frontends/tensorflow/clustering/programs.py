@@ -294,7 +294,7 @@ def session_level():
 
 @program
 def old_functions():
-    """Calls, the gradient and the trace of TensorFlow 1's functions."""
+    """Calls, the gradient and the trace of TensorFlow 1's functions; and of a marked loop."""
     from tensorflow.python.framework import function
 
     @function.Defun(compiled=True)
@@ -321,7 +321,9 @@ def old_functions():
         a, b = (v1.placeholder(tf.float32, [3]) for _ in range(2))
         y, z = outer(a, b)
         gradients = v1.gradients(y, [a, b])
-        wanted = [y, z, *gradients, random(a, compiled=True)]
+        with tf.xla.experimental.jit_scope():
+            loop = tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, tf.sin(x)), (0, a))
+        wanted = [y, z, *gradients, random(a, compiled=True), loop[1]]
         with v1.Session() as session:
             feeds = {a: [1.0, 2.0, 3.0], b: [4.0, 5.0, 6.0]}
             found = [run(session, item, feeds) for _ in range(2) for item in wanted]
@@ -399,6 +401,7 @@ def main():
         results["compiled"] = [item.name for item in launches if item.variants]
         results["compiled by XLA"] = count()
         results["traced"] = [item for item in LABELS if "_XlaRun" in item]
+        results["loops taken apart"] = [item for item in LABELS if "LoopCond" in item]
     with open(file, "w", encoding="utf-8") as stream:
         json.dump(results, stream)
 

@@ -46,6 +46,7 @@ def test_functions(run_programs, plain):
     assert found["compiled"] == found["clusters"]
     assert found["compiled by XLA"] == 0
     assert found["traced"]
+    assert not found["loops taken apart"]
 
 
 @pytest.mark.slow

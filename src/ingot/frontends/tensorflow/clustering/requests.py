@@ -36,6 +36,7 @@ from ingot.frontends.tensorflow.modules import (
     ops,
     pywrap_tfe,
     session,
+    while_v2,
     xla,
 )
 from ingot.frontends.tensorflow.patching import Replace
@@ -93,6 +94,7 @@ def start(compiler: Compiler, replace: Replace) -> None:
     old_functions.watch(replace, _expect_marks)
     xla_ops.watch(replace, _expect_marks)
     replace(importer, "_import_graph_def_internal", _import)
+    replace(while_v2.util, "maybe_set_lowering_attr", _lowering_attribute)
     replace(xla, "_compile_internal", compile_internal)
     keras_models.watch(replace, _active.is_global)
     if _active.flags.auto_jit > 0 and not _active.flags.cpu_global_jit:
@@ -210,6 +212,16 @@ def _attribute_scope(original: Any) -> Any:
         return original(self, attributes)
 
     return attribute_scope
+
+
+def _lowering_attribute(original: Any) -> Any:
+    """Return what lets TensorFlow take loops and branches apart; marked ones stay whole."""
+
+    def maybe_set(op: Any, lower_using_switch_merge: Any = None) -> None:
+        if lower_using_switch_merge is not None or not op.node_def.attr[XLA_COMPILE].b:
+            original(op, lower_using_switch_merge)
+
+    return maybe_set
 
 
 def _import(original: Any) -> Any:
