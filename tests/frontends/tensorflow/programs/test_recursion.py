@@ -87,7 +87,7 @@ def test_clusters_hold_no_recursion(callee: str) -> None:
         calls = "".join(f"node_def {{ {call.format(f'c{n}', c)} }}" for n, c in enumerate(callees))
         library[name] = text_format.Parse(
             f"signature {{ name: '{name}' input_arg {{ name: 'x' type: DT_FLOAT }} "
-            f"output_arg {{ name: 'y' type: DT_FLOAT }} }} {calls}",
+            f"output_arg {{ name: 'y' type: DT_FLOAT }} }} ret {{ key: 'y' value: 'x' }} {calls}",
             function_pb2.FunctionDef(),
         )
     caller = text_format.Parse(call.format("call", callee), node_def_pb2.NodeDef())
