@@ -179,12 +179,12 @@ def stream(choose: random.Random) -> Part:
 
 
 def small_products(choose: random.Random) -> Part:
-    """Return many products of matrices that registers hold, or one of crowded rows."""
+    """Return many products of matrices that registers hold, or one of few or crowded rows."""
     if choose.random() < 0.5:
         m, n, k = (choose.choice((1, 2, 3, 4, 5, 8, 16)) for _ in range(3))
         return product_of(choose, ("f32", "f32", "f32"), (choose.choice((2, 30, 100)), m, n, k))
     depth = choose.choice((1000, 1024, 1024))
-    m, n = choose.choice((70, 300, 520)), choose.choice((256, 300, 600))
+    m, n = choose.choice((5, 70, 300, 520)), choose.choice((256, 300, 600))
     return product_of(choose, ("f32", "f32", "f32"), (0, m, n, depth))
 
 

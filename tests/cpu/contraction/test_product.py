@@ -54,6 +54,10 @@ CASES = [
     (600, 700, 1100, 0, True, False),
     (530, 590, 2050, 0, True, True),
     (100, 256, 1024, 2, True, True),
+    # few rows, and a rhs that streams from memory
+    (2, 801, 130, 0, False, False),
+    (7, 1536, 257, 0, True, False),
+    (16, 513, 300, 2, False, False),
     # crowded rows: both operands are packed
     (515, 700, 1024, 0, False, False),
     (550, 601, 2048, 0, False, True),

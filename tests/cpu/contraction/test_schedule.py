@@ -53,6 +53,16 @@ def test_blocks_fit(m, name, vectors):
                 assert height * made.n_block * size <= TILE_BYTES * 2
 
 
+@pytest.mark.parametrize("name", ["f32", "f64"])
+@pytest.mark.parametrize("m", [1, 5, 16])
+def test_few_rows_read_a_large_rhs_once_in_long_runs(m, name):
+    made = schedule((None, m, 3072, 768), name=name)
+    assert made.rhs == "direct"
+    assert made.m_block >= m
+    assert made.k_block == 8
+    assert 3 <= made.units <= 8
+
+
 def test_symbolic_chunks_follow_the_sizes():
     made = schedule(("?b", "?m", 768, 768))
     chunks = [evaluate(made.chunks, {"b": b, "m": m}) for b, m in [(1, 1), (1, 4096), (8, 4096)]]

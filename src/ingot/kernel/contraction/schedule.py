@@ -57,6 +57,17 @@ ASSUMED_EXTENT = 256
 MAX_DOT_ROWS = 4
 """Up to so many rows are products with a transposed rhs done as dot products, lanes along k."""
 
+FEW_ROWS = 16
+"""Rows for which packing the rhs costs more than it gains."""
+
+STREAM_DEPTH = 8
+"""Products summed before sums go to memory where few rows meet a large rhs: so many of its rows are
+read from memory at once, each from end to end. More would not fit into a set of the L1 cache."""
+
+MIN_STREAM_BYTES, STREAM_UNITS = 3072, 8
+"""Bytes of a row that a unit of such a product reads at least, and units at most: memory gives long
+runs faster."""
+
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
 """Depths of products of few columns that are dot products too, as vectors along n would be half
 empty: long enough to pay for adding lanes, short enough to pack whole rows."""
@@ -132,10 +143,16 @@ def schedule_contraction(
         rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
+    streams = rhs == "direct" and _streams(kernel, bits, rows)
+    if streams:
+        depth = min(k, STREAM_DEPTH)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // lanes) * lanes
     n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
-    m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
+    if streams:
+        m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
+    else:
+        m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
     if not store_direct and not is_split(kernel, depth):
         n_block = min(n_block, _multiple(TILE_BYTES * 8 // bits // rows, columns))
     elif not store_direct:
@@ -296,7 +313,7 @@ def _unit_strides(operand: Expr, name: str) -> int:
 def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
     """Whether reading the rhs where it lies is better than packing it."""
     m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
-    if isinstance(m, int) and m <= 2 * rows:
+    if _are_few(m, rows):
         return True
     if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
         return True
@@ -309,6 +326,10 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         return isinstance(k, int)
     sizes = (m, n)
     return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in sizes)
+
+
+def _are_few(m: int | Dim, rows: int) -> bool:
+    return isinstance(m, int) and m <= max(2 * rows, FEW_ROWS)
 
 
 # ---- cache blocks and chunks
@@ -333,7 +354,7 @@ def _column_block(
 ) -> int:
     rows, columns = block
     fitting = PACK_BYTES * 8 // bits // depth
-    if rhs in DOTS or (rhs == "direct" and m <= 2 * rows):
+    if rhs in DOTS or (rhs == "direct" and _are_few(m, rows)):
         fitting = MAX_COLUMNS
     return _multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
@@ -365,6 +386,22 @@ def _blocks(
             extents, batch, columns, n_block, MIN_BOTH_ROWS if packs_both else m
         )
     return _even(m, m_block, rows), _even(n, n_block, columns)
+
+
+def _streams(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+    """Whether few rows meet an rhs that has to come from memory, which is then read once."""
+    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
+    if kernel.patches is not None or not (isinstance(n, int) and isinstance(k, int)):
+        return False
+    return _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES
+
+
+def _streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
+    """Return all rows, and as many columns as give long runs of memory."""
+    rows, columns = block
+    least = MIN_STREAM_BYTES * 8 // bits
+    n_block = min(max(-(-n // STREAM_UNITS), least), TILE_BYTES * 8 // bits // m)
+    return _even(m, m, rows), _even(n, _multiple(n_block, columns), columns)
 
 
 def _packed_blocks(

@@ -27,8 +27,9 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.records import record
 
 _IN_MEMORY = frozenset(("parameter", "constant", "get-tuple-element"))
-_MANY_ROWS, _LONG_ROW = 128, 1024
-"""Sizes from which on a vector times a matrix is left to a contraction kernel."""
+_MANY_ROWS, _LONG_ROW, _LARGE = 128, 64, 1 << 16
+"""Rows, columns and elements from which on a vector times a matrix is left to a contraction kernel.
+"""
 
 # What front ends note on a dot that a sum of products need not carry on.
 _IGNORED_EXTRA = frozenset(("frontend_attributes",))
@@ -244,9 +245,9 @@ def _is_weak(dot: Instruction) -> bool:
 
 
 def _has_long_rows(matrix: Side) -> bool:
-    """Whether a matrix lies in memory in rows that are long and that a vector's elements scale.
+    """Whether a large matrix lies in memory in rows that a vector's elements scale.
 
-    A contraction kernel then holds longer pieces of a row in registers than a loop kernel does.
+    A contraction kernel then reads longer pieces of a row than a loop kernel does.
     """
     rows, columns = matrix.sizes(matrix.contracting), matrix.sizes(matrix.free)
     if not _is_depth_first(matrix) or matrix.value.opcode not in _IN_MEMORY:
@@ -256,7 +257,7 @@ def _has_long_rows(matrix: Side) -> bool:
     depth, width = dim.product(rows), dim.product(columns)
     if not isinstance(depth, int) or not isinstance(width, int):
         return False
-    return depth >= _MANY_ROWS and width >= _LONG_ROW
+    return depth >= _MANY_ROWS and width >= _LONG_ROW and depth * width >= _LARGE
 
 
 def _accumulator(element: DType) -> DType:
