@@ -196,7 +196,7 @@ def loop(w: Writer) -> Variable | None:
     options = [
         (f"tf.while_loop(lambda i, c: i < {trips}, lambda i, c: (i + 1, {f}(c)), (0, {n}), "
          f"maximum_iterations={trips})[1]", x.shape),
-        (f"tf.cond(tf.reduce_sum({n}) > 0, lambda: {f}({n}), lambda: -{n})", x.shape),
+        (f"tf.cond(tf.reduce_sum({n}) > 0.0371, lambda: {f}({n}), lambda: -{n})", x.shape),
         (f"tf.switch_case(tf.constant({min(trips, 2)}), "
          f"[lambda: {f}({n}), lambda: {n} + 1, lambda: -{n}])", x.shape),
         (f"tf.recompute_grad({f})({n})", x.shape),
