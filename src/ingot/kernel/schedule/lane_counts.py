@@ -80,10 +80,12 @@ def most_lanes(
     widest = max((_width(node.dtype, of_parts) for node in nodes), default=LANE_BITS)
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
-        # A sum of little more than loads (a vector times a matrix): long pieces of each row, half
-        # of the registers, so that every row touches few pages and cache lines follow each other.
+        # A sum of little more than loads: long pieces of each row, half of the registers, so that
+        # every row touches few pages and cache lines follow each other.
         if live <= 24 and vectors.registers >= 32:
             registers = 16 if live <= 4 else 8
+        elif live <= 6 and vectors.registers >= 16:
+            registers = 8
     lanes = vectors.lanes(max(widest, 32), registers)
     if isinstance(extent, int):
         while lanes > 1 and lanes // 2 >= extent:
