@@ -23,7 +23,9 @@ call of the traced function, less what the fastest call takes; nothing comes fro
 compiled programs. Memory is the most that the process had resident while it built, compiled and ran
 the row, above what it had after TensorFlow was imported. A script is timed from the start of its
 process, Python's and TensorFlow's included, to the end of its last step. Results of the first two
-calls were compared before timing: Ingot's and XLA's to TensorFlow's."""
+calls were compared before timing: Ingot's and XLA's to TensorFlow's. Rows may be measured in parts,
+on different days; `load` is how many other processes wanted the machine's CPUs when a row began:
+where there were any, trust the ratios, not the times."""
 
 
 @dataclass(slots=True)
@@ -61,29 +63,55 @@ class Task:
         return [self.name, self.kind, str(self.batch)]
 
 
-Rows = list[tuple[Task, dict[str, Side]]]
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A row as it was measured.
+
+    Attributes:
+        task: what was measured.
+        threads: on so many.
+        when: the day.
+        load: processes that wanted to run when it began, those of the benchmark not among them.
+        sides: what each engine took; nothing if it failed.
+        failure: what was said if it failed.
+    """
+
+    task: Task
+    threads: int
+    when: str
+    load: float
+    sides: dict[str, Side] = field(default_factory=dict)
+    failure: str = ""
+
+    @property
+    def key(self) -> tuple[Task, int]:
+        """What the row is about; a later one replaces it."""
+        return self.task, self.threads
 
 
-def step_table(rows: Rows) -> list[list[str]]:
+def step_table(rows: list[Measured]) -> list[list[str]]:
     """Return the cells of the times of steps, heading first, means last."""
     table = [[*HEADING, OURS, *ENGINES[:-1], *(f"{engine} / {OURS}" for engine in ENGINES[:-1])]]
-    for task, sides in rows:
+    for row in rows:
+        task, sides = row.task, row.sides
         ours, *others = (sides[engine].calls for engine in (OURS, *ENGINES[:-1]))
         times = [duration(timing.median) for timing in (ours, *others)]
         table.append([*task.cells, *times, *(factor(ours.ratio(other)) for other in others)])
     means = [
-        geometric_mean([sides[OURS].calls.ratio(sides[engine].calls) for _, sides in rows])
+        geometric_mean([row.sides[OURS].calls.ratio(row.sides[engine].calls) for row in rows])
         for engine in ENGINES[:-1]
     ]
     return [*table, ["geometric mean", *[""] * 5, *map(factor, means)]]
 
 
-def cost_table(rows: Rows) -> list[list[str]]:
+def cost_table(rows: list[Measured]) -> list[list[str]]:
     """Return the cells of compile time, memory and scripts, heading first."""
     heading = [*HEADING, f"programs: {OURS}", f"compile: {OURS}", "XLA", f"XLA / {OURS}"]
     heading += [f"memory: {OURS}", *ENGINES[:-1], "script steps", f"script: {OURS}", *ENGINES[:-1]]
+    heading += ["measured", "load"]
     table = [heading]
-    for task, sides in rows:
+    for row in rows:
+        task, sides = row.task, row.sides
         ours, plain, xla = (sides[engine] for engine in (OURS, *ENGINES[:-1]))
         ratio = factor(xla.compilation / ours.compilation) if ours.compilation > 0 else "-"
         scripts = [side.script for side in (ours, plain, xla)]
@@ -96,28 +124,39 @@ def cost_table(rows: Rows) -> list[list[str]]:
                 *(f"{side.memory / 2**20:.0f} MB" for side in (ours, plain, xla)),
                 str(task.script or "-"),
                 *("-" if seconds is None else duration(seconds) for seconds in scripts),
+                row.when,
+                f"{row.load:.1f}",
             ]
         )
     return table
 
 
-def sections(rows: Rows, threads: int) -> list[tuple[str, list[list[str]]]]:
-    """Return the tables of a number of threads with their titles."""
-    title = number_of_threads(threads)
-    return [
-        (f"Time of a step, {title}", step_table(rows)),
-        (f"Compile time, memory, scripts, {title}", cost_table(rows)),
-    ]
+def sections(rows: list[Measured]) -> list[tuple[str, list[list[str]]]]:
+    """Return the tables of each number of threads with their titles."""
+    found: list[tuple[str, list[list[str]]]] = []
+    for threads in sorted({row.threads for row in rows}):
+        these = [row for row in rows if row.threads == threads and row.sides]
+        if these:
+            title = number_of_threads(threads)
+            found.append((f"Time of a step, {title}", step_table(these)))
+            found.append((f"Compile time, memory, scripts, {title}", cost_table(these)))
+    return found
 
 
-def page(tables: list[tuple[str, list[list[str]]]], facts: list[str], failures: list[str]) -> str:
+def page(rows: list[Measured], facts: list[str]) -> str:
     """Return the text of the page of results."""
     parts = ["# TensorFlow models on Ingot, TensorFlow's kernels and XLA"]
     parts += ["Written by `make bench-tf`.", "\n".join(f"- {fact}" for fact in facts), EXPLANATION]
-    for title, table in tables:
+    for title, table in sections(rows):
         parts += [f"## {title}", as_markdown(table)]
-    if failures:
-        lines = [failure.strip().splitlines() for failure in failures]
-        said = [line[0] + (f" {line[-1]}" if len(line) > 1 else "") for line in lines]
-        parts += ["## Rows without a result", "\n".join(f"- {line}" for line in said)]
+    failed = [f"- {failure_text(row)}" for row in rows if row.failure]
+    if failed:
+        parts += ["## Rows without a result", "\n".join(failed)]
     return "\n\n".join(parts) + "\n"
+
+
+def failure_text(row: Measured) -> str:
+    """Return which row has no result, and why."""
+    lines = row.failure.strip().splitlines()
+    said = lines[0] + (f" {lines[-1]}" if len(lines) > 1 else "")
+    return f"{' '.join(row.task.cells)}, {number_of_threads(row.threads)}: {said}"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,24 @@ import numpy as np
 from benchmarks.compare import largest_error
 from benchmarks.process import ENVIRONMENT, Stopwatch, WorkerProcess, take_cpus
 from benchmarks.programs import Samples
-from benchmarks.report import as_text, machine, number_of_threads
+from benchmarks.report import as_text, machine
 from benchmarks.tf_report import (
     ENGINES,
     OURS,
-    Rows,
+    Measured,
     Side,
     Task,
     cost_table,
+    failure_text,
     page,
     sections,
     step_table,
 )
+from benchmarks.tf_rows import load, save
 
 KINDS = ("infer", "train")
 RESULTS = Path(__file__).resolve().parent / "TF_RESULTS.md"
+ROWS = RESULTS.with_name("tf_rows.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +221,22 @@ def tasks(names: list[str], kinds: list[str], batches: list[int]) -> list[Task]:
     ]
 
 
-def run(chosen: list[Task], threads: int, plan: Plan) -> tuple[Rows, list[str]]:
-    """Measure with so many threads; return the rows, and what was said of those that failed."""
-    rows: Rows = []
-    failures: list[str] = []
-    for task in chosen:
-        try:
-            rows.append((task, measure(task, threads, plan)))
-            print("  ".join(step_table(rows[-1:])[1] + cost_table(rows[-1:])[1][3:]), flush=True)
-        except (RuntimeError, ArithmeticError) as error:
-            failures.append(f"{' '.join(task.cells)}, {number_of_threads(threads)}: {error}")
-            print(f"FAILED: {failures[-1]}", flush=True)
-    return rows, failures
+def run(task: Task, threads: int, plan: Plan) -> Measured:
+    """Measure a row."""
+    before = (f"{datetime.now():%Y-%m-%d}", os.getloadavg()[0])
+    try:
+        return Measured(task, threads, *before, sides=measure(task, threads, plan))
+    except (RuntimeError, ArithmeticError) as error:
+        return Measured(task, threads, *before, failure=str(error))
+
+
+def keep(row: Measured) -> None:
+    """Write the file of rows and the page, with `row` in the place of the one that was there."""
+    order = {task: number for number, task in enumerate(tasks([], list(KINDS), [0, 1]))}
+    rows = [old for old in load(ROWS) if old.key != row.key and old.task in order]
+    rows = sorted([*rows, row], key=lambda each: (each.threads, order[each.task]))
+    save(ROWS, rows)
+    RESULTS.write_text(page(rows, machine()[:2]), encoding="utf-8")
 
 
 def main() -> int:
@@ -241,28 +249,28 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each engine")
     parser.add_argument("--budget", type=float, default=0.5, help="seconds of calls per turn")
     parser.add_argument("--no-scripts", action="store_true", help="leave out the scripts")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help=f"write the rows to {RESULTS.name}, each when it is measured",
+    )
     options = parser.parse_args()
     plan = Plan(options.rounds, options.budget, not options.no_scripts)
     batches = [int(place) for place in options.batches.split(",")]
     chosen = tasks(options.only, options.kinds.split(","), batches)
-    facts = [
-        *machine(),
-        f"{plan.rounds} turns of {plan.budget} s of each engine",
-        f"options: {' '.join(sys.argv[1:])}",
-    ]
-    tables: list[tuple[str, list[list[str]]]] = []
-    failures: list[str] = []
+    rows: list[Measured] = []
     for threads in map(int, options.threads.split(",")):
-        rows, failed = run(chosen, threads, plan)
-        failures += failed
-        if rows:
-            found = sections(rows, threads)
-            tables += found
-            print(*(f"\n{title}\n{as_text(cells)}" for title, cells in found), sep="\n", flush=True)
-        if options.write:
-            RESULTS.write_text(page(tables, facts, failures), encoding="utf-8")
-    return 1 if failures else 0
+        for task in chosen:
+            row = run(task, threads, plan)
+            rows.append(row)
+            if row.failure:
+                print(f"FAILED: {failure_text(row)}", flush=True)
+            else:
+                print("  ".join(step_table([row])[1] + cost_table([row])[1][3:]), flush=True)
+            if options.write:
+                keep(row)
+    print(*(f"\n{title}\n{as_text(cells)}" for title, cells in sections(rows)), sep="\n")
+    return 1 if any(row.failure for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ Tables are made of figures that are given; no test looks at a time.
 import numpy as np
 import pytest
 from benchmarks.programs import Timing
-from benchmarks.tf_report import ENGINES, OURS, Side, Task, page, sections
+from benchmarks.tf_report import ENGINES, OURS, Measured, Side, Task, page, sections
+from benchmarks.tf_rows import load, save
 from benchmarks.tf_whole import Plan, check, crew, measure, tasks
 
 TASK = Task("model", "train", 2, 1e-3, 5)
@@ -22,20 +23,34 @@ def sides() -> dict[str, Side]:
     return found
 
 
+def measured(threads: int) -> Measured:
+    return Measured(TASK, threads, "2026-11-23", 0.5, sides())
+
+
 def test_tables_say_who_is_ahead_and_what_it_costs():
-    (_, steps), (_, costs) = sections([(TASK, sides())], 1)
+    (_, steps), (_, costs) = sections([measured(1)])
     assert steps[1] == ["model", "train", "2", "1 s", "2 s", "500 ms", "2.00", "0.50 !"]
     assert steps[2][-2:] == ["2.00", "0.50 !"]
     assert all(len(row) == len(steps[0]) for row in steps)
     shown = ["1", "2 s", "8 s", "4.00", "2 MB", "1 MB", "3 MB", "5", "2.5 s", "3 s", "9 s"]
+    shown += ["2026-11-23", "0.5"]
     assert costs[1][3:] == shown
     assert len(costs[0]) == len(costs[1])
 
 
 def test_a_row_without_a_result_stands_on_the_page():
-    text = page(sections([(TASK, sides())], 2), ["here"], ["model train 8: Ingot:\nat a line\nbad"])
+    failed = Measured(TASK, 1, "2026-11-23", 0.5, failure="Ingot:\nat a line\nbad")
+    text = page([failed, measured(2)], ["here"])
     assert "## Time of a step, 2 threads" in text
-    assert "## Rows without a result\n\n- model train 8: Ingot: bad\n" in text
+    assert "1 thread\n" not in text
+    assert "## Rows without a result\n\n- model train 2, 1 thread: Ingot: bad\n" in text
+
+
+def test_rows_are_kept_as_they_were(tmp_path):
+    rows = [measured(1), Measured(TASK, 2, "2026-11-24", 1.0, failure="bad")]
+    save(tmp_path / "rows.json", rows)
+    assert load(tmp_path / "rows.json") == rows
+    assert load(tmp_path / "none.json") == []
 
 
 def test_results_that_differ_are_no_result():

@@ -1,0 +1,36 @@
+"""The rows that `make bench-tf` has measured, as data: its page is made of them.
+
+All rows take hours, so they may be measured in parts. Each stands in the file as soon as it is
+measured, with when and how busy the machine was, in the place of what was there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.programs import Timing
+from benchmarks.tf_report import Measured, Side, Task
+
+
+def load(path: Path) -> list[Measured]:
+    """Return the rows of a file; none if there is no file."""
+    if not path.exists():
+        return []
+    return [_row(data) for data in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def save(path: Path, rows: list[Measured]) -> None:
+    """Write rows, one per line."""
+    lines = ",\n".join(json.dumps(asdict(row)) for row in rows)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def _row(data: dict[str, Any]) -> Measured:
+    sides = {
+        engine: Side(**{**side, "calls": Timing(**side["calls"])})
+        for engine, side in data.pop("sides").items()
+    }
+    return Measured(Task(**data.pop("task")), sides=sides, **data)
