@@ -8,9 +8,11 @@ for clustering, which compiles such a model too.
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import logging
 import sys
 import types
@@ -20,7 +22,7 @@ from typing import Any
 
 from ingot.frontends.tensorflow.patching import Replace
 
-_MODULE, _METHOD = "keras.src.trainers.trainer", "_resolve_auto_jit_compile"
+_MODULE = "keras.src.trainers.trainer"
 _logger = logging.getLogger("ingot.tensorflow")
 
 
@@ -28,19 +30,22 @@ def watch(replace: Replace, is_clustering: Callable[[], bool]) -> None:
     """Patch the trainer of Keras now, or when it is imported."""
 
     def patch_trainer(module: Any) -> None:
-        if not hasattr(module.Trainer, _METHOD):
-            return  # This Keras decides in another way, and its import must not fail for a word.
+        replace(module.Trainer, "compile", telling)
 
-        def telling(original: Any) -> Any:
-            def resolve(trainer: Any) -> Any:
-                found = original(trainer)
-                if not found and not is_clustering():
-                    _tell()
-                return found
+    def telling(original: Any) -> Any:
+        signature = inspect.signature(original)
 
-            return resolve
+        @functools.wraps(original)
+        def compile_model(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+            made = original(trainer, *args, **kwargs)
+            asked = signature.bind(trainer, *args, **kwargs).arguments.get("jit_compile", "auto")
+            if asked == "auto" and not (
+                trainer.jit_compile or trainer.run_eagerly or is_clustering()
+            ):
+                _tell()
+            return made
 
-        replace(module.Trainer, _METHOD, telling)
+        return compile_model
 
     module = sys.modules.get(_MODULE)
     if module is not None and hasattr(module, "Trainer"):
