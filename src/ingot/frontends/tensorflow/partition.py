@@ -7,7 +7,8 @@ A part is a function of its own, which is compiled whole. Parts and nodes on the
 other in levels, so that there are as few parts as the nodes allow.
 
 Invariant: constants and the arithmetic of shapes are in every part that needs them, so that sizes
-known while compiling stay known behind a cut.
+known while compiling stay known behind a cut. So are lists without elements: there would be
+nothing to hand over, and nothing that tells the shape of their elements.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ingot.support.levels import assign_levels
 HandleOf = Callable[[TensorRef], "TensorType | None"]
 
 _SHAPES = frozenset({"Rank", "Shape", "ShapeN", "Size"})
+_EMPTY_LISTS = frozenset({"EmptyTensorList", "TensorListReserve"})
 _ARITHMETIC = frozenset(
     {
         "AddV2",
@@ -219,10 +221,11 @@ def _cheap_nodes(function: CapturedFunction, hosted: frozenset[str]) -> frozense
     """Return the nodes that are made anew wherever they are needed."""
     found: set[str] = set()
     for node in function.nodes:
-        if node.name in hosted or node.control_inputs:
+        is_list = node.op in _EMPTY_LISTS
+        if (node.name in hosted and not is_list) or node.control_inputs:
             continue
         inputs = {ref.node for ref in node.inputs}
-        arithmetic = node.op in _ARITHMETIC and inputs <= found
+        arithmetic = (is_list or node.op in _ARITHMETIC) and inputs <= found
         if is_constant(node) or node.op in _SHAPES or (arithmetic and inputs):
             found.add(node.name)
     return frozenset(found)

@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorType,
     TypeName,
 )
+from ingot.frontends.tensorflow.list_groups import compiled_lists
 from ingot.frontends.tensorflow.lowering import rules
 from ingot.frontends.tensorflow.modules import kernels
 from ingot.frontends.tensorflow.variables import CALLS, PASSES_ON
@@ -131,18 +132,20 @@ def _nodes_on_host(
     known: dict[str, frozenset[str]],
     refused: Mapping[str, Diagnostic],
 ) -> frozenset[str]:
-    found = _marked(function, known, refused, cut=False)
-    return _marked(function, known, refused, cut=True) if found else found
+    found = _marked(function, known, refused, None)
+    if not found:
+        return found
+    return _marked(function, known, refused, compiled_lists(function, found))
 
 
 def _marked(
     function: CapturedFunction,
     known: dict[str, frozenset[str]],
     refused: Mapping[str, Diagnostic],
-    *,
-    cut: bool,
+    lists: frozenset[str] | None,
 ) -> frozenset[str]:
-    """Return the nodes on the host; `cut`: of a function that has some for sure."""
+    """Return the nodes on the host; `lists`: in a function that has some, its `compiled_lists`."""
+    cut = lists is not None
     found: set[str] = set()
     # Handles that compiled code can use, and constant strings.
     variables = {TensorRef(item.name) for item in function.inputs if item.is_variable}
@@ -155,13 +158,12 @@ def _marked(
         strange = any(
             (kind == "resource" and ref not in variables)
             or (kind == "string" and not (ref in texts and node.op in TAKES_TEXT))
-            or (cut and kind == "variant" and node.op not in CALLS)
             for ref, kind in given
         )
         made = {item.dtype for item in node.outputs}
         strange |= "string" in made and node.op != "Const"
-        # Lists stay where somebody else has them in hand: they would be stacked at every cut.
-        strange |= cut and "variant" in made and node.op not in CALLS
+        if cut and node.op not in CALLS and node.name not in lists:
+            strange |= "variant" in made or any(kind == "variant" for _, kind in given)
         # What a branch gives in place of a value that nobody uses may have no shape.
         strange |= cut and node.op == "FakeParam"
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))

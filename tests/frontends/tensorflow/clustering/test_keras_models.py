@@ -6,8 +6,8 @@ import pytest
 
 keras = pytest.importorskip("keras")
 
-from ingot.frontends.tensorflow import hook
-from ingot.frontends.tensorflow.clustering import keras_models
+from ingot.frontends.tensorflow import hook  # noqa: E402
+from ingot.frontends.tensorflow.clustering import keras_models  # noqa: E402
 
 WORD = "models that Keras leaves uncompiled"
 
