@@ -97,7 +97,9 @@ def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     axes = [item.name[1:] for item in of_grid if item is not None]
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
     words += ["rows"] * (schedule.rows is not None)
-    words += ["split"] * (schedule.split is not None) + ["waits"] * schedule.waits
+    if schedule.split is not None:
+        words.append(f"split{schedule.split.rows or ''}")
+    words += ["waits"] * schedule.waits
     words += ["written"] * schedule.written_out
     words += [f"staged{schedule.staged}"] * (schedule.staged > 0)
     words += ["again"] * (schedule.staged > 0 and schedule.computes_again)
@@ -157,6 +159,7 @@ def _general_schedule(
         split = Split(
             sizes.multiple("part_length", split.length, along),
             sizes.multiple("parts", split.count, 1),
+            split.rows,
         )
     return replace(
         own,

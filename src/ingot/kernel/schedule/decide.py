@@ -44,6 +44,7 @@ from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.row_folds import rows_together
 from ingot.kernel.schedule.serial import bits_of_updates, lanes_may_meet, staged_lanes, staged_rows
 from ingot.kernel.schedule.shares import IN_ORDER, LARGE_SHARE, block_of, grain_of, share_of
+from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiling_of
 from ingot.kernel.schedule.turned_rows import UNIT_BLOCKS, Turning, turning_of
 from ingot.support.records import replace
@@ -58,6 +59,9 @@ GATHER_PENALTY = 4
 COMPUTED_AGAIN = 4
 """Weight of an update's place and value that are sooner computed again than fetched from the stack:
 loads and conversions."""
+
+ENOUGH_UNITS = 16
+"""Kernels of as many units are shared out as they are."""
 
 MAX_SPLITS = 256
 
@@ -122,7 +126,8 @@ def _in_lanes(kernel: LoopKernel, vectors: Vectors) -> LoopSchedule:
     )
     points = math.prod(_block_work(item, block) for item in blocked)
     grain, chunks = (units, 1) if kernel.serial else _chunks_of(kernel, units, points)
-    split = _split(kernel, units, points) if rows is None else None
+    in_turn = streamed_rows(kernel, axis, lanes) if rows is None and not (staged or places) else 0
+    split = _split(kernel, units, points, in_turn) if rows is None else None
     waits = waits and tile is None
     in_pieces = tile is None and lanes > 1 and lanes.bit_count() == 1 and not staged
     cuts = cut_axes(kernel, axis) if axis is not None and in_pieces else ()
@@ -322,13 +327,15 @@ def _unit_work(kernel: LoopKernel) -> int | Dim:
     return total
 
 
-def _split(kernel: LoopKernel, units: int | Dim, points: int) -> Split | None:
+def _split(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> Split | None:
     """Cut a reduction when there are too few units, of `points` grid points each, to share it out.
 
     Only kernels whose first pass is the only one with axes: then the parts are combined and the
-    rest runs once.
+    rest runs once. `rows`: how many are read from end to end before the next ones, if not 0.
     """
-    if kernel.serial or not kernel.passes or not isinstance(units, int) or units >= 16:
+    if kernel.serial or not kernel.passes or not isinstance(units, int):
+        return None
+    if units >= ENOUGH_UNITS and not rows:
         return None
     first, *rest = kernel.passes
     if not first.axes or not first.reductions or first.stores or any(i.axes for i in rest):
@@ -343,8 +350,8 @@ def _split(kernel: LoopKernel, units: int | Dim, points: int) -> Split | None:
         step_work = max(1, per_step * units // outer)
         share = share_of(per_step * units)
         length = max(1, share // step_work, -(-outer // MAX_SPLITS))
-        length = _aligned(length, first)
-        return Split(length, -(-outer // length)) if length < outer else None
+        length = -(-length // rows) * rows if rows else _aligned(length, first)
+        return Split(length, -(-outer // length), rows) if length < outer else None
     if isinstance(outer, int):
         return None
     inner = dim.product(axis.extent for axis in first.axes[1:])
@@ -354,7 +361,7 @@ def _split(kernel: LoopKernel, units: int | Dim, points: int) -> Split | None:
     if len(first.axes) == 1:
         length = _ceil(length, 64) * 64
     # Nothing to reduce is still one part: the last phase reads the first part's value.
-    return Split(length, dim.maximum(_ceil(outer, length), 1))
+    return Split(length, dim.maximum(_ceil(outer, length), 1), rows)
 
 
 def _aligned(length: int, first: Pass) -> int:

@@ -14,10 +14,15 @@ from ingot.support.records import record
 
 @record
 class Split:
-    """A reduction cut into `count` parts of `length` along the outermost axis of the first pass."""
+    """A reduction cut into `count` parts of `length` along the outermost axis of the first pass.
+
+    `rows`: how many positions along that axis all units of a part fold before the next ones; 0:
+    each unit folds the whole part.
+    """
 
     length: int | Dim
     count: int | Dim
+    rows: int = 0
 
 
 @record

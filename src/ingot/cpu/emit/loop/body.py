@@ -188,16 +188,16 @@ class LoopEmitter(UnitEmitter):
             lanes = 1 if here is None else here.count
         if not item.axes:
             width = lanes if self.schedule.vector_axis is not None else 1
-            self.finish(item, self._point(item, self._initial(item, width)), 1)
+            self.finish(item, self._point(item, self.initial(item, width)), 1)
             return
         changing = frozenset(axis.name for axis in item.axes)
         self._prepare((item,), changing)
         own_lanes = lanes if self.schedule.vector_axis is None else 1
-        start = self._initial(item, lanes)
+        start = self.initial(item, lanes)
         values = self._axes_loop(item, item.axes, own_lanes, start)
         self.finish(item, values, own_lanes)
 
-    def _initial(self, item: Pass, lanes: int) -> list[Value]:
+    def initial(self, item: Pass, lanes: int) -> list[Value]:
         """Return the accumulators of a pass before its first element."""
         foldings = [Folding(self.emitter, item, reduction) for reduction in item.reductions]
         return [value for folding in foldings for value in folding.start(lanes)]

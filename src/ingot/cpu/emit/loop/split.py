@@ -1,8 +1,9 @@
 """Split reductions: a large reduction of few units runs in parts, then the parts are combined.
 
-`<symbol>_part` computes one part of every unit into scratch; `<symbol>` combines the parts in order
-and runs the rest of the kernel. The cut depends on sizes alone (`kernel.schedule.decide`), so
-results do not depend on the number of threads.
+`<symbol>_part` computes one part of every unit into scratch, unit after unit or some rows of all
+units before the next rows; `<symbol>` combines the parts in order and runs the rest of the kernel.
+The cut depends on sizes alone (`kernel.schedule.decide`), so results do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -228,26 +229,51 @@ def _emit_parts(
     parts = PartEmitter(f, emitter, kernel, replace(schedule, split=None))
     length = emitter.index(split.length)
     low = f.imul(chunk, length)
-    extent = emitter.index(kernel.passes[0].axes[0].extent)
-    parts.bounds = (low, f.imin(f.iadd(low, length), extent))
+    high = f.imin(f.iadd(low, length), emitter.index(kernel.passes[0].axes[0].extent))
+    parts.bounds = (low, high)
     parts.part_length = split.length
 
+    units = emitter.index(schedule.units)
+
     def unit(number: Value, _: list[Value]) -> list[Value]:
+        address = layout.address(f, emitter, scratch, chunk, number)
+
         def body() -> None:
             parts.collected = []
+            parts.held = layout.load(f, address) if split.rows else None
             parts.one_pass(kernel.passes[0], schedule.lanes[0])
-            layout.store(f, layout.address(f, emitter, scratch, chunk, number), parts.collected)
+            layout.store(f, address, parts.collected)
 
         return parts.unit(number, body)
 
-    f.loop(0, emitter.index(schedule.units), 1, [], unit)
+    def begin(number: Value, _: list[Value]) -> None:
+        start = parts.initial(kernel.passes[0], schedule.lanes[0])
+        layout.store(f, layout.address(f, emitter, scratch, chunk, number), start)
+
+    def rows(position: Value, _: list[Value]) -> None:
+        parts.bounds = (position, f.imin(f.iadd(position, split.rows), high))
+        f.loop(0, units, 1, [], unit)
+
+    if split.rows:
+        f.loop(0, units, 1, [], begin)
+        f.loop(low, high, split.rows, [], rows)
+    else:
+        f.loop(0, units, 1, [], unit)
     f.ret()
 
 
 class PartEmitter(LoopEmitter):
-    """Emits a pass whose reductions stay partial: no initial value, lanes not folded, collected."""
+    """Emits a pass whose reductions stay partial: no initial value, lanes not folded, collected.
+
+    `held`: accumulators that go on, if they do not begin.
+    """
 
     collected: list[Value]
+    held: list[Value] | None = None
+
+    def initial(self, item: Pass, lanes: int) -> list[Value]:
+        """Return the accumulators that go on, or those of no element."""
+        return super().initial(item, lanes) if self.held is None else self.held
 
     def finish(self, item: Pass, values: list[Value], lanes: int) -> None:
         """Collect the partial results instead of finishing them."""

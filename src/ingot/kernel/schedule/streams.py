@@ -1,0 +1,60 @@
+"""Which folds of columns read the rows of an array from end to end, a few at a time.
+
+A unit of a column reduction keeps sums in registers and goes down the rows: of each it reads a
+short piece, and the next piece is far away. Of an array that no cache close by holds that is slow,
+as the memory gives long runs faster. So a few rows are folded into all columns, whose sums wait in
+the part's scratch, before the next rows are read (`cpu.emit.loop.split`).
+
+Invariant: each column's elements are folded in the order of the rows.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr, is_expensive_op, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel
+
+STREAMED_ROWS = 8
+"""Rows that are read at once: as many as a set of the L1 cache has lines."""
+
+LEAST_BYTES = 1 << 19
+"""Smaller arrays stay in the L2 cache."""
+
+LEAST_ROW_BYTES = 2048
+"""Of shorter rows a unit's pieces are near each other as it is."""
+
+MOST_BYTES = 1 << 18
+"""Bytes of the sums at most: they stay in the L2 cache beside the rows."""
+
+
+def streamed_rows(kernel: LoopKernel, axis: Axis | None, lanes: int) -> int:
+    """Return how many rows are folded into all columns before the next ones, 0 for all.
+
+    `axis` is the columns', with lanes along it.
+    """
+    first = kernel.passes[0]
+    if axis is None or kernel.grid != (axis,) or lanes == 1 or len(first.axes) != 1:
+        return 0
+    held = sum(max(4, each.dtype.bits // 8) for fold in first.reductions for each in fold.inputs)
+    if not held or not isinstance(axis.extent, int) or axis.extent * held > MOST_BYTES:
+        return 0
+    if axis.extent <= lanes:  # rows are read from end to end as they are
+        return 0
+    nodes = walk(kernel.exprs)
+    if any(is_expensive_op(node.op) for node in nodes):
+        return 0
+    rows = first.axes[0]
+    arrays = [node for node in nodes if node.op == "load" and _is_matrix(node, axis, rows)]
+    row_bytes = axis.extent * sum(node.dtype.bits // 8 for node in arrays)
+    total = row_bytes * rows.extent
+    is_large = isinstance(total, Dim) or total >= LEAST_BYTES
+    return STREAMED_ROWS if row_bytes >= LEAST_ROW_BYTES and is_large else 0
+
+
+def _is_matrix(load: Expr, columns: Axis, rows: Axis) -> bool:
+    """Whether a load reads rows whose elements lie side by side."""
+    if load.args:
+        return False
+    step = coefficient(load.payload.index, rows.name)
+    return coefficient(load.payload.index, columns.name) == 1 and step not in (0, 1, None)
