@@ -63,6 +63,13 @@ def test_few_rows_read_a_large_rhs_once_in_long_runs(m, name):
     assert 3 <= made.units <= 8
 
 
+def test_few_rows_pack_long_pieces_of_a_large_rhs():
+    made = schedule((None, 4, 3072, 768), name="bf16")
+    assert made.rhs == "packed"
+    assert made.k_block == 128
+    assert made.n_block >= 256
+
+
 def test_symbolic_chunks_follow_the_sizes():
     made = schedule(("?b", "?m", 768, 768))
     chunks = [evaluate(made.chunks, {"b": b, "m": m}) for b, m in [(1, 1), (1, 4096), (8, 4096)]]

@@ -10,6 +10,7 @@ Measured facts behind the constants: `shared/notes/cpu.md`, GEMM.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo import dim
@@ -60,10 +61,6 @@ MAX_DOT_ROWS = 4
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""
 
-STREAM_DEPTH = 8
-"""Products summed before sums go to memory where few rows meet a large rhs: so many of its rows are
-read from memory at once, each from end to end. More would not fit into a set of the L1 cache."""
-
 MIN_STREAM_BYTES, STREAM_UNITS = 3072, 8
 """Bytes of a row that a unit of such a product reads at least, and units at most: memory gives long
 runs faster."""
@@ -77,6 +74,11 @@ MIN_COLUMN_DOT_ROWS = 256
 
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
+
+STREAM_DEPTHS: Mapping[RhsPlacement, int] = {"direct": 8, "packed": 128}
+"""Products summed before sums go to memory where few rows meet a large rhs. So many of its rows are
+read from memory at once, each from end to end: as many as a set of the L1 cache has lines where
+they lie; where they are packed, as many as leave long pieces of each to a packed block."""
 
 
 @record
@@ -143,13 +145,13 @@ def schedule_contraction(
         rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
-    streams = rhs == "direct" and _streams(kernel, bits, rows)
+    streams = rhs in STREAM_DEPTHS and _streams(kernel, bits, rows)
     if streams:
-        depth = min(k, STREAM_DEPTH)
+        depth = min(k, STREAM_DEPTHS[rhs])
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // lanes) * lanes
     n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
-    if streams:
+    if streams and rhs == "direct":
         m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
     else:
         m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
