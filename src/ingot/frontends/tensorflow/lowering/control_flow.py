@@ -184,7 +184,7 @@ def rebuilt(template: Value, parts: Iterator[Instruction]) -> Value:
         buffer = None if template.buffer is None else next(parts)
         length = next(parts) if isinstance(template.length, Instruction) else template.length
         lengths = None if template.lengths is None else next(parts)
-        return replace(template, buffer=buffer, length=length, lengths=lengths)
+        return replace(template, buffer=buffer, length=length, lengths=lengths, declared=None)
     return next(parts)
 
 

@@ -149,11 +149,15 @@ class Op:
         if isinstance(value, Known):
             return tuple(plain_size(item) for item in value.array.ravel())
         vector = self.tensor(number)
-        sizes = tuple(self._size(item, what) for item in elements(self.frame, vector))
+        sizes = self.sizes_in(vector, what)
         # An op that is lowered again has the same sizes.
         found = object_array(list(sizes)).reshape(vector.shape.static_dims)
         self.values[number] = Known.of(found, vector.shape.dtype)
         return sizes
+
+    def sizes_in(self, vector: Instruction, what: str) -> Sizes:
+        """Return the elements of an array of integers as sizes, like `sizes`."""
+        return tuple(self._size(item, what) for item in elements(self.frame, vector))
 
     def size(self, number: int, what: str) -> Size:
         """Return operand `number`, which must be a scalar, as a size like `sizes`."""

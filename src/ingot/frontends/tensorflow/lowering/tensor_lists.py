@@ -16,6 +16,17 @@ from ingot.frontends.tensorflow.captured import TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
+from ingot.frontends.tensorflow.lowering.list_checks import (
+    SAME_SHAPE,
+    assert_same_elements,
+    check_index,
+    check_item,
+    check_length,
+    closed_dims,
+    declared_shape,
+    element_dims,
+    merged_shape,
+)
 from ingot.frontends.tensorflow.lowering.list_state import (
     alike,
     assert_room,
@@ -29,7 +40,6 @@ from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.values import (
     Known,
     Size,
-    Sizes,
     TensorList,
     Value,
     plain_size,
@@ -41,39 +51,31 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 
-def _element_dims(op: Op, number: int) -> Sizes | None:
-    """Return the element shape that operand `number` says, or None when a size is open (-1)."""
-    known = op.known(number)
-    if known is None:
-        return None
-    dims = op.sizes(number, "element shape")
-    if known.ndim == 0 or -1 in dims:
-        return None
-    return dims
-
-
-def _made(
-    op: Op, length: Size | Instruction, dims: Sizes | None, bound: Size | None = None
-) -> TensorList:
-    kind = op.attribute("element_dtype")
+def _made(op: Op, length: Size | Instruction, bound: Size | None = None) -> TensorList:
+    """Return a list without elements, or of zeros; operand 0 is the shape of an element."""
+    kind, declared = op.attribute("element_dtype"), declared_shape(op, 0)
     if isinstance(kind, TypeName) and kind.name == "variant":
         # What the inner lists hold is learnt from the first one.
-        return TensorList(None, length, S32, None, bound, of_lists=True)
-    made = TensorList(None, length, op.element("element_dtype"), dims, bound)
+        return TensorList(None, length, S32, None, bound, of_lists=True, declared=declared)
+    element = op.element("element_dtype")
+    dims = closed_dims(declared)
+    made = TensorList(None, length, element, dims, bound, declared=declared)
     return made if dims is None else with_buffer(op.b, made, dims)
 
 
 def _empty(op: Op) -> Value:
     if op.known(1) is None:
-        return _made(op, 0, _element_dims(op, 0))
+        return _made(op, 0)
     (most,) = op.sizes(1, "bound of the list")
     bound = None if isinstance(most, int) and most < 0 else most
-    return _made(op, 0, _element_dims(op, 0), bound)
+    return _made(op, 0, bound)
 
 
 def _reserve(op: Op) -> Value:
     (size,) = op.sizes(1, "size of the list")
-    return _made(op, size, _element_dims(op, 0))
+    if isinstance(size, int) and size < 0:
+        raise op.error(f"The num_elements to reserve must be a non negative number, but got {size}")
+    return _made(op, size)
 
 
 def _from_tensor(op: Op) -> Value:
@@ -89,6 +91,8 @@ def _resize(op: Op) -> Value:
         raise op.error("a list gets another length whose element shape is not known")
     if known is not None and not found.is_counted:
         size = plain_size(known.item())
+        if isinstance(size, int) and size < 0:
+            raise op.error(f"TensorListSlice expects size to be non-negative. Got: {size}")
         if found.buffer is None:
             return replace(found, length=size)
         if isinstance(size, int) and isinstance(found.length, int) and size < found.length:
@@ -124,9 +128,11 @@ def _row(op: Op, buffer: Instruction, index: Instruction) -> Instruction:
     return op.b.reshape_to(row, sizes[1:])
 
 
-def _read(op: Op, found: TensorList, index: Instruction, dims: Sizes | None) -> Instruction:
+def _read(op: Op, found: TensorList, index: Instruction, number: int) -> Instruction:
+    """Return an element; operand `number` is its shape, for one that was not written."""
     if found.buffer is not None:
         return _row(op, found.buffer, index)
+    dims = element_dims(op, found, number)
     if dims is None:
         raise op.error("an element is read from a list whose element shape is not known")
     return op.b.zeros(Shape.array(found.element, dims))
@@ -134,9 +140,13 @@ def _read(op: Op, found: TensorList, index: Instruction, dims: Sizes | None) -> 
 
 def _set_item(op: Op) -> Value:
     item = op.tensor(2)
-    found = with_buffer(op.b, op.list(0), item.shape.dims)
+    found = op.list(0)
+    check_item(op, found, item)
+    found = with_buffer(op.b, found, item.shape.dims)
     if op.attribute("resize_if_index_out_of_bounds", False):
         found = _with_index(op, found)
+    else:
+        check_index(op, found, "modify")
     assert found.buffer is not None
     return replace(found, buffer=_with_row(op, found.buffer, op.tensor(1), item))
 
@@ -157,13 +167,16 @@ def _with_index(op: Op, found: TensorList) -> TensorList:
 
 
 def _get_item(op: Op) -> Value:
-    return _read(op, op.list(0), op.tensor(1), _element_dims(op, 2))
+    found = op.list(0)
+    check_index(op, found, "access")
+    return _read(op, found, op.tensor(1), 2)
 
 
 def _push_back(op: Op) -> Value:
     found = op.list(0)
     inner = op.values[1]
     if not isinstance(inner, TensorList):
+        check_item(op, found, op.tensor(1))
         return _pushed(op, found, op.tensor(1), None)
     if inner.buffer is None:
         # An earlier pass over the loop's body: the inner list has not shown its elements yet.
@@ -190,7 +203,9 @@ def _pushed(op: Op, found: TensorList, item: Instruction, length: Instruction | 
     assert buffer is not None
     if not isinstance(count, Instruction):
         if filled.bound is not None and count == filled.bound:
-            raise op.error(f"a list of at most {count} elements is full")
+            raise op.error(
+                f"Tried to push item into a full list list size: {count} max_num_elements: {count}"
+            )
         row = op.b.reshape_to(item, (1, *item.shape.dims))
         buffer = row if count == 0 else op.b.concatenated([buffer, row], 0)
         if lengths is not None and length is not None:
@@ -209,11 +224,11 @@ def _pushed(op: Op, found: TensorList, item: Instruction, length: Instruction | 
 def _pop_back(op: Op) -> tuple[Value, ...]:
     found = op.list(0)
     if found.length == 0:
-        raise op.error("an element is taken from an empty list")
+        raise op.error("Trying to pop from an empty list.")
     last = op.b.binary("add", length_of(op.b, found), -1)
     shorter = _shorter(op, found, last)
     if not found.of_lists:
-        return shorter, _read(op, found, last, _element_dims(op, 1))
+        return shorter, _read(op, found, last, 1)
     if found.buffer is None or found.lengths is None:
         return shorter, TensorList(None, 0, found.element)
     inner, length = _row(op, found.buffer, last), _row(op, found.lengths, last)
@@ -233,11 +248,12 @@ def _shorter(op: Op, found: TensorList, last: Instruction) -> TensorList:
 
 def _stack(op: Op) -> Value:
     found = op.list(0)
-    dims = _element_dims(op, 1)
-    if found.buffer is None and dims is not None:
-        found = with_buffer(op.b, found, dims)
+    check_length(op, found)
     if found.buffer is None:
-        raise op.error("a list is stacked whose element shape is not known")
+        dims = element_dims(op, found, 1)
+        if dims is None:
+            raise op.error("a list is stacked whose element shape is not known")
+        found = with_buffer(op.b, found, dims)
     return elements_of(op, found)
 
 
@@ -255,14 +271,21 @@ def add_lists(op: Op) -> Value:
     """AddN of lists: element by element."""
     total = op.list(0)
     for number in range(1, len(op)):
-        other = op.list(number)
-        total, other = alike(op.b, [total, other])
-        if total.is_counted:
-            equal = op.b.compared("EQ", length_of(op.b, total), length_of(op.b, other))
-            emit_assertion(op.b, equal, "TensorList arguments to AddN must all have the same shape")
-        if total.buffer is not None and other.buffer is not None:
-            total = replace(total, buffer=op.b.add(total.buffer, other.buffer))
+        total = _added(op, total, op.list(number))
     return total
+
+
+def _added(op: Op, one: TensorList, other: TensorList) -> TensorList:
+    if not assert_same_elements(op, one, other):
+        return one
+    one, other = alike(op.b, [one, other])
+    if one.is_counted:
+        equal = op.b.compared("EQ", length_of(op.b, one), length_of(op.b, other))
+        text = "Trying to add two lists of tensors with different lengths"
+        emit_assertion(op.b, equal, f"{text}. {SAME_SHAPE}")
+    if one.buffer is None or other.buffer is None:
+        return replace(one, declared=merged_shape(one, other))
+    return replace(one, buffer=op.b.add(one.buffer, other.buffer))
 
 
 def _length(op: Op) -> Value:
@@ -271,10 +294,13 @@ def _length(op: Op) -> Value:
 
 
 def _element_shape(op: Op) -> Value:
-    dims = op.list(0).dims
-    if dims is None:
-        raise op.error("the element shape of the list is not known")
-    return Known.sizes(dims, op.result())
+    """What is known of the shape: that of the elements, or else what the program gave."""
+    found, element = op.list(0), op.result()
+    if found.dims is not None and not found.of_lists:
+        return Known.sizes(found.dims, element)
+    if isinstance(found.declared, Instruction):
+        return op.b.convert_to(found.declared, element)
+    return Known.of(-1 if found.declared is None else found.declared.array, element)
 
 
 def _gather(op: Op) -> Value:
@@ -287,14 +313,24 @@ def _gather(op: Op) -> Value:
 def _scatter(op: Op) -> Value:
     """tensor, indices, element_shape, num_elements."""
     tensor, indices = op.tensor(0), op.tensor(1)
-    (size,) = op.sizes(3, "size of the list") if len(op) > 3 else (-1,)
+    (size,) = op.sizes(3, "size of the list")
     if size == -1:
-        raise op.error("a list of open size is made from scattered elements")
+        size = _size_to_hold(op, indices)
     dims = tensor.shape.dims[1:]
     zeros = op.b.zeros(Shape.array(tensor.shape.dtype, (size, *dims)))
     assert_inside(op.b, indices, size)
     buffer = scatter_rows(op, "update", zeros, indices, tensor)
     return TensorList(buffer, size, tensor.shape.dtype, dims)
+
+
+def _size_to_hold(op: Op, indices: Instruction) -> Size:
+    """Return how many elements a list has of which the last one is at the greatest index."""
+    known = op.known_or_computed(1, "indices")
+    if known is not None and known.dtype != object:
+        return int(known.max(initial=-1)) + 1
+    least = op.b.constant(-1, indices.shape.dtype)
+    whole = op.b.concatenated([op.b.reshape_to(least, (1,)), indices], 0)
+    return computed_size(op.frame, op.b.binary("add", op.b.reduced("maximum", whole, (0,)), 1))
 
 
 def _scatter_into(op: Op) -> Value:

@@ -114,6 +114,8 @@ class TensorList:
         length: how many elements there are.
         element: element type of the buffer; for a list of lists, of the inner lists'.
         dims: the shape of an element; for a list of lists, of an inner list's buffer.
+        declared: the shape of an element as the program gave it, in the same computation: -1 for a
+            size that is open, and alone for any shape.
         bound: how many elements there can be, where the program says it.
         lengths: of a list of lists, `s32[rows]`: the inner lists' lengths.
         of_lists: whether the elements are lists.
@@ -126,6 +128,7 @@ class TensorList:
     bound: Size | None = None
     lengths: Instruction | None = None
     of_lists: bool = False
+    declared: Known | Instruction | None = None
 
     @property
     def is_counted(self) -> bool:
