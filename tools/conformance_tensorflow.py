@@ -59,6 +59,10 @@ session runs there, each eager op and each `tf.function` is a function with `jit
 on Ingot in some run, and a few whole files. The installed TensorFlow lacks the module that
 `stochastic_cast_op_test` tests.
 """
+_OTHER_ERROR = (
+    "the error is that of TensorFlow's own kernel, an InvalidArgumentError that begins with "
+    "'Incompatible shapes'; the test asks for the InternalError of XLA on GPU"
+)
 _REASONS = {
     "testComplexOps": "gradients of complex numbers are those of TensorFlow's own kernels, which "
     "conjugate; the built-in XLA does not",
@@ -77,6 +81,24 @@ _REASONS = {
     "TensorFlow until its sizes come again",
     "testIsMegamorphic": "one program of Ingot's takes all sizes, and no number of them ends that",
     "testPartialPivotingRaises": "Ingot solves with pivots, which the built-in XLA cannot",
+    "testEmptyTensorListNoMax": "a list needs no greatest number of elements here",
+    "testInvalidSplitLength": "the error is that of TensorFlow's own kernel: the lengths do not "
+    "sum up to the tensor's",
+    "testListFromTensor": "the length of a list is that of TensorFlow's own kernel, 0 after two "
+    "elements were taken; the built-in XLA gives the size of its buffer",
+    "testPushInEmptyListWithUnknownElementShape": "TensorFlow's own kernels push it and stack no "
+    "elements of different shapes, which is an InvalidArgumentError; the test asks for XLA's "
+    "InternalError",
+    "testSetDoesNotUpdatePushIndex": "it is an error as in TensorFlow's own kernel: the list has "
+    "no element 1",
+    "testZerosLikeForTensorList": "the list has one element, as in TensorFlow's own kernel; the "
+    "built-in XLA stacks its whole buffer",
+    "testUniqueDifferentSizes": _OTHER_ERROR,
+    "testWhereOpDifferentSizes": _OTHER_ERROR,
+    "testConv": "the test looks for node names of TensorFlow's TPU bridge",
+    "testDenseLayerAutoJit": "TensorFlow finds it so on its own XLA too",
+    "testGiantConst": "the test needs a TPU",
+    "testDumpToSponge": "the test needs a folder that TensorFlow's build tool sets",
 }
 """How the name of a test begins that fails on Ingot alone, rightly or by this tool -> why."""
 _LIMIT = 120

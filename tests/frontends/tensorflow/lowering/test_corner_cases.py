@@ -90,6 +90,31 @@ def test_a_pool_over_the_batch_is_refused_in_tensorflows_words():
         trace(pool, [tf.TensorSpec(IMAGE.shape)])
 
 
+WINDOWS = {
+    "strides": lambda op, **v: RAW.AvgPool(value=op, **{"ksize": [1, 2, 2, 1], **v}),
+    "ksize": lambda op, **v: RAW.AvgPoolGrad(
+        orig_input_shape=[1, 0, 0, 0], grad=op[:1, :1, :1, :1], strides=[1, 1, 1, 1], **v
+    ),
+    "dilations": lambda op, **v: RAW.Conv2D(
+        input=op, filter=tf.ones([1, 1, op.shape[-1], 1]), strides=[1, 1, 1, 1], **v
+    ),
+    "rates": lambda op, **v: RAW.Dilation2D(
+        input=op, filter=tf.ones([2, 2, op.shape[-1]]), strides=[1, 1, 1, 1], **v
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WINDOWS))
+def test_windows_are_positive(name):
+    """TensorFlow's shape functions refuse some of them, unless only the call says the sizes."""
+
+    def windowed(x):
+        return WINDOWS[name](x, padding="SAME", **{name: [1, 1, 1, 0]})
+
+    with pytest.raises((UnsupportedError, ValueError), match=r"must be positive but is 0|> 0"):
+        trace(windowed, [tf.TensorSpec(IMAGE.shape)])
+
+
 @pytest.mark.parametrize(
     ("image", "gradient", "padding"),
     [

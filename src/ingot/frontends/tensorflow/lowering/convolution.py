@@ -34,8 +34,8 @@ class _Convolution:
     def of(op: Op, image: Sizes, kernel: Sizes, groups: int) -> _Convolution:
         layout = Layout.of(op, len(image))
         taps = tuple(op.fixed(size, _SIZE) for size in kernel[:-2])
-        strides = layout.pick(op.attribute("strides", ()))
-        dilations = layout.pick(op.attribute("dilations", ()))
+        strides = layout.pick(op, "strides")
+        dilations = layout.pick(op, "dilations")
         sizes = layout.sizes(image)
         pads = paddings(op, layout, sizes, taps, strides, dilations)
         return _Convolution(layout, taps, strides, dilations, pads, groups)

@@ -39,7 +39,7 @@ class _Windows:
     def of(op: Op, dims: Sizes, kernel: tuple[int, ...]) -> _Windows:
         """Read the node's attributes, for an image of `dims`."""
         layout = Layout(4, channels_first=False)
-        strides, rates = (layout.pick(op.attribute(name)) for name in ("strides", "rates"))
+        strides, rates = (layout.pick(op, name) for name in ("strides", "rates"))
         sizes = layout.sizes(dims)
         pads = paddings(op, layout, sizes, kernel, strides, rates)
         known: list[int] = []
@@ -100,7 +100,7 @@ class _Windows:
 
 def _patches(op: Op) -> Value:
     b, image = op.b, op.tensor(0)
-    kernel = Layout(4, channels_first=False).pick(op.attribute("ksizes"))
+    kernel = Layout(4, channels_first=False).pick(op, "ksizes")
     windows = _Windows.of(op, image.shape.dims, kernel)
     zero = b.constant(0, image.shape.dtype)
     return b.concatenated([windows.seen(b, image, tap, zero) for tap in windows.taps()], 3)

@@ -6,14 +6,13 @@ An average counts only the elements inside the image, as TensorFlow's does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.tensors import neutral
 from ingot.frontends.tensorflow.lowering.values import Sizes, Value
-from ingot.frontends.tensorflow.lowering.windows import whole_paddings
+from ingot.frontends.tensorflow.lowering.windows import positive, whole_paddings
 from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -33,9 +32,10 @@ class _Pool:
     def of(op: Op, image: Sizes, operands: int | None = None) -> _Pool:
         """Read attributes; `operands`: the first of the two operands that say size and stride."""
         if operands is None:
-            sizes, strides = (_numbers(op.attribute(name)) for name in ("ksize", "strides"))
+            sizes, strides = (op.attribute(name) for name in ("ksize", "strides"))
         else:
             sizes, strides = (op.integers(operands + n, "window") for n in range(2))
+        sizes, strides = positive(op, "ksize", sizes), positive(op, "strides", strides)
         if sizes[0] != 1 or strides[0] != 1:
             raise op.error("Pooling is not yet supported on the batch dimension.")
         pads = whole_paddings(op, image, sizes, strides)
@@ -50,10 +50,6 @@ class _Pool:
     def axes(self) -> tuple[int, ...]:
         """The dimensions that are pooled."""
         return tuple(axis for axis, one in enumerate(self.window) if one != WindowDimension(1))
-
-
-def _numbers(values: Any) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
 
 
 def _folded(op: Op, opcode: str, x: Instruction, window: Window) -> Instruction:
@@ -113,9 +109,9 @@ def _average_pool_gradient(op: Op) -> Value:
     """Input sizes, gradient: each window's share, summed over the windows of an element."""
     b = op.b
     image, gradient = op.sizes(0, "input sizes"), op.tensor(1)
+    pool = _Pool.of(op, image)
     if 0 in (*image, *gradient.shape.dims):
         return b.zeros(gradient.shape.with_dims(image))
-    pool = _Pool.of(op, image)
     counts = _counts(op, pool, image, gradient.shape.dtype)
     share = b.divide(gradient, b.spread(counts, gradient.shape.dims))
     window: list[WindowDimension] = []

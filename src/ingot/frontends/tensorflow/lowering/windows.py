@@ -45,11 +45,22 @@ class Layout:
         """Return the spatial sizes of a tensor."""
         return tuple(dims[place] for place in self.spatial)
 
-    def pick(self, values: Sequence[int]) -> tuple[int, ...]:
+    def pick(self, op: Op, name: str) -> tuple[int, ...]:
         """Return the spatial part of an attribute that has one number per dimension."""
+        values = positive(op, name, op.attribute(name, ()))
         if len(values) == self.rank:
-            return tuple(int(values[place]) for place in self.spatial)
-        return tuple(int(value) for value in values) or (1,) * (self.rank - 2)
+            return tuple(values[place] for place in self.spatial)
+        return values or (1,) * (self.rank - 2)
+
+
+def positive(op: Op, name: str, values: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes, strides or rates of a window; what is not positive is refused."""
+    for axis, value in enumerate(values):
+        if value <= 0:
+            raise op.error(
+                f"Sliding window {name} field for dimension {axis} must be positive but is {value}"
+            )
+    return tuple(map(int, values))
 
 
 def paddings(
