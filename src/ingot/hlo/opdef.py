@@ -187,7 +187,11 @@ class OpDef:
             if isinstance(size, int) and size > MAX_SHAPE_BYTES:
                 message = f"{declared} takes {size} bytes, more than 2**62"
                 raise VerifyError(message, code="INGOT0218")
-        return self.infer(OpView(self.name, operands, attributes, declared))
+        result = self.infer(OpView(self.name, operands, attributes, declared))
+        for size in result.dims:
+            if isinstance(size, int) and size < 0:
+                raise VerifyError(f"{result} has a negative size", code="INGOT0218")
+        return result
 
     def refuse_result(self, inferred: Shape, declared: Shape) -> None:
         """Raise VerifyError: a result is declared of another shape than the inferred one."""

@@ -33,7 +33,7 @@ from ingot.frontends.tensorflow.specialisation import (
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.hlo.module import Module
 from ingot.support.collector import collector_paused
-from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError
+from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError, VerifyError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _VARIABLE_HINT = "the variable is not initialized, or was given another shape after tracing"
@@ -73,7 +73,7 @@ class FunctionCompiler:
                 _lower(captured, self._binding, "probe", arguments)
         except CallNeededError:
             return None
-        except UnsupportedError as error:
+        except (UnsupportedError, VerifyError) as error:
             return None if arguments.decides(error.diagnostic) else error.diagnostic
         return None
 

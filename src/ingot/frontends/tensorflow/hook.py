@@ -221,12 +221,20 @@ def _unmark_calls(graph: Any) -> None:
 
 
 def _with_inner(original: Any) -> Any:
-    """Return the `Graph._add_function` that gives a session's graph what a replaced body calls."""
+    """Return the `Graph._add_function` that gives a graph the functions it needs for a replacement.
+
+    A session runs what its graph holds: the replaced body and what that calls. The graph of a
+    function is for shape inference: it looks into the original.
+    """
 
     def _add_function(graph: Any, function: Any) -> None:
         original(graph, function)
         replacement: Replacement | None = getattr(function, "ingot_replacement", None)
-        if replacement is not None and not graph.building_function:
+        if replacement is None:
+            return
+        if graph.building_function:
+            replacement.show_original(graph)
+        else:
             replacement.add_inner(graph)
 
     return _add_function

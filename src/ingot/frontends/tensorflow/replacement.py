@@ -267,6 +267,18 @@ class Replacement:
                 with runtime.get_c_function(name).get() as function:
                     pywrap_tf_session.TF_GraphCopyFunction(c_graph, function, None)
 
+    def show_original(self, graph: Any) -> None:
+        """Let TensorFlow's shape inference in this graph, which never runs, see the original."""
+        text = self._original.SerializeToString()
+        function = pywrap_tf_session.TF_FunctionImportFunctionDef(text)
+        try:
+            with graph._c_graph.get() as c_graph:
+                name = self._original.signature.name.encode()
+                pywrap_tf_session.TF_GraphRemoveFunction(c_graph, name)
+                pywrap_tf_session.TF_GraphCopyFunction(c_graph, function, None)
+        finally:
+            pywrap_tf_session.TF_DeleteFunction(function)
+
     def restore(self) -> None:
         """Let TensorFlow's runtime hold the original again."""
         self._define(self._original)

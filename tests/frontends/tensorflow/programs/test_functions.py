@@ -417,3 +417,29 @@ def test_a_launch_of_xla_in_a_graph_is_a_call(compiled, printed):
     np.testing.assert_allclose(product, np.sin(2 * x) * x, rtol=1e-6)
     assert float(total) == 12.0
     assert compiled
+
+
+def test_shapes_that_follow_from_constants_are_static_around_an_inner_jit_function():
+    seen = []
+
+    def program(jit):
+        @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([], tf.int32)] * 2)
+        def ones(rows, columns):
+            return tf.ones(tf.stack([rows, columns]))
+
+        @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([None, None])])
+        def like(x):
+            return tf.ones(tf.concat([tf.shape(x)[:1], [5]], 0))
+
+        @tf.function(jit_compile=jit)
+        def outer():
+            first = ones(2, 3)
+            second = like(first)
+            seen.append((first.shape, second.shape))
+            return tf.matmul(first, second, transpose_a=True)
+
+        return outer()
+
+    check(program)
+    assert seen == [([2, 3], [2, 5])] * 2
+    assert len(compilations_of("outer")) == 1

@@ -120,7 +120,7 @@ def _sparse_cross_entropy(op: Op) -> tuple[Value, ...]:
     b = op.b
     logits, labels = op.tensor(0), op.tensor(1)
     dims = logits.shape.dims
-    if not b.same(dims[0], labels.shape.dims[0]):
+    if len(dims) != 2 or labels.shape.rank != 1 or not b.same(dims[0], labels.shape.dims[0]):
         raise op.mismatch(0, 1)
     classes = b.iota_of(labels.shape.dtype, dims, 1)
     chosen = b.compare(b.spread(labels, dims, (0,)), classes, direction="EQ")

@@ -78,6 +78,8 @@ def _input_gradient(
     op: Op, image: Sizes, kernel: Instruction, gradient: Instruction, groups: int
 ) -> Instruction:
     b = op.b
+    if 0 in gradient.shape.dims:
+        return b.zeros(gradient.shape.with_dims(image))
     plan = _Convolution.of(op, image, kernel.shape.dims, groups)
     *taps, inner, outer = kernel.shape.dims
     if groups > 1:
@@ -112,6 +114,8 @@ def _input_gradient(
 def _filter_gradient(
     op: Op, image: Instruction, kernel: Sizes, gradient: Instruction, groups: int
 ) -> Instruction:
+    if 0 in gradient.shape.dims:
+        return op.b.zeros(gradient.shape.with_dims(kernel))
     plan = _Convolution.of(op, image.shape.dims, kernel, groups)
     window: list[WindowDimension] = []
     sizes = zip(
@@ -139,6 +143,17 @@ def _filter_gradient(
 def _convolution(op: Op) -> Value:
     image, kernel = op.tensor(0), op.tensor(1)
     return _forward(op, image, kernel, _groups(op, image.shape.dims, kernel.shape.dims))
+
+
+def _with_batch_dims(op: Op) -> Value:
+    """The image has any number of batch dimensions."""
+    b, image, kernel = op.b, op.tensor(0), op.tensor(1)
+    count = int(op.attribute("batch_dims", 1))
+    batch, rest = image.shape.dims[:count], image.shape.dims[count:]
+    flat = b.reshape_to(image, (dim_math.product(batch), *rest))
+    groups = _groups(op, flat.shape.dims, kernel.shape.dims)
+    made = _forward(op, flat, kernel, groups)
+    return b.reshape_to(made, (*batch, *made.shape.dims[1:]))
 
 
 def _backprop_input(op: Op) -> Value:
@@ -182,7 +197,7 @@ def _depthwise_backprop_filter(op: Op) -> Value:
 
 
 RULES: dict[str, Rule] = {
-    "Conv": _convolution,
+    "Conv": _with_batch_dims,
     "Conv2D": _convolution,
     "Conv2DBackpropFilter": _backprop_filter,
     "Conv2DBackpropInput": _backprop_input,

@@ -19,7 +19,7 @@ from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_si
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -126,6 +126,20 @@ def _segments(opcode: str) -> Rule:
     return lambda op: segments(op, opcode, segment_count(op, op.tensor(1)))
 
 
+def _extremes(opcode: str) -> Rule:
+    """Return the rule for the extremes of segments; a segment without rows gives 0."""
+
+    def rule(op: Op) -> Value:
+        b, numbers = op.b, op.tensor(1)
+        made = segments(op, opcode, segment_count(op, numbers))
+        flags = b.like(True, Shape.array(PRED, numbers.shape.dims))
+        none = b.zeros(Shape.array(PRED, made.shape.dims[:1]))
+        some = scatter_rows(op, "or", none, numbers, flags)
+        return b.select(b.spread(some, made.shape.dims, (0,)), made, b.zeros(made.shape))
+
+    return rule
+
+
 def _segment_mean(op: Op) -> Value:
     """Sums of segments over their numbers of rows; a segment without rows gives 0."""
     b = op.b
@@ -138,9 +152,9 @@ def _segment_mean(op: Op) -> Value:
 
 RULES: dict[str, Rule] = {
     "DynamicPartition": _dynamic_partition,
-    "SegmentMax": _segments("maximum"),
+    "SegmentMax": _extremes("maximum"),
     "SegmentMean": _segment_mean,
-    "SegmentMin": _segments("minimum"),
+    "SegmentMin": _extremes("minimum"),
     "SegmentProd": _segments("multiply"),
     "SegmentSum": _segments("add"),
     "Unique": _unique,

@@ -10,11 +10,13 @@ own kernel gives for the same numbers.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from ingot.frontends.tensorflow.lowering.op import Op
 from ingot.frontends.tensorflow.lowering.strided import Strides
@@ -44,8 +46,11 @@ def fold(op: Op) -> Value | tuple[Value, ...] | None:
         if not isinstance(value, Known) or not _is_small(value.array):
             return None
         arrays.append(value.array)
-    with np.errstate(all="ignore"):
-        made = found(op, arrays)
+    try:
+        with np.errstate(all="ignore"):
+            made = found(op, arrays)
+    except (ValueError, IndexError, OverflowError):  # Operands do not fit: the rule says why.
+        return None
     if made is None:
         return None
     parts = [_as_array(part) for part in (made if isinstance(made, tuple) else (made,))]
@@ -66,6 +71,10 @@ def _as_array(part: Array) -> Array:
 
 def _is_small(array: Array) -> bool:
     return array.size <= (_MOST_INTEGERS if array.dtype.kind in "iubO" else _MOST_FLOATS)
+
+
+def _has_negative(array: Array) -> bool:
+    return bool((array < 0).any())
 
 
 def _symbolic(*arrays: Array) -> bool:
@@ -137,9 +146,8 @@ def _reduction(function: Callable[[list[Any]], Any]) -> Fold:
         array, axes = arrays
         if array.dtype.kind == "f" or _symbolic(axes):
             return None
-        places: set[int] = (
-            {int(axis) % array.ndim for axis in axes.ravel()} if array.ndim else set()
-        )
+        # Raises for an axis that the array does not have.
+        places = set(normalize_axis_tuple(axes.ravel().tolist(), array.ndim, allow_duplicate=True))
         if places != set(range(array.ndim)):
             return None
         keep = bool(op.attribute("keep_dims", False))
@@ -182,13 +190,15 @@ def _unpack(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
 def _gather(op: Op, arrays: list[Array]) -> Array | None:
     params, indices = arrays[:2]
     axis = int(arrays[2]) if len(arrays) > 2 else 0
-    if _symbolic(indices) or op.attribute("batch_dims", 0):
+    if _symbolic(indices) or op.attribute("batch_dims", 0) or _has_negative(indices):
         return None
     return np.asarray(np.take(params, indices, axis=axis))
 
 
 def _reshape(op: Op, arrays: list[Array]) -> Array | None:
-    return None if _symbolic(arrays[1]) else arrays[0].reshape([int(n) for n in arrays[1].ravel()])
+    if _symbolic(arrays[1]) or _has_negative(arrays[1] + 1):
+        return None
+    return arrays[0].reshape([int(n) for n in arrays[1].ravel()])
 
 
 def _expand(op: Op, arrays: list[Array]) -> Array:
@@ -210,32 +220,38 @@ def _slice(op: Op, arrays: list[Array]) -> Array | None:
     array, begin, size = arrays
     if _symbolic(begin, size):
         return None
-    bounds = tuple(
-        slice(int(b), None if s == -1 else int(b) + int(s))
-        for b, s in zip(begin, size, strict=True)
-    )
-    return array[bounds]
+    ends = [
+        whole if s == -1 else int(b) + int(s)
+        for b, s, whole in zip(begin, size, array.shape, strict=True)
+    ]
+    if not all(
+        0 <= b <= end <= whole for b, end, whole in zip(begin, ends, array.shape, strict=True)
+    ):
+        return None
+    return array[tuple(slice(int(b), end) for b, end in zip(begin, ends, strict=True))]
 
 
 def _range(op: Op, arrays: list[Array]) -> Array | None:
     if _symbolic(*arrays) or arrays[0].dtype.kind == "f":
         return None
     start, limit, delta = (int(a) for a in arrays)
-    if delta == 0 or abs(limit - start) // abs(delta) > _MOST_INTEGERS:
+    if delta == 0 or (limit - start) * delta < 0:
+        return None
+    if abs(limit - start) // abs(delta) > _MOST_INTEGERS:
         return None
     return np.arange(start, limit, delta)
 
 
 def _fill(op: Op, arrays: list[Array]) -> Array | None:
     dims, value = arrays
-    if _symbolic(dims) or int(np.prod(dims.astype(np.int64))) > _MOST_INTEGERS:
+    if _symbolic(dims) or math.prod(dims.tolist()) > _MOST_INTEGERS:
         return None
     return np.full([int(n) for n in dims], value[()], dtype=value.dtype)
 
 
 def _tile(op: Op, arrays: list[Array]) -> Array | None:
     array, repeats = arrays
-    if _symbolic(repeats) or array.size * int(np.prod(repeats)) > _MOST_INTEGERS:
+    if _symbolic(repeats) or array.size * math.prod(repeats.tolist()) > _MOST_INTEGERS:
         return None
     return np.tile(array, [int(n) for n in repeats])
 
@@ -250,6 +266,13 @@ def _reverse(op: Op, arrays: list[Array]) -> Array | None:
     return None if _symbolic(axes) else np.flip(array, tuple(int(axis) for axis in axes))
 
 
+def _inverse(op: Op, arrays: list[Array]) -> Array | None:
+    (order,) = arrays
+    if _symbolic(order) or not np.array_equal(np.sort(order), np.arange(order.size)):
+        return None
+    return np.argsort(order)
+
+
 def _list_diff(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
     if _symbolic(*arrays):
         return None
@@ -260,8 +283,10 @@ def _list_diff(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
 def _dynamic_stitch(op: Op, arrays: list[Array]) -> Array | None:
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
-    if _symbolic(*indices) or any(
-        part.ndim != index.ndim for part, index in zip(data, indices, strict=True)
+    if (
+        _symbolic(*indices)
+        or any(map(_has_negative, indices))
+        or any(part.ndim != index.ndim for part, index in zip(data, indices, strict=True))
     ):
         return None
     count = max((int(index.max()) + 1 for index in indices if index.size), default=0)
@@ -359,7 +384,7 @@ FOLDS: dict[str, Fold] = {
     "OnesLike": lambda op, arrays: np.ones(arrays[0].shape, np.int64),
     "Select": _plain(np.where),
     "SelectV2": _plain(np.where),
-    "InvertPermutation": _plain(np.argsort),
+    "InvertPermutation": _inverse,
     "ListDiff": _list_diff,
     "BroadcastArgs": _broadcast_args,
     "ConcatOffset": _concat_offset,

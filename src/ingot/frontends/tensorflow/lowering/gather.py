@@ -8,6 +8,7 @@ from __future__ import annotations
 from ingot.frontends.tensorflow.lowering.index_checks import (
     assert_everywhere,
     assert_inside,
+    dims_text,
     vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -87,7 +88,7 @@ def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction
     if op.attribute("bad_indices_policy", "") == "IGNORE":
         flags = b.spread(inside, made.shape.dims, tuple(range(len(outer))))
         return b.select(flags, made, b.zeros(made.shape))
-    shape = ",".join(map(str, dims))
+    shape = dims_text(dims)
     problem = f"indices do not index into param shape [{shape}]"
     if 0 in dims[:depth]:
         problem = f"Requested more than 0 entries, but params is empty.  Params shape: [{shape}]"

@@ -18,6 +18,11 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 
+def dims_text(dims: Sizes) -> str:
+    """Return sizes as TensorFlow writes them in a shape."""
+    return ",".join(map(str, dims))
+
+
 def are_inside(b: TensorBuilder, indices: Instruction, size: Size) -> Instruction:
     """Return which indices are in 0..size."""
     if _is_counted_inside(b, indices, size):
@@ -61,6 +66,17 @@ def vectors_are_inside(b: TensorBuilder, indices: Instruction, dims: Sizes) -> I
     return inside
 
 
+def row_major(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instruction:
+    """Return at which element of an array of `dims` each row of `indices` is, `s64[n]`."""
+    (count, _) = indices.shape.dims
+    found = b.zeros(Shape.array(S64, (count,)))
+    for axis, size in enumerate(dims):
+        column = b.reshape_to(b.sliced(indices, 1, axis, axis + 1), (count,))
+        wide = b.multiply(found, b.spread(b.size(size), (count,)))
+        found = b.add(wide, b.convert_to(column, S64))
+    return found
+
+
 def assert_everywhere(b: TensorBuilder, flags: Instruction, message: str) -> None:
     """Let the program fail unless all flags are true."""
     emit_assertion(b, b.reduced("and", flags, range(flags.shape.rank)), message)
@@ -77,6 +93,20 @@ def assert_sorted(b: TensorBuilder, numbers: Instruction) -> None:
     if count == 0:
         return
     assert_everywhere(b, b.compared("GE", numbers, 0), "segment ids must be >= 0")
+    _assert_neighbours(b, numbers, "LE", "segment ids are not increasing")
+
+
+def assert_ascending(b: TensorBuilder, indices: Instruction, dims: Sizes) -> None:
+    """Let the program fail unless the rows of `indices` are in row-major order, and no two equal.
+
+    There is at least one.
+    """
+    found = row_major(b, indices, dims)
+    _assert_neighbours(b, found, "LE", "an index is out of order")
+    _assert_neighbours(b, found, "NE", "an index is repeated")
+
+
+def _assert_neighbours(b: TensorBuilder, numbers: Instruction, direction: str, text: str) -> None:
+    (count,) = numbers.shape.dims
     before, after = b.sliced(numbers, 0, 0, count - 1), b.sliced(numbers, 0, 1, count)
-    ascend = b.compare(before, after, direction="LE")
-    assert_everywhere(b, ascend, "segment ids are not increasing")
+    assert_everywhere(b, b.compare(before, after, direction=direction), text)

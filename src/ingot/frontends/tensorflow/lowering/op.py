@@ -139,12 +139,20 @@ class Op:
         """Return an integer scalar that must be known at compile time, like `array`."""
         return int(self._constant(value, what).array)
 
-    def sizes(self, number: int, what: str) -> Sizes:
+    def sizes(self, number: int, what: str, *, least: int = 0) -> Sizes:
         """Return operand `number` as sizes, possibly symbolic.
 
         This is the one place where a size given as a value becomes a size of a shape: known, or
-        that of small arguments that the function is specialised on, or computed when it runs.
+        that of small arguments that the function is specialised on, or computed when it runs. Less
+        than `least` is an error; the program itself ends where a computed one is negative.
         """
+        found = self._sizes(number, what)
+        for size in found:
+            if isinstance(size, int) and size < least:
+                raise self.error(f"the {what}: dimension {size} must be >= {least}")
+        return found
+
+    def _sizes(self, number: int, what: str) -> Sizes:
         value = self.values[number]
         if isinstance(value, Known):
             return tuple(plain_size(item) for item in value.array.ravel())

@@ -151,7 +151,7 @@ def _longest(op: Op, splits: Instruction) -> Size:
 def _to_tensor(op: Op) -> Value:
     """Shape, values, what stands elsewhere, row partitions."""
     b, values, partitions = op.b, op.tensor(1), _partitions(op)
-    wanted = op.sizes(0, "shape")
+    wanted = op.sizes(0, "shape", least=-1)
     rank = len(partitions) + 1
     count, *rest = values.shape.dims
     own: list[Size] = [partitions[0].shape.dims[0] - 1]

@@ -119,6 +119,14 @@ def _image_sizes(op: Op, number: int) -> tuple[int, int]:
     return height, width
 
 
+def target_sizes(op: Op) -> tuple[int, ...]:
+    """Return the height and width that operand 1 asks for."""
+    sizes = op.integers(1, "size")
+    if min(sizes) <= 0:
+        raise op.error(f"output dimensions must be positive, got {list(sizes)}")
+    return sizes
+
+
 def _sampled(b: TensorBuilder, image: Instruction, axis: int, taps: _Taps) -> Instruction:
     """Return the weighted sums of taps along an axis."""
     found = _taken(b, image, axis, np.maximum(taps.indices, 0))
@@ -137,7 +145,7 @@ def _taken(b: TensorBuilder, image: Instruction, axis: int, indices: Array) -> I
 
 def _resized(method: Method) -> Rule:
     def rule(op: Op) -> Value:
-        sizes, targets = _image_sizes(op, 0), op.integers(1, "size")
+        sizes, targets = _image_sizes(op, 0), target_sizes(op)
         image = op.b.convert_to(op.tensor(0), F32)
         for axis, size, target in zip((1, 2), sizes, targets, strict=True):
             image = _sampled(op.b, image, axis, method(op, size, target))
@@ -148,7 +156,7 @@ def _resized(method: Method) -> Rule:
 
 def _resize_bilinear(op: Op) -> Value:
     """Low + (high - low) * share, so that an infinity gives what it gives in TensorFlow."""
-    sizes, targets = _image_sizes(op, 0), op.integers(1, "size")
+    sizes, targets = _image_sizes(op, 0), target_sizes(op)
     b, image = op.b, op.b.convert_to(op.tensor(0), F32)
     for axis, size, target in zip((1, 2), sizes, targets, strict=True):
         if size == target:
@@ -162,7 +170,7 @@ def _resize_bilinear(op: Op) -> Value:
 
 def _resize_nearest(op: Op) -> Value:
     """Rows and columns taken whole: exact for every element type."""
-    sizes, targets = _image_sizes(op, 0), op.integers(1, "size")
+    sizes, targets = _image_sizes(op, 0), target_sizes(op)
     image = op.tensor(0)
     for axis, size, target in zip((1, 2), sizes, targets, strict=True):
         source = _nearest(op, size, target).indices[:, 0]
@@ -187,7 +195,7 @@ def _gradient(method: Method) -> Rule:
 
 
 def _nearest_gradient(op: Op) -> Value:
-    return _gradient_of(op, op.integers(1, "size"), _nearest)
+    return _gradient_of(op, target_sizes(op), _nearest)
 
 
 RULES: dict[str, Rule] = {

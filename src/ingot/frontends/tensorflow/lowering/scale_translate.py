@@ -17,6 +17,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering.gather import take
 from ingot.frontends.tensorflow.lowering.matmul import dot
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.resizing import target_sizes
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.assertions import emit_assertion
@@ -184,7 +185,7 @@ def _resampled(op: Op, image: Instruction, axis: int, spans: _Spans) -> Instruct
 
 def _scaled(op: Op) -> Value:
     """images, size, scale, translation; rows first."""
-    image, targets = op.b.convert_to(op.tensor(0), F32), op.integers(1, "size")
+    image, targets = op.b.convert_to(op.tensor(0), F32), target_sizes(op)
     for axis in range(2):
         size = op.fixed(op.dims(0)[axis + 1], "size of the image")
         spans = _spans(op, axis, 2, size, targets[axis])

@@ -13,7 +13,9 @@ import ml_dtypes
 
 from ingot.frontends.tensorflow.lowering.index_checks import (
     are_below,
+    assert_ascending,
     assert_everywhere,
+    dims_text,
     vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -77,7 +79,7 @@ def checked_nd(
     if op.attribute("bad_indices_policy", "") != "IGNORE":
         dims = operand.shape.dims
         inside = vectors_are_inside(op.b, indices, dims)
-        assert_everywhere(op.b, inside, f"indices do not index into shape [{_text(dims)}]")
+        assert_everywhere(op.b, inside, f"indices do not index into shape [{dims_text(dims)}]")
     return made
 
 
@@ -112,12 +114,8 @@ def _fitted(op: Op, updates: Instruction, dims: Sizes) -> Instruction:
 def _misfit(op: Op, given: Sizes, dims: Sizes) -> UnsupportedError:
     return op.error(
         "Must have updates.shape = indices.shape[:batch_dim] + buffer_shape[num_index_dims:], "
-        f"got updates.shape [{_text(given)}] where [{_text(dims)}] is needed"
+        f"got updates.shape [{dims_text(given)}] where [{dims_text(dims)}] is needed"
     )
-
-
-def _text(dims: Sizes) -> str:
-    return ",".join(map(str, dims))
 
 
 def _new(op: Op) -> Value:
@@ -146,13 +144,15 @@ def _to_dense(op: Op) -> Value:
     count, values = indices.shape.dims[0], op.dims(2)
     if values and not (len(values) == 1 and b.same(values[0], count)):
         raise op.error(
-            f"sparse_values has incorrect shape [{_text(values)}], should be [] or [{count}]"
+            f"sparse_values has incorrect shape [{dims_text(values)}], should be [] or [{count}]"
         )
     if op.dims(3):
         raise op.error("default_value should be a scalar.")
     inside = vectors_are_inside(b, indices, dims)
-    text = f"indices are out of bounds: need 0 <= index < [{_text(dims)}]"
+    text = f"indices are out of bounds: need 0 <= index < [{dims_text(dims)}]"
     assert_everywhere(b, inside, text)
+    if count != 0 and op.attribute("validate_indices", True):
+        assert_ascending(b, indices, dims)
     return scatter_nd(op, "update", b.spread(op.tensor(3), dims), indices, op.tensor(2))
 
 
@@ -165,8 +165,8 @@ def segments(op: Op, opcode: str, count: Size) -> Instruction:
     data, numbers = op.tensor(0), op.tensor(1)
     if data.shape.rank < numbers.shape.rank:
         raise op.error(
-            f"data.shape = [{_text(data.shape.dims)}] does not start with segment_ids.shape = "
-            f"[{_text(numbers.shape.dims)}]"
+            f"data.shape = [{dims_text(data.shape.dims)}] does not start with segment_ids.shape = "
+            f"[{dims_text(numbers.shape.dims)}]"
         )
     element = data.shape.dtype
     wide = wider(element) if opcode == "add" else element

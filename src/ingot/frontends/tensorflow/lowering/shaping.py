@@ -79,7 +79,7 @@ def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
 
 
 def _reshape(op: Op) -> Value:
-    wanted = op.sizes(1, "new shape")
+    wanted = op.sizes(1, "new shape", least=-1)
     total = dim_math.product(op.dims(0))
     if op.b.program.is_computed((*wanted, total)):
         return _computed_reshape(op, total, wanted)
@@ -198,7 +198,7 @@ def _split(op: Op) -> tuple[Value, ...]:
 def _split_v(op: Op) -> tuple[Value, ...]:
     operand = op.tensor(0)
     axis = op.axis(2, operand.shape.rank)
-    sizes = list(op.sizes(1, "split sizes"))
+    sizes = list(op.sizes(1, "split sizes", least=-1))
     whole = operand.shape.dims[axis]
     if -1 in sizes:
         rest: Size = whole
@@ -258,6 +258,9 @@ def _empty(op: Op) -> Value:
     return op.b.spread(op.b.scalar(0, op.result()), op.sizes(0, "shape"))
 
 
+_RANGE_ORDER = "Requires start <= limit when delta > 0, and start >= limit when delta < 0"
+
+
 def _range(op: Op) -> Value:
     """start, start + delta, …; the length is symbolic where bounds of integers are.
 
@@ -271,14 +274,16 @@ def _range(op: Op) -> Value:
     exact = (start, limit, delta) if element.is_float else (delta,)
     if any(isinstance(bound, Dim) for bound in exact):
         return _computed_range(op)
+    if delta == 0:
+        raise op.error("Requires delta != 0")
+    gap: Size = plain_size(limit) - plain_size(start) if delta > 0 else start - limit
+    if not isinstance(gap, Dim) and not gap >= 0:
+        raise op.error(f"{_RANGE_ORDER}: {start}/{limit}")
     if element.is_float:
-        count: Size = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
+        count: Size = int(np.ceil((float(limit) - float(start)) / float(delta)))
     else:
-        step = int(delta)
-        low, high = plain_size(start), plain_size(limit)
-        gap: Size = high - low if step > 0 else low - high
-        count = dim_math.floordiv(gap + abs(step) - 1, abs(step))
-        count = max(count, 0) if isinstance(count, int) else count
+        step = abs(int(delta))
+        count = dim_math.floordiv(gap + step - 1, step)
     index = op.b.iota_of(element, (count,), 0)
     return op.b.binary("add", op.b.binary("multiply", index, op.tensor(2)), op.tensor(0))
 
@@ -289,12 +294,13 @@ def _computed_range(op: Op) -> Value:
     start, limit, delta = (b.reshape_to(op.tensor(n), ()) for n in range(3))
     exact = F64 if element.is_float else S64
     low, high, step = (b.convert_to(value, exact) for value in (start, limit, delta))
-    gap = b.subtract(high, low)
+    emit_assertion(b, b.compared("NE", step, 0), "Requires delta != 0")
+    gap, goes_up = b.subtract(high, low), b.compared("GT", step, 0)
+    gap, step = (b.select(goes_up, value, b.negate(value)) for value in (gap, step))
+    emit_assertion(b, b.compared("GE", gap, 0), _RANGE_ORDER)
     if element.is_float:
         count = b.convert_to(b.ceil(b.divide(gap, step)), S64)
     else:
-        goes_up = b.compared("GT", step, 0)
-        gap, step = (b.select(goes_up, value, b.negate(value)) for value in (gap, step))
         one = b.constant(1, S64)
         count = b.divide(b.subtract(b.add(gap, step), one), b.maximum(step, one))
     size = computed_size(op.frame, b.maximum(count, b.constant(0, S64)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ingot.frontends.tensorflow.lowering.index_checks import assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.strided import Entry, Strides, bounds, numpy_slice
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder, index_type
@@ -22,7 +23,7 @@ from ingot.hlo.instruction import Instruction
 def _slice(op: Op) -> Value:
     operand = op.tensor(0)
     dims = operand.shape.dims
-    wanted = op.sizes(2, "slice sizes")
+    wanted = op.sizes(2, "slice sizes", least=-1)
     if op.known(1) is None:
         return _slice_at_runtime(op, operand, wanted)
     begins = op.sizes(1, "slice begin")
@@ -37,6 +38,8 @@ def _slice_at_runtime(op: Op, operand: Instruction, wanted: Sizes) -> Value:
         raise op.error("a slice of open size begins at a place that is computed from data")
     begin, b = op.tensor(1), op.b
     places = [b.reshape_to(b.sliced(begin, 0, n, n + 1), ()) for n in range(len(wanted))]
+    for place, whole, size in zip(places, operand.shape.dims, wanted, strict=True):
+        assert_inside(b, place, whole - size + 1)
     return b.emit("dynamic-slice", operand, *places, dynamic_slice_sizes=wanted)
 
 

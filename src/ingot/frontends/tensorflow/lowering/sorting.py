@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ingot.frontends.tensorflow.lowering.index_checks import assert_everywhere
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -151,21 +152,21 @@ def _counted(
     """Count (or sum weights of) each number in 0..size of a vector; others are left out."""
     b, element = op.b, op.result()
     each = b.like(1, Shape.array(element, numbers.shape.dims))
-    if weights is not None and weights.shape.size != 0 and not binary:
+    if weights is not None and weights.shape.size != 0:
         dims, given = op.dims(0), weights.shape.dims
         if len(dims) != len(given) or not all(map(b.same, dims, given)):
             raise op.error(
                 "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case "
                 f"it acts as all weights equal to 1. Got {list(given)} and {list(dims)}"
             )
-        each = b.reshape_to(weights, numbers.shape.dims)
+        if not binary:
+            each = b.reshape_to(weights, numbers.shape.dims)
     zeros = b.zeros(Shape.array(element, (size,)))
     return scatter_rows(op, "update" if binary else "add", zeros, numbers, each)
 
 
 def _not_negative(op: Op, numbers: Instruction) -> Instruction:
-    everywhere = op.b.reduced("and", op.b.compared("GE", numbers, 0), (0,))
-    emit_assertion(op.b, everywhere, "Input arr must be non-negative!")
+    assert_everywhere(op.b, op.b.compared("GE", numbers, 0), "Input arr must be non-negative!")
     return numbers
 
 
@@ -185,10 +186,10 @@ def _dense_bincount(op: Op) -> Value:
         return _counted(op, size, numbers, op.tensor(2), binary)
     if numbers.shape.rank > 2:
         raise op.error(f"Shape must be at most rank 2 but is rank {numbers.shape.rank}")
-    wide = b.convert_to(numbers, S64)
+    wide = b.convert_to(_not_negative(op, numbers), S64)
     dims, (rows, columns) = wide.shape.dims, wide.shape.dims
     limit = b.like(size, wide.shape)
-    inside = b.and_(b.compared("GE", wide, 0), b.compare(wide, limit, direction="LT"))
+    inside = b.compare(wide, limit, direction="LT")
     flat = b.add(b.multiply(b.iota_of(S64, dims, 0), limit), wide)
     flat = b.select(inside, flat, b.like(-1, wide.shape))
     found = _counted(op, rows * size, b.reshape_to(flat, (rows * columns,)), op.tensor(2), binary)

@@ -15,6 +15,9 @@ from ingot.frontends.tensorflow.lowering.index_checks import (
     assert_everywhere,
     assert_inside,
     assert_sorted,
+    dims_text,
+    row_major,
+    vectors_are_inside,
 )
 from ingot.frontends.tensorflow.lowering.matmul import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -99,12 +102,13 @@ def _reordered(op: Op) -> tuple[Value, ...]:
     """Indices and values by rows: in the order of the dense elements."""
     b, indices, values = op.b, op.tensor(0), op.tensor(1)
     dims = op.sizes(2, "dense shape")
-    count = indices.shape.dims[0]
-    place = b.zeros(Shape.array(S64, (count,)))
-    for axis, size in enumerate(dims):
-        wide = b.multiply(place, b.spread(b.size(size), (count,)))
-        place = b.add(wide, _column(op, indices, axis))
-    order = b.element_of(sort_by_first(b, (place, b.iota_of(S64, (count,), 0)), 0), 1)
+    if indices.shape.dims[1] != len(dims):
+        raise op.error(
+            f"Number of elements of the shape ({len(dims)}) and columns of the indices "
+            f"({indices.shape.dims[1]}) do not match"
+        )
+    place = row_major(b, indices, dims)
+    order = b.element_of(sort_by_first(b, (place, b.iota_of(S64, place.shape.dims, 0)), 0), 1)
     return take(b, indices, order), take(b, values, order)
 
 
@@ -121,7 +125,10 @@ def _with_dense(opcode: str) -> Rule:
 
 
 def _add_dense(op: Op) -> Value:
-    return checked_nd(op, "add", op.tensor(3), op.tensor(0), op.tensor(1))
+    indices, dense = op.tensor(0), op.tensor(3)
+    text = f"Sparse tensor has an invalid index for shape [{dims_text(dense.shape.dims)}]"
+    assert_everywhere(op.b, vectors_are_inside(op.b, indices, dense.shape.dims), text)
+    return scatter_nd(op, "add", dense, indices, op.tensor(1))
 
 
 def _scaled(op: Op, kind: str, sums: Instruction, numbers: Instruction) -> Instruction:

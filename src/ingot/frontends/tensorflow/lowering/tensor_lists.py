@@ -66,7 +66,7 @@ def _made(op: Op, length: Size | Instruction, bound: Size | None = None) -> Tens
 def _empty(op: Op) -> Value:
     if op.known(1) is None:
         return _made(op, 0)
-    (most,) = op.sizes(1, "bound of the list")
+    (most,) = op.sizes(1, "bound of the list", least=-1)
     bound = None if isinstance(most, int) and most < 0 else most
     return _made(op, 0, bound)
 
@@ -313,7 +313,7 @@ def _gather(op: Op) -> Value:
 def _scatter(op: Op) -> Value:
     """tensor, indices, element_shape, num_elements."""
     tensor, indices = op.tensor(0), op.tensor(1)
-    (size,) = op.sizes(3, "size of the list")
+    (size,) = op.sizes(3, "size of the list", least=-1)
     if size == -1:
         size = _size_to_hold(op, indices)
     dims = tensor.shape.dims[1:]

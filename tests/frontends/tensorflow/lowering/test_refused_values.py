@@ -1,0 +1,128 @@
+"""Values that TensorFlow's kernels refuse are errors of the same class in compiled functions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.frontends.tensorflow.programs.beside import assert_same, run
+
+import ingot.tensorflow
+
+raw = tf.raw_ops
+ONES = np.ones([3, 2], np.float32)
+SIZE = np.int32(-5)
+
+
+@pytest.fixture(autouse=True)
+def enabled():
+    ingot.tensorflow.enable()
+    yield
+    ingot.tensorflow.disable()
+
+
+NEGATIVE_SIZES = {
+    "fill": lambda n: tf.fill([2, n], 1.0),
+    "a multiple": lambda n: tf.zeros(tf.stack([n * 2, 3])),
+    "bincount": lambda n: raw.DenseBincount(
+        input=[[1, 1, 3]], size=n, weights=tf.zeros([0]), binary_output=True
+    ),
+    "segments": lambda n: tf.math.unsorted_segment_sum(ONES, [0, 0, 1], n),
+    "one_hot": lambda n: tf.one_hot([1, 2], n),
+    "reshape": lambda n: tf.reshape(ONES, [n, 2]),
+    "random": lambda n: tf.random.stateless_uniform([n], [1, 2]),
+    "top_k": lambda n: tf.math.top_k(ONES, n).values,
+    "scatter": lambda n: tf.scatter_nd([[1]], [1.0], [n]),
+    "broadcast": lambda n: tf.broadcast_to(ONES, [n, 3, 2]),
+    "pad": lambda n: tf.pad(ONES, [[n, 0], [0, 0]]),
+    "slice": lambda n: tf.slice(ONES, [0, 0], [n, 2]),
+    "slice begin": lambda n: tf.slice(ONES, [n, 0], [1, 2]),
+    "resize": lambda n: tf.image.resize(tf.ones([1, 3, 3, 1]), [n, n]),
+    "list": lambda n: raw.TensorListLength(
+        input_handle=raw.TensorListReserve(
+            element_shape=[2], num_elements=n, element_dtype=tf.float32
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE_SIZES)
+def test_a_negative_size(name):
+    compiled = tf.function(NEGATIVE_SIZES[name], jit_compile=True, autograph=False)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        compiled(tf.constant(SIZE))
+    assert "This is a bug" not in str(caught.value)
+
+
+BAD_VALUES = {
+    "a row's number": (
+        lambda x: raw.DenseBincount(input=x, size=4, weights=tf.zeros([0])),
+        [[1, 3], [0, -1]],
+        "non-negative",
+    ),
+    "weights": (
+        lambda x: raw.DenseBincount(input=x, size=4, weights=3.0, binary_output=True),
+        [[1, 3], [0, 1]],
+        "must be the same shape",
+    ),
+    "unordered": (
+        lambda x: tf.sparse.to_dense(tf.SparseTensor(x, [1, 2], [9])),
+        [[3], [1]],
+        "out of order",
+    ),
+    "repeated": (
+        lambda x: tf.sparse.to_dense(tf.SparseTensor(x, [1, 2], [9])),
+        [[3], [3]],
+        "repeated",
+    ),
+    "sparse and dense": (
+        lambda x: tf.sparse.add(tf.SparseTensor(x, [1.0, 2.0], [3, 2]), ONES),
+        [[0, 1], [5, 1]],
+        "invalid index",
+    ),
+    "range": (lambda x: tf.range(x[0], x[1]), [5, 0], "Requires start <= limit"),
+    "step": (lambda x: tf.range(1, 5, x[0]), [0], "Requires delta != 0"),
+    "computed range": (
+        lambda x: tf.range(tf.reduce_sum(x), 3),
+        np.ones(4096),
+        "Requires start <= limit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_a_bad_value(name):
+    function, value, words = BAD_VALUES[name]
+    given = tf.constant(value, tf.int64 if "range" not in name else tf.int32)
+    for jit in (None, True):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            tf.function(function, jit_compile=jit, autograph=False)(given)
+
+
+SAME_NUMBERS = {
+    "segments without rows": lambda: [
+        op(data=data - 3, segment_ids=[0, 0, 3])
+        for op in (raw.SegmentMax, raw.SegmentMin, raw.SegmentProd, raw.SegmentMean)
+        for data in (ONES, ONES.astype(np.int32))
+    ],
+    "batch dimensions of a convolution": lambda: raw.Conv(
+        input=tf.reshape(tf.range(60.0), [2, 5, 1, 2, 1, 3]),
+        filter=tf.reshape(tf.range(6.0), [1, 1, 1, 3, 2]),
+        strides=[1] * 5,
+        padding="VALID",
+        batch_dims=2,
+    ),
+    "gradient of no output": lambda: raw.Conv2DBackpropInput(
+        input_sizes=[3, 1, 1, 2],
+        filter=tf.ones([1, 3, 2, 3]),
+        out_backprop=tf.ones([3, 1, 0, 3]),
+        strides=[1, 1, 2, 1],
+        padding="VALID",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME_NUMBERS)
+def test_same_numbers(name):
+    def program(jit):
+        return tf.function(SAME_NUMBERS[name], jit_compile=jit, autograph=False)()
+
+    assert_same(run(program, True), run(program, None))
