@@ -51,7 +51,8 @@ ON_CPU = (
 _INTRODUCTION = """# Conformance: TensorFlow's own tests of its XLA bridge
 
 Measured on {dates} by `make conformance-tensorflow TENSORFLOW_TESTS=path`
-(`tools/conformance_tensorflow.py`), each file at the commit that stands beside it: the tests in
+(`tools/conformance_tensorflow.py`): beside each file stands the commit of its last run, in which
+tests that had passed before did not always run again. These are the tests in
 `tensorflow/compiler/tests` of TensorFlow {version}, with Ingot in the place of the device XLA_CPU
 (`tools/conformance_xla_device.py`): what a session runs there, each eager op and each `tf.function`
 is a function with `jit_compile=True`. {handed} of these went to Ingot; TensorFlow's built-in XLA
@@ -81,6 +82,8 @@ _REASONS = {
     "TensorFlow until its sizes come again",
     "testIsMegamorphic": "one program of Ingot's takes all sizes, and no number of them ends that",
     "testPartialPivotingRaises": "Ingot solves with pivots, which the built-in XLA cannot",
+    "testAvgPoolGradSamePaddingZeroStrideZeroSize": "Ingot refuses the window in these words; "
+    "TensorFlow then runs the op itself, and its kernel on CPU first refuses the format NCHW",
     "testEmptyTensorListNoMax": "a list needs no greatest number of elements here",
     "testInvalidSplitLength": "the error is that of TensorFlow's own kernel: the lengths do not "
     "sum up to the tensor's",
