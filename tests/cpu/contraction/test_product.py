@@ -58,6 +58,9 @@ CASES = [
     (2, 801, 130, 0, False, False),
     (7, 1536, 257, 0, True, False),
     (16, 513, 300, 2, False, False),
+    # many products to a sum: pieces of both operands
+    (130, 129, 1031, 0, True, False),
+    (70, 200, 1500, 0, False, False),
     # crowded rows: both operands are packed
     (515, 700, 1024, 0, False, False),
     (550, 601, 2048, 0, False, True),

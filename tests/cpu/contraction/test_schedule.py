@@ -70,6 +70,11 @@ def test_few_rows_pack_long_pieces_of_a_large_rhs():
     assert made.n_block >= 256
 
 
+def test_deep_products_go_through_both_operands_in_pieces():
+    made = schedule((None, 128, 128, 25088))
+    assert (made.rhs, made.k_block, made.units) == ("direct", 64, 4)
+
+
 def test_symbolic_chunks_follow_the_sizes():
     made = schedule(("?b", "?m", 768, 768))
     chunks = [evaluate(made.chunks, {"b": b, "m": m}) for b, m in [(1, 1), (1, 4096), (8, 4096)]]

@@ -61,6 +61,12 @@ MAX_DOT_ROWS = 4
 FEW_ROWS = 16
 """Rows for which packing the rhs costs more than it gains."""
 
+DEEP = 1024
+"""Depth from which on a product is deep."""
+
+MAX_DEEP_BLOCK, MIN_DEEP_BLOCK, DEEP_UNITS = 128, 64, 4
+"""Rows and columns of such a unit, at most and where more units are wanted; units wanted."""
+
 MIN_STREAM_BYTES, STREAM_UNITS = 3072, 8
 """Bytes of a row that a unit of such a product reads at least, and units at most: memory gives long
 runs faster."""
@@ -75,10 +81,19 @@ MIN_COLUMN_DOT_ROWS = 256
 RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
 
-STREAM_DEPTHS: Mapping[RhsPlacement, int] = {"direct": 8, "packed": 128}
-"""Products summed before sums go to memory where few rows meet a large rhs. So many of its rows are
-read from memory at once, each from end to end: as many as a set of the L1 cache has lines where
-they lie; where they are packed, as many as leave long pieces of each to a packed block."""
+Reading = Literal["streamed", "deep", "whole"]
+
+PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
+    ("streamed", "direct"): 8,
+    ("streamed", "packed"): 128,
+    ("deep", "direct"): 64,
+}
+"""Products summed before sums go to memory, where not as many as may be.
+
+Few rows that meet a large rhs read so many of its rows at once, each from end to end: as many as a
+set of the L1 cache has lines where they lie; where they are packed, as many as leave long pieces of
+each to a packed block. Of a deep product pieces of both operands stay in the L1 cache for all rows
+and columns of a unit."""
 
 
 @record
@@ -145,14 +160,15 @@ def schedule_contraction(
         rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
-    streams = rhs in STREAM_DEPTHS and _streams(kernel, bits, rows)
-    if streams:
-        depth = min(k, STREAM_DEPTHS[rhs])
+    reading = _reading(kernel, bits, rows)
+    depth = PIECES.get((reading, rhs), depth)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     padded = -(-(depth or k) // lanes) * lanes
     n_block = _column_block(m, n, (rows, columns), bits, rhs, padded)
-    if streams and rhs == "direct":
+    if (reading, rhs) == ("streamed", "direct"):
         m_block, n_block = _streamed_blocks(m, n, (rows, columns), bits)
+    elif (reading, rhs) == ("deep", "direct"):
+        m_block, n_block = _deep_blocks(m, n, (rows, columns))
     else:
         m_block, n_block = _blocks(kernel, (m, n, k), (rows, columns), n_block, rhs)
     if not store_direct and not is_split(kernel, depth):
@@ -390,12 +406,14 @@ def _blocks(
     return _even(m, m_block, rows), _even(n, n_block, columns)
 
 
-def _streams(kernel: ContractionKernel, bits: int, rows: int) -> bool:
-    """Whether few rows meet an rhs that has to come from memory, which is then read once."""
+def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
+    """Return how the operands are gone through, as far as extents decide."""
     m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
     if kernel.patches is not None or not (isinstance(n, int) and isinstance(k, int)):
-        return False
-    return _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES
+        return "whole"
+    if _are_few(m, rows) and n * k * bits // 8 > UNPACKED_BYTES:
+        return "streamed"
+    return "deep" if k >= DEEP else "whole"
 
 
 def _streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
@@ -404,6 +422,20 @@ def _streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple
     least = MIN_STREAM_BYTES * 8 // bits
     n_block = min(max(-(-n // STREAM_UNITS), least), TILE_BYTES * 8 // bits // m)
     return _even(m, m, rows), _even(n, _multiple(n_block, columns), columns)
+
+
+def _deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
+    """Return the rows and columns of a unit of a deep product."""
+    rows, columns = block
+    m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
+    while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:
+        if n_block >= 2 * MIN_DEEP_BLOCK:
+            n_block //= 2
+        elif m_block >= 2 * MIN_DEEP_BLOCK:
+            m_block //= 2
+        else:
+            break
+    return _even(m, m_block, rows), _even(n, n_block, columns)
 
 
 def _packed_blocks(
