@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from benchmarks.programs import Timing
 from benchmarks.report import as_markdown, duration, factor, geometric_mean, number_of_threads
 
-OURS = "Ingot"
-ENGINES = ("TensorFlow", "XLA", OURS)
-"""The first one's results are the reference."""
+REFERENCE, XLA, OURS = "TensorFlow", "XLA", "Ingot"
+ENGINES = (REFERENCE, XLA, OURS)
 HEADING = ("model", "step", "batch")
 EXPLANATION = """\
 Each engine has a process of its own for each row: TensorFlow's kernels (oneDNN on), TensorFlow's
@@ -74,6 +73,7 @@ class Measured:
         load: processes that wanted to run when it began, those of the benchmark not among them.
         sides: what each engine took; nothing if it failed.
         failure: what was said if it failed.
+        note: where XLA's results differ from TensorFlow's.
     """
 
     task: Task
@@ -82,6 +82,7 @@ class Measured:
     load: float
     sides: dict[str, Side] = field(default_factory=dict)
     failure: str = ""
+    note: str = ""
 
     @property
     def key(self) -> tuple[Task, int]:
@@ -149,6 +150,9 @@ def page(rows: list[Measured], facts: list[str]) -> str:
     parts += ["Written by `make bench-tf`.", "\n".join(f"- {fact}" for fact in facts), EXPLANATION]
     for title, table in sections(rows):
         parts += [f"## {title}", as_markdown(table)]
+    notes = [f"- {row.note}" for row in rows if row.note]
+    if notes:
+        parts += ["## Where XLA's results differ", "\n".join(notes)]
     failed = [f"- {failure_text(row)}" for row in rows if row.failure]
     if failed:
         parts += ["## Rows without a result", "\n".join(failed)]

@@ -3,6 +3,8 @@
 Tables are made of figures that are given; no test looks at a time.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks.programs import Timing
@@ -40,9 +42,10 @@ def test_tables_say_who_is_ahead_and_what_it_costs():
 
 def test_a_row_without_a_result_stands_on_the_page():
     failed = Measured(TASK, 1, "2026-11-23", 0.5, failure="Ingot:\nat a line\nbad")
-    text = page([failed, measured(2)], ["here"])
+    text = page([failed, replace(measured(2), note="XLA is away")], ["here"])
     assert "## Time of a step, 2 threads" in text
     assert "1 thread\n" not in text
+    assert "## Where XLA's results differ\n\n- XLA is away\n" in text
     assert "## Rows without a result\n\n- model train 2, 1 thread: Ingot: bad\n" in text
 
 
@@ -68,7 +71,8 @@ def test_a_row_is_checked_and_timed_in_worker_processes():
     every = tasks([], ["infer", "train"], [0, 1])
     assert len({(task.name, task.kind, task.batch) for task in every}) == len(every)
     (task,) = tasks(["physics"], ["train"], [0])
-    found = measure(task, 1, Plan(rounds=1, budget=0.001, scripts=False))
+    found, note = measure(task, 1, Plan(rounds=1, budget=0.001, scripts=False))
+    assert not note
     assert {len(side.calls.seconds) for side in found.values()} == {1}
     assert all(side.memory > 0 for side in found.values())
     assert found[OURS].programs == 1
