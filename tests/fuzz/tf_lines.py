@@ -199,7 +199,7 @@ def loop(w: Writer) -> Variable | None:
         (f"tf.cond(tf.reduce_sum({n}) > 0.0371, lambda: {f}({n}), lambda: -{n})", x.shape),
         (f"tf.switch_case(tf.constant({min(trips, 2)}), "
          f"[lambda: {f}({n}), lambda: {n} + 1, lambda: -{n}])", x.shape),
-        (f"tf.recompute_grad({f})({n})", x.shape),
+        (f"tf.recompute_grad({f})({n}) * 1.0", x.shape),
         (f"tf.function({f})({n})", x.shape),
     ]  # fmt: skip
     text, shape = w.choose.choice(options)
