@@ -57,3 +57,11 @@ def test_none_is_used_for_much(idle: list[object]) -> None:
         pass
     assert idle == []
     assert [bool(idle) for _ in range(100) if lent()] == [True] * 99 + [False]
+
+
+def test_two_wrong_modules_are_refused() -> None:
+    """MLIR verifies them in this thread: others would wait for Python to say what is wrong."""
+    wrong = "module { func.func @b() { return } func.func @b() { return } }\n"
+    for _ in range(20):
+        with pytest.raises(ParseError, match="INGOT0120"):
+            parse_stablehlo(wrong * 2)

@@ -78,6 +78,8 @@ def new_context() -> Any:
     """Return an MLIR context that knows every dialect that jaxlib has."""
     library = mlir()
     context = library.ir.Context()
+    # A thread that says what is wrong waits for Python, which waits for MLIR's threads.
+    context.enable_multithreading(False)
     registry = library.ir.DialectRegistry()
     library.extension.register_dialects(registry)
     # Those that a module uses are loaded when they are met; all of them would take milliseconds.

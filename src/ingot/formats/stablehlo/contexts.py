@@ -49,7 +49,7 @@ def borrowed_context(size: int) -> Generator[Any]:
 
 
 def _forget_contexts() -> None:
-    """Use no context of the parent in a forked child, and end none: its threads are not here."""
+    """Use no context of the parent in a forked child, and end none."""
     _abandoned.extend(_idle)
     _idle.clear()
 
