@@ -75,6 +75,14 @@ def test_deep_products_go_through_both_operands_in_pieces():
     assert (made.rhs, made.k_block, made.units) == ("direct", 64, 4)
 
 
+@pytest.mark.parametrize(
+    ("columns", "depth", "rhs"),
+    [(512, 512, "direct"), (512, 2048, "packed"), (500, 2048, "direct")],
+)
+def test_deep_products_pack_rows_that_fall_into_few_cache_sets(columns, depth, rhs):
+    assert schedule((None, 128, columns, depth)).rhs == rhs
+
+
 def test_symbolic_chunks_follow_the_sizes():
     made = schedule(("?b", "?m", 768, 768))
     chunks = [evaluate(made.chunks, {"b": b, "m": m}) for b, m in [(1, 1), (1, 4096), (8, 4096)]]

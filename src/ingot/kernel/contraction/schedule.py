@@ -33,7 +33,8 @@ CROWDED_STEP = 2048
 """Rows that lie a multiple of so many bytes apart fall into few cache sets."""
 
 UNPACKED_EXTENT = 512
-"""So is one of a product whose rows and columns are no more than this."""
+"""So is one of a product whose rows and columns are no more than this, unless it is deep and the
+rows of its rhs fall into few cache sets."""
 
 MAX_DEPTH = 1024
 MAX_PACKED_ROWS = 512
@@ -339,11 +340,13 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
         # Patches are packed again for each block of columns; pieces of k stay in the cache.
         return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
     step = stride(kernel.rhs.payload.index, kernel.k.name)
-    if not isinstance(m, int) and isinstance(step, int) and step * bits // 8 % CROWDED_STEP:
+    is_crowded = not isinstance(step, int) or step * bits // 8 % CROWDED_STEP == 0
+    if not isinstance(m, int) and not is_crowded:
         # Rows may be few; packing for few costs more than many gain by it.
         return isinstance(k, int)
-    sizes = (m, n)
-    return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in sizes)
+    if is_crowded and isinstance(k, int) and k >= DEEP:
+        return False
+    return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
 
 
 def _are_few(m: int | Dim, rows: int) -> bool:
