@@ -31,8 +31,8 @@ _UNARY = (
 _BINARY = (
     "{} + {}", "{} - {}", "{} * {} / 4", "jnp.maximum({}, {})", "jnp.minimum({}, {})",
     "jnp.arctan2({}, jnp.abs({}) + 0.5)", "{} / (jnp.abs({}) + 1)", "jnp.hypot({}, {})",
-    "jnp.logaddexp({}, {})", "(jnp.abs({}) + 0.5) ** jnp.tanh({})", "jnp.where({} > {}, 0.5, -1.)",
-    "jnp.copysign({}, {})",
+    "jnp.logaddexp({}, {})", "(jnp.abs({}) + 0.5) ** jnp.tanh({})", "jnp.copysign({}, {})",
+    "jnp.where({} > {} + 0.0371, 0.5, -1.)",
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def choice(w: Writer) -> Variable | None:
     """A selection by a condition."""
     x = w.number()
     y = w.number(x.shape)
-    return w.let(f"jnp.where({x.name} > {y.name}, {y.name} * 0.5, {x.name})", x.shape)
+    return w.let(f"jnp.where({x.name} > {y.name} + 0.0371, {y.name} * 0.5, {x.name})", x.shape)
 
 
 def movement(w: Writer) -> Variable | None:

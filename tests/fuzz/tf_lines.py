@@ -30,7 +30,7 @@ _UNARY = (
 _BINARY = (
     "{} + {}", "{} - {}", "{} * {} / 4", "tf.maximum({}, {})", "tf.minimum({}, {})",
     "{} / (tf.abs({}) + 1)", "tf.math.squared_difference({}, {}) / 8",
-    "tf.where({} > {}, 0.5, -1.)",
+    "tf.where({} > {} + 0.0371, 0.5, -1.)",
     "tf.math.atan2({}, tf.abs({}) + 0.5)", "tf.pow(tf.abs({}) + 0.5, tf.tanh({}))",
 )  # fmt: skip
 
@@ -115,7 +115,8 @@ def whole(w: Writer) -> Variable | None:
     text, shape = w.choose.choice(
         (
             (f"tf.argmax({x.name}, {axis}, output_type=tf.int32)", without(x.shape, axis)),
-            (f"tf.argsort({x.name}, {axis}, stable=True)", x.shape),
+            # A zero's sign orders it (as in XLA), which TensorFlow's kernel does not see.
+            (f"tf.argsort(tf.abs({x.name}), {axis}, stable=True)", x.shape),
             (f"tf.cast(tf.floor({x.name} * 4), tf.int32) % 5", x.shape),
             (f"tf.reduce_sum(tf.cast({x.name} > 0, tf.int32), {axis})", without(x.shape, axis)),
         )

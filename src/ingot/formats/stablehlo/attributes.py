@@ -64,11 +64,13 @@ def integer_of(given: Any, key: str) -> int:
     """Return the integer (or flag) under `key` of a dictionary that MLIR itself does not check.
 
     Raises:
-        ParseError: it is not there, or no integer (INGOT0125).
+        ParseError: it is not there, no integer, or one of more than 64 bits (INGOT0125).
     """
     found = getattr(given[key], "value", None) if key in given else None
     if not isinstance(found, int):
         raise _refused(given, key, "an integer")
+    if found.bit_length() > 63:
+        raise ParseError(f"the attribute '{key}' needs more than 64 bits", code="INGOT0125")
     return int(found)
 
 

@@ -32,7 +32,7 @@ def literal(op: Any, shape: Shape) -> Literal:
     """Return the value of the constant `op`, which has `shape`."""
     if shape.dtype.name in _BUFFERED:
         try:
-            array = np.array(op.attributes["value"])
+            array = _of_buffer(np.array(op.attributes["value"]))
         except (TypeError, ValueError):
             array = _from_text(op, shape)
     else:
@@ -56,7 +56,7 @@ def splat(op: Any, shape: Shape) -> Literal | None:
         return None
     if shape.dtype.name in _BUFFERED:
         # A view: MLIR holds the one element, a copy would be as large as the constant.
-        return _make(np.asarray(value).reshape(-1)[:1], scalar)
+        return _make(_of_buffer(np.asarray(value).reshape(-1)[:1]), scalar)
     return _make(_numbers(_text(op), scalar), scalar)
 
 
@@ -64,6 +64,11 @@ def _make(array: np.ndarray[Any, Any], shape: Shape) -> Literal:
     array = np.array(array.reshape(()), order="C")
     array.flags.writeable = False
     return Literal(shape, array)
+
+
+def _of_buffer(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return elements of MLIR's buffer; a truth value of bytecode may be any byte there."""
+    return array.view(np.uint8) != 0 if array.dtype == np.bool_ else array
 
 
 def _text(op: Any) -> str:

@@ -190,6 +190,9 @@ class IndexEmitter:
 
     def _function(self, name: str, a: IndexValue, b: IndexValue) -> IndexValue:
         f = self.f
+        if name in ("floordiv", "mod") and isinstance(b, Value):
+            # Where a size is 0 the index is not used, but the processor divides.
+            b = f.intrinsic("llvm.smax", b.type, [b, f.const(b.type, 1)])
         pair = self._pair(a, b)
         if pair is None:
             scalar = {"floordiv": f.idiv, "mod": f.irem, "max": f.imax, "min": f.imin}

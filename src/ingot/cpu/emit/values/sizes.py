@@ -41,10 +41,10 @@ class SizeEmitter(IndexEmitter):
         left, right = super().index(atom.left), super().index(atom.right)
         if atom.function in ("max", "min"):
             return self._function(atom.function, left, right)
-        if not always_positive(atom.right):
-            right = self.f.imax(right, 1)
         if never_negative(atom.left):
             return self._function(atom.function, left, right)
+        if not always_positive(atom.right):
+            right = self.f.imax(right, 1)
         return self._rounded_down(atom.function, self.f.as_value(left), self.f.as_value(right))
 
     def _rounded_down(self, name: str, a: Value, b: Value) -> Value:
