@@ -40,12 +40,23 @@ ROWS: dict[str, Any] = {
 }
 PRODUCT: dict[str, Any] = {"lhs_contracting_dims": (1,), "rhs_contracting_dims": (0,)}
 WIDE = (WindowDimension(2, low=2, high=2),)
+LONG = (WindowDimension(3, low=70, high=70),)
 IMAGE: dict[str, Any] = {
     "window": (WindowDimension(3, low=2, high=2),),
     "dim_labels": "b0f_0io->b0f",
 }
+FILTER: dict[str, Any] = {
+    "window": (WindowDimension(9, low=1, high=1),),
+    "dim_labels": "f0b_i0o->0bf",
+}
 Make = Callable[..., Instruction]
 Dims = tuple[int | Dim, ...]
+
+
+def flat(b: Builder, x: Instruction) -> Instruction:
+    """Return the elements of an array in one dimension."""
+    return b.reshape_to(x, (x.shape.size,))
+
 
 # parameters' dimensions (an index array: a type before them), what is computed of them
 CASES: dict[str, tuple[tuple[Dims | tuple[DType, *Dims], ...], Make]] = {
@@ -59,6 +70,9 @@ CASES: dict[str, tuple[tuple[Dims | tuple[DType, *Dims], ...], Make]] = {
     "gather": (((4, 3), (S32, N)), lambda b, *o: b.gather(*o, **ROWS)),
     "sort": (((N, 3),), lambda b, *o: b.sort(*o, dimensions=(0,), to_apply=LESS, is_stable=True)),
     "convolution of no images": (((N, 5, 2), (3, 2, 4)), lambda b, *o: b.convolution(*o, **IMAGE)),
+    "convolution, 0 channels": (((1, 9, N), (3, N, 4)), lambda b, *o: b.convolution(*o, **IMAGE)),
+    "convolution, 0 features": (((1, 9, 3), (3, 3, N)), lambda b, *o: b.convolution(*o, **IMAGE)),
+    "filter gradient": (((N, 9, 3), (N, 9, 4)), lambda b, *o: b.convolution(*o, **FILTER)),
     "convolution of nothing": (((1, N, 2), (3, 2, 4)), lambda b, *o: b.convolution(*o, **IMAGE)),
     "select-and-scatter": (
         ((N, 4), (N, 3), ()),
@@ -67,6 +81,22 @@ CASES: dict[str, tuple[tuple[Dims | tuple[DType, *Dims], ...], Make]] = {
         ),
     ),
     "concatenate": (((N, 3), (2, 3)), lambda b, *o: b.concatenate(*o, dimensions=(0,))),
+    "pad of a reshape": (
+        ((3, N, N), ()),
+        lambda b, x, o: b.pad(flat(b, b.reverse(x, dimensions=(1, 2))), o, padding=((2, 0, 1),)),
+    ),
+    "concatenate of a reshape": (
+        ((N, N, 3), (70,)),
+        lambda b, x, y: b.concatenate(
+            flat(b, b.transpose(x, dimensions=(1, 0, 2))), y, dimensions=(0,)
+        ),
+    ),
+    "windows of a reshape": (
+        ((N, 3, N), ()),
+        lambda b, x, o: b.reduce_window(
+            flat(b, b.transpose(x, dimensions=(2, 1, 0))), o, window=LONG, to_apply=ADD
+        ),
+    ),
     "function of rows backwards": (
         ((N, 5),),
         lambda b, *o: b.exponential(b.negate(b.reverse(*o, dimensions=(1,)))),
