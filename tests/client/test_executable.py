@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import ingot
+from ingot.client import executable as client
 from ingot.client.executable import Executable
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim, evaluate
 from ingot.hlo.module import Alias
+from ingot.llvm.jit import SHORT, Optimization, compile_object
+from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
 
 AXPY = """HloModule axpy
@@ -242,3 +245,52 @@ def test_one_leaf_is_returned_as_it_is() -> None:
     )
     x, y = _arrays(4)
     np.testing.assert_array_equal(ingot.compile(parse(text))(1.0, x, y), x + y)
+
+
+LOOP_AND_KERNELS = """
+HloModule m
+
+condition {
+  s = (s32[], f32[7,13]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(100)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+body {
+  s = (s32[], f32[7,13]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[7,13] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[7,13] tanh(x)
+  z = f32[7,7] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  w = f32[7,13] dot(z, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], f32[7,13]) tuple(next, w)
+}
+
+ENTRY main {
+  x = f32[7,13] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[7,13]) tuple(zero, x)
+  ROOT end = (s32[], f32[7,13]) while(start), condition=condition, body=body
+}
+"""
+
+
+@pytest.mark.parametrize("shows", ["assembly", "optimized_ir"])
+def test_code_is_shown_as_it_runs(shows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What LLVM does with a module that is shown gives the object that runs."""
+    objects: list[bytes] = []
+
+    def keep(text: str, target: TargetSpec, how: Optimization = SHORT) -> str:
+        objects.append(compile_object(text, target, how))
+        return ""
+
+    executable = ingot.compile(parse(LOOP_AND_KERNELS))
+    assert isinstance(executable, Executable)
+    monkeypatch.setattr(client, shows, keep)
+    executable.as_text({"optimized_ir": "llvm_optimized"}.get(shows, shows))
+    artifact = executable.artifact
+    assert isinstance(artifact.host, bytes)
+    assert objects == [*artifact.objects, artifact.host]

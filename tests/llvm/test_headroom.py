@@ -10,7 +10,7 @@ import pytest
 
 from ingot.llvm import headroom as module
 from ingot.llvm.headroom import BYTES_PER_CHARACTER, headroom
-from ingot.llvm.jit import compile_later
+from ingot.llvm.jit import Optimization, compile_later
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import ResourceError
 
@@ -69,7 +69,7 @@ def test_without_a_thread_the_work_is_done_by_who_waits(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     text = "define void @nothing_of_it() { ret void }"
-    wait = compile_later(text, TargetSpec.host(), passes=(), in_background=True)
+    wait = compile_later(text, TargetSpec.host(), Optimization(), in_background=True)
     assert wait()[:4] == b"\x7fELF"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ingot.llvm.builder import ModuleBuilder, Value
 from ingot.llvm.intrinsics import INTRINSICS
-from ingot.llvm.jit import SHORT_PASSES, assembly
+from ingot.llvm.jit import assembly
 from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import (
     BF16,
@@ -195,7 +195,7 @@ def compile_all(architecture: str) -> None:
     for name, row in INTRINSICS.items():
         if architecture in row.architectures:
             print(name, flush=True)
-            assembly(emit(name, architecture), target, 2, SHORT_PASSES)
+            assembly(emit(name, architecture), target)
     print("all compiled")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object
+from ingot.llvm.jit import Optimization, compile_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I1, I16, I32, PTR, VOID, vector
 from ingot.llvm.values import known_lanes
@@ -60,7 +60,7 @@ def test_a_quick_function_loads_its_vector_constants():
     f.ret()
     text = module.text()
     assert text.count("constant <16 x float> splat") == 1
-    compile_object(text, TargetSpec.host(), opt_level=0, passes=())
+    compile_object(text, TargetSpec.host(), Optimization(0))
 
 
 def test_high_halves_in_a_quick_function():
@@ -72,4 +72,4 @@ def test_high_halves_in_a_quick_function():
     f.store(f.trunc(f.lshr(high, f.const(type, 16)), vector(I16, 4)), f.params[0])
     f.ret()
     for level in (0, 2):
-        compile_object(module.text(), TargetSpec.host(), opt_level=level, passes=())
+        compile_object(module.text(), TargetSpec.host(), Optimization(level))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingot.llvm import linking
-from ingot.llvm.jit import compile_object
+from ingot.llvm.jit import Optimization, compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
@@ -56,7 +56,7 @@ define ptr @address() {
 
 
 def linked(text: str, imports: dict[str, int] | None = None) -> Library:
-    return link_object([compile_object(text, HOST, passes=())], imports)
+    return link_object([compile_object(text, HOST, Optimization())], imports)
 
 
 def permissions(address: int) -> str:
@@ -94,7 +94,7 @@ def test_no_page_is_written_and_executed():
 
 
 def test_two_objects_may_not_define_one_symbol():
-    objects = [compile_object(COUNTER, HOST, passes=())] * 2
+    objects = [compile_object(COUNTER, HOST, Optimization())] * 2
     with pytest.raises(InternalError, match="two objects define") as caught:
         link_object(objects)
     assert caught.value.diagnostic.code == "INGOT0931"

@@ -12,6 +12,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.library import Shared, shared_addresses
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.ir import Kernel
+from ingot.llvm.jit import Optimization
 from ingot.llvm.linking import Library
 from ingot.passes.buffers.buffer_table import Slice
 from ingot.support.records import record
@@ -23,11 +24,13 @@ class Code:
 
     Attributes:
         text: LLVM IR.
+        how: what LLVM does with it.
         object: ELF object, once compiled.
         library: the mapped code, once linked; kept alive here.
     """
 
     text: str
+    how: Optimization
     object: bytes = b""
     library: Library | None = None
 
@@ -44,9 +47,9 @@ class _Compiled:
         return self.shared if self.code is None else (self.code, *self.shared)
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """LLVM IR of the modules that hold the code."""
-        return tuple(module.text for module in self._modules)
+    def llvm_modules(self) -> tuple[tuple[str, Optimization], ...]:
+        """The modules that hold the code: LLVM IR, and what LLVM does with it."""
+        return tuple((module.text, module.how) for module in self._modules)
 
     @property
     def objects(self) -> tuple[bytes, ...]:

@@ -27,7 +27,7 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.structure import fact
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object
+from ingot.llvm.jit import Optimization, compile_object
 from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment
@@ -36,7 +36,7 @@ from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import record, replace
 from ingot.support.timing import PhaseTimer
 
-HOST_OPT_LEVEL = 0
+HOST_PROGRAM = Optimization(level=0)
 """The host program only computes addresses and calls: fast code generation, 0.3 ms and not 2.5.
 
 Small kernels in its loops stand between calls of others, or the loops would be functions of their
@@ -111,7 +111,7 @@ def _link_up(
         text, host = "", host_steps(module, assignment, kernels, info)
         if host is None:
             text, info = _host_code(module, assignment, kernels, target, plan, info)
-            host = compile_object(text, target, opt_level=HOST_OPT_LEVEL, passes=())
+            host = compile_object(text, target, HOST_PROGRAM)
     with timer.phase("machine code"):
         kernels.finish()
     artifact = Artifact(

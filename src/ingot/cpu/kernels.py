@@ -8,7 +8,7 @@ the library (`ingot.cpu.library`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
@@ -43,7 +43,7 @@ from ingot.kernel.ir import (
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.sort.sort import schedule_sort
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_later, usable_cpus
+from ingot.llvm.jit import Optimization, compile_later, usable_cpus
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
@@ -59,9 +59,9 @@ LATER = 1.15
 """A group is emitted after those before it, which takes a seventh of its compilation: it is to be
 smaller by as much, so that all end together."""
 
-KERNEL_PASSES = ()
-"""LLVM passes over kernels. Their IR has neither calls nor stack slots to remove, and what folds is
-folded while it is built: LLVM's short list made them no faster and compilation 10 % slower."""
+KERNELS, QUICK_KERNELS = Optimization(2), Optimization(0)
+"""No LLVM passes over kernels: their IR has neither calls nor stack slots to remove, and what folds
+is folded while it is built. LLVM's short list made them no faster and compilation 10 % slower."""
 
 KEPT_BYTES = 16 << 20
 """IR and objects of kernels that stay while no program uses them."""
@@ -120,7 +120,8 @@ class KernelSet:
             bits = self.target.vector_bits
             module = ModuleBuilder("kernels", vector_bits=bits, imports=True)
             emitted = [self._emitted(module, function) for function in group]
-            code = Code(module.text())
+            is_quick = all(made.is_quick for made in emitted)
+            code = Code(module.text(), QUICK_KERNELS if is_quick else KERNELS)
             imported = tuple(subroutine_part(self.target, i) for i in module.imported.values())
             for function, made in zip(group, emitted, strict=True):
                 shared = self._shared(made.micro_kernels) + imported
@@ -130,8 +131,7 @@ class KernelSet:
             later = compile_later(
                 code.text,
                 self.target,
-                opt_level=0 if all(made.is_quick for made in emitted) else 2,
-                passes=KERNEL_PASSES,
+                code.how,
                 in_background=cpus > 1 and group is not groups[-1],
             )
             self._jobs.append((code, later))
@@ -151,18 +151,16 @@ class KernelSet:
         self,
         loops: dict[Instruction, RegisterLoop],
         module: ModuleBuilder,
-        opt_level: int,
-        passes: Sequence[str],
+        how: Optimization,
     ) -> None:
         """Begin to compile loops that are functions of `module`."""
-        code = Code(module.text())
+        code = Code(module.text(), how)
         imported = (subroutine_part(self.target, item) for item in module.imported.values())
         self.loops = CompiledLoops(loops, code, tuple(imported))
         later = compile_later(
             code.text,
             self.target,
-            opt_level=opt_level,
-            passes=passes,
+            how,
             in_background=usable_cpus() > 1 and bool(self._jobs),
         )
         self._jobs.insert(0, (code, later))
@@ -201,10 +199,10 @@ class KernelSet:
         held = (*self.compiled.values(), self.loops)
         return tuple(dict.fromkeys(data for one in held for data in one.objects))
 
-    def llvm_texts(self) -> list[str]:
-        """Return the LLVM IR of the distinct modules that hold the kernels and the loops."""
+    def llvm_modules(self) -> list[tuple[str, Optimization]]:
+        """Return the distinct modules of the kernels and the loops: LLVM IR, and what LLVM does."""
         held = (*self.compiled.values(), self.loops)
-        return list(dict.fromkeys(text for one in held for text in one.texts))
+        return list(dict.fromkeys(module for one in held for module in one.llvm_modules))
 
     def text(self) -> str:
         """Return the kernel IR of all kernels."""

@@ -28,16 +28,15 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import Optimization
 from ingot.llvm.values import Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Parameter, Slice
 from ingot.support.diagnostics import InternalError
 
-LOOP_OPT_LEVEL = 1
-"""Code generation of LLVM that keeps values in registers; 2 makes nothing faster."""
-
-LOOP_PASSES = ("sroa", "instcombine")
-"""LLVM's passes over loops. Where all is in registers, value numbering finds nothing more (it takes
-0.3 ms), and branches merged into selections (simplifycfg) make a loop with a condition slower."""
+LOOPS = Optimization(1, ("sroa", "instcombine"))
+"""Level 1 keeps values in registers; 2 makes nothing faster. Where all is in registers, value
+numbering finds nothing more (it takes 0.3 ms), and branches merged into selections (simplifycfg)
+make a loop with a condition slower."""
 
 
 def emit_register_loops(
@@ -58,7 +57,7 @@ def emit_register_loops(
         for number, loop in enumerate(outermost)
     }
     emitted = {loop: function.emit() for loop, function in loops.items()}
-    kernels.add_loops(emitted, builder, LOOP_OPT_LEVEL, LOOP_PASSES)
+    kernels.add_loops(emitted, builder, LOOPS)
 
 
 class _LoopFunction(ControlFlow):

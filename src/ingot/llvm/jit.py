@@ -22,6 +22,7 @@ from ingot.llvm.machines import OPTIONS, borrowed_machine
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
 from ingot.support.forking import deferring_fork, defers_fork
+from ingot.support.records import record
 from ingot.support.sources import sources_stamp
 
 PASSES: dict[str, str] = {
@@ -41,7 +42,16 @@ PASSES: dict[str, str] = {
 }
 """Pass names that `compile_object` accepts, and llvmlite's method that adds each."""
 
-SHORT_PASSES = ("inline", "sroa", "instcombine", "simplifycfg")
+
+@record
+class Optimization:
+    """What LLVM does with a module: passes (names of `PASSES`), then code generation at a level."""
+
+    level: int = 2
+    passes: tuple[str, ...] = ()
+
+
+SHORT = Optimization(2, ("inline", "sroa", "instcombine", "simplifycfg"))
 """Enough for code that is written with helper functions: 0.25 ms where O3 takes 1.9."""
 
 _layouts: dict[TargetSpec, str] = {}
@@ -94,21 +104,18 @@ def _run_passes(module: Any, machine: Any, passes: Sequence[str]) -> None:
 
 
 @defers_fork
-def _emit(
-    ir_text: str, target: TargetSpec, opt_level: int, passes: Sequence[str], as_object: bool
-) -> bytes:
+def _emit(ir_text: str, target: TargetSpec, how: Optimization, as_object: bool) -> bytes:
     """Parse, verify, run the passes, and return the object file or the assembly."""
-    with headroom(len(ir_text)), borrowed_machine(target, opt_level) as machine:
+    with headroom(len(ir_text)), borrowed_machine(target, how.level) as machine:
         module = _parse(ir_text, target, machine)
-        _run_passes(module, machine, passes)
+        _run_passes(module, machine, how.passes)
         return emit(machine, module, as_object)
 
 
 def compile_object(
     ir_text: str,
     target: TargetSpec,
-    opt_level: int = 2,
-    passes: Sequence[str] = SHORT_PASSES,
+    how: Optimization = SHORT,
     cache: ObjectCache | None = None,
 ) -> bytes:
     """Return the ELF object of a module; equal inputs come from `cache` (default: the process's).
@@ -116,10 +123,10 @@ def compile_object(
     Raises InternalError (INGOT0930) with the IR line if LLVM rejects the text.
     """
     store = default_cache() if cache is None else cache
-    key = store.key(_settings(target, opt_level), ",".join(passes), ir_text)
+    key = store.key(_settings(target, how.level), ",".join(how.passes), ir_text)
     found = store.get(key)
     if found is None:
-        found = _emit(ir_text, target, opt_level, passes, as_object=True)
+        found = _emit(ir_text, target, how, as_object=True)
         store.put(key, found)
     return found
 
@@ -129,7 +136,7 @@ def compile_named(
     sources: tuple[str, ...],
     make_text: Callable[[], str],
     target: TargetSpec,
-    passes: Sequence[str] = SHORT_PASSES,
+    how: Optimization = SHORT,
 ) -> bytes:
     """Return the ELF object of a module whose text follows from its name and Ingot's own packages.
 
@@ -138,12 +145,12 @@ def compile_named(
     """
     stamp = sources_stamp(sources)
     if not stamp:
-        return compile_object(make_text(), target, passes=passes)
+        return compile_object(make_text(), target, how)
     store = default_cache()
-    key = store.key(_settings(target, 2), stamp, name)
+    key = store.key(_settings(target, how.level), stamp, name)
     found = store.get(key)
     if found is None:
-        found = compile_object(make_text(), target, passes=passes)
+        found = compile_object(make_text(), target, how)
         store.put(key, found)
     return found
 
@@ -157,9 +164,8 @@ def _settings(target: TargetSpec, opt_level: int) -> str:
 def compile_later(
     ir_text: str,
     target: TargetSpec,
+    how: Optimization,
     *,
-    opt_level: int = 2,
-    passes: Sequence[str],
     in_background: bool,
 ) -> Callable[[], bytes]:
     """Begin to compile a module; return what waits for its object.
@@ -167,14 +173,14 @@ def compile_later(
     Without `in_background` the work is done by the call that waits.
     """
     if not in_background:
-        return lambda: compile_object(ir_text, target, opt_level, passes)
+        return lambda: compile_object(ir_text, target, how)
     # A thread of its own, not a pool: a pool would not live on in a forked child.
     pool = ThreadPoolExecutor(1)
     job = deferring_fork(compile_object)
     try:
-        running = pool.submit(job, ir_text, target, opt_level, passes)
+        running = pool.submit(job, ir_text, target, how)
     except RuntimeError:  # The system gives no thread, for want of memory or by a limit.
-        data = job(ir_text, target, opt_level, passes)
+        data = job(ir_text, target, how)
         return lambda: data
     pool.shutdown(wait=False)
     return running.result
@@ -187,20 +193,15 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def assembly(
-    ir_text: str,
-    target: TargetSpec,
-    opt_level: int = 2,
-    passes: Sequence[str] = SHORT_PASSES,
-) -> str:
+def assembly(ir_text: str, target: TargetSpec, how: Optimization = SHORT) -> str:
     """Return the assembly text of a module; for NVPTX this is the PTX that the driver loads."""
-    return _emit(ir_text, target, opt_level, passes, as_object=False).decode()
+    return _emit(ir_text, target, how, as_object=False).decode()
 
 
 @defers_fork
-def optimized_ir(ir_text: str, target: TargetSpec, passes: Sequence[str] = SHORT_PASSES) -> str:
-    """Return the IR after `passes`, for people to read."""
-    with headroom(len(ir_text)), borrowed_machine(target, 2) as machine:
+def optimized_ir(ir_text: str, target: TargetSpec, how: Optimization = SHORT) -> str:
+    """Return the IR after LLVM's passes, for people to read."""
+    with headroom(len(ir_text)), borrowed_machine(target, how.level) as machine:
         module = _parse(ir_text, target, machine)
-        _run_passes(module, machine, passes)
+        _run_passes(module, machine, how.passes)
         return str(module)

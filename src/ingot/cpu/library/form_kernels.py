@@ -26,15 +26,16 @@ from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.recent import RecentTable
 
 MAX_INPUTS = 4
 """Arrays at most of the sums whose folds are loaded."""
 
-PASSES = ()
-"""LLVM's passes over forms: none, as over kernels. Its instruction combiner made the places of
-maxima take half as long again."""
+FORMS = Optimization(2)
+"""No LLVM passes over forms, as over kernels. The instruction combiner made the places of maxima
+take half as long again."""
 
 _emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=KEPT_PARTS)
 
@@ -47,7 +48,7 @@ def form_kernel(target: TargetSpec, kind: str, form: Form) -> LibraryKernel:
         made = emit_loop_kernel(module, name, form.kernel, form.schedule, target.has_fma)
         return _emitted.keep((target, name), made)
 
-    code = shared_part(target, name, define, PASSES)
+    code = shared_part(target, name, define, FORMS)
     made = _emitted.find((target, name))
     if made is None:
         # The object was kept; how it is called follows from emitting it once.

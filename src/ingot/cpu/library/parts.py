@@ -6,11 +6,11 @@ on, so equal names are equal code; a part stays mapped while a program uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT_PASSES, compile_named
+from ingot.llvm.jit import SHORT, Optimization, compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.support.forking import defers_fork
@@ -23,10 +23,16 @@ SOURCES = ("support", "llvm", "hlo", "kernel", "cpu")
 
 @record(weakref_slot=True)
 class Shared:
-    """A part of the library: its name, object and mapped code; `make_text` gives its LLVM IR."""
+    """A part of the library: its name, object and mapped code.
+
+    Attributes:
+        make_text: gives its LLVM IR.
+        how: what LLVM does with that.
+    """
 
     name: str
     make_text: Callable[[], str]
+    how: Optimization
     object: bytes
     library: Library
 
@@ -68,11 +74,11 @@ def shared_part(
     target: TargetSpec,
     name: str,
     define: Callable[[ModuleBuilder], object],
-    passes: Sequence[str] = SHORT_PASSES,
+    how: Optimization = SHORT,
 ) -> Shared:
     """Return the part of this name; `define` writes its functions where no object of it is kept.
 
-    `passes` are LLVM's; they follow from the name.
+    What LLVM does with it (`how`) follows from the name.
     """
     found = _loaded.find((target, name))
     if found is not None:
@@ -83,5 +89,5 @@ def shared_part(
         define(module)
         return module.text()
 
-    data = compile_named(name, SOURCES, text, target, passes)
-    return _loaded.keep((target, name), Shared(name, text, data, link_object([data])))
+    data = compile_named(name, SOURCES, text, target, how)
+    return _loaded.keep((target, name), Shared(name, text, how, data, link_object([data])))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ingot.cpu.library.parts import Shared, shared_part
 from ingot.llvm.builder import Subroutine
+from ingot.llvm.jit import Optimization
 from ingot.llvm.math import MATH
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.target import TargetSpec
@@ -17,14 +18,14 @@ from ingot.llvm.types import F32, vector
 COMMON = ("exponential", "log", "tanh", "logistic", "erf", "power", "sine", "cosine")
 """Functions of f32 that are loaded with the library."""
 
-PASSES = ()
-"""LLVM's passes over formulas: none, as over kernels (`cpu.kernels.KERNEL_PASSES`). Its instruction
-combiner made `asin` a third slower."""
+FORMULAS = Optimization(2)
+"""No LLVM passes over formulas, as over kernels (`cpu.kernels.KERNELS`). The instruction combiner
+made `asin` a third slower."""
 
 
 def subroutine_part(target: TargetSpec, code: Subroutine) -> Shared:
     """Return a subroutine's code."""
-    return shared_part(target, code.name, lambda module: code.define(module, linkage=""), PASSES)
+    return shared_part(target, code.name, lambda module: code.define(module, linkage=""), FORMULAS)
 
 
 def common_subroutines(target: TargetSpec) -> Iterator[Shared]:
