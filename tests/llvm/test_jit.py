@@ -8,7 +8,7 @@ import pytest
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.cache import ObjectCache
 from ingot.llvm.elf import ElfObject
-from ingot.llvm.jit import assembly, compile_object, optimized_ir
+from ingot.llvm.jit import Optimization, assembly, compile_object, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import F32, F64, I32, I64, PTR, VOID, vector
@@ -92,7 +92,9 @@ def test_ir_that_does_not_verify_is_an_error() -> None:
 
 def test_an_unknown_pass_is_an_error() -> None:
     with pytest.raises(InternalError, match="'no_such_pass'"):
-        compile_object(module_of("f", 1), HOST, 2, ["no_such_pass"], ObjectCache(None))
+        compile_object(
+            module_of("f", 1), HOST, Optimization(2, ("no_such_pass",)), ObjectCache(None)
+        )
 
 
 def test_the_symbol_table_of_an_object() -> None:
