@@ -28,6 +28,7 @@ _UNARY = (
     "jnp.clip({}, -1.5, 2)", "jax.nn.relu({})", "jnp.sign({}) * 0.5", "{}.astype(jnp.bfloat16) * 1",
     "jnp.arcsinh({})", "lax.lgamma(jnp.abs({}) + 1)", "jnp.nan_to_num({})", "lax.stop_gradient({})",
 )  # fmt: skip
+# A comparison with a margin: a value and a function of it may differ by their rounding alone.
 _BINARY = (
     "{} + {}", "{} - {}", "{} * {} / 4", "jnp.maximum({}, {})", "jnp.minimum({}, {})",
     "jnp.arctan2({}, jnp.abs({}) + 0.5)", "{} / (jnp.abs({}) + 1)", "jnp.hypot({}, {})",

@@ -27,6 +27,7 @@ _UNARY = (
     "tf.sign({}) * 0.5", "tf.floor({} * 2) / 2", "tf.math.lgamma(tf.abs({}) + 1)",
     "tf.identity({})",    "tf.stop_gradient({})", "tf.ones_like({}) * 0.3", "tf.nn.leaky_relu({})",
 )  # fmt: skip
+# A comparison with a margin: a value and a function of it may differ by their rounding alone.
 _BINARY = (
     "{} + {}", "{} - {}", "{} * {} / 4", "tf.maximum({}, {})", "tf.minimum({}, {})",
     "{} / (tf.abs({}) + 1)", "tf.math.squared_difference({}, {}) / 8",

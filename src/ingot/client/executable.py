@@ -11,12 +11,12 @@ from ingot.artifact.steps import Steps
 from ingot.client.dynamic_sizes import DynamicSizes
 from ingot.client.profile import Profile, Profiler, remember
 from ingot.client.replicated import run_replicated
-from ingot.cpu.compiler import HOST_PROGRAM, CpuProgram
+from ingot.cpu.compiler import CpuProgram
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.device_groups import grid_of
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.llvm.jit import Optimization, assembly, optimized_ir
+from ingot.llvm.jit import assembly, optimized_ir
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.cancellation import Cancellation
@@ -221,20 +221,16 @@ class Executable:
             "hlo": lambda: hlo(compiled.module),
             "kernel": compiled.kernels.text,
             "llvm": lambda: "\n".join(
-                (*(text for text, _ in self._llvm_modules()), *self._steps())
+                (*(text for text, _ in compiled.llvm_modules()), *self._steps())
             ),
             "llvm_optimized": lambda: "\n".join(
-                optimized_ir(text, self._target, how) for text, how in self._llvm_modules()
+                optimized_ir(text, self._target, how) for text, how in compiled.llvm_modules()
             ),
             "assembly": lambda: "\n".join(
-                assembly(text, self._target, how) for text, how in self._llvm_modules()
+                assembly(text, self._target, how) for text, how in compiled.llvm_modules()
             ),
             "buffers": compiled.assignment.to_text,
         }
-
-    def _llvm_modules(self) -> list[tuple[str, Optimization]]:
-        host = self._compiled.host_text
-        return [*self._compiled.kernels.llvm_modules(), *([(host, HOST_PROGRAM)] if host else [])]
 
     def _steps(self) -> list[str]:
         """Return the host program's steps, if it has no code, as comments of LLVM IR."""

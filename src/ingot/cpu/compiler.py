@@ -62,6 +62,11 @@ class CpuProgram:
     assignment: BufferAssignment
     host_text: str
 
+    def llvm_modules(self) -> list[tuple[str, Optimization]]:
+        """Return the modules of the kernels, then the host program's: LLVM IR, what LLVM does."""
+        host = [(self.host_text, HOST_PROGRAM)] if self.host_text else []
+        return [*self.kernels.llvm_modules(), *host]
+
 
 def compile_module(
     module: Module, context: PassContext, target: TargetSpec, timer: PhaseTimer

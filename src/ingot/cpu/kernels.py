@@ -128,13 +128,12 @@ class KernelSet:
                 for name, how in function.called(made):
                     kernel = self.pending[name]
                     self.compiled[name] = CompiledKernel(name, kernel, how, code, shared)
-            later = compile_later(
-                code.text,
-                self.target,
-                code.how,
-                in_background=cpus > 1 and group is not groups[-1],
-            )
-            self._jobs.append((code, later))
+            in_background = cpus > 1 and group is not groups[-1]
+            self._jobs.append(self._job(code, in_background=in_background))
+
+    def _job(self, code: Code, *, in_background: bool) -> Job:
+        later = compile_later(code.text, self.target, code.how, in_background=in_background)
+        return code, later
 
     def _emitted(self, module: ModuleBuilder, function: KernelCode) -> EmittedKernel:
         symbol, form = function.symbol, function.form
@@ -157,13 +156,8 @@ class KernelSet:
         code = Code(module.text(), how)
         imported = (subroutine_part(self.target, item) for item in module.imported.values())
         self.loops = CompiledLoops(loops, code, tuple(imported))
-        later = compile_later(
-            code.text,
-            self.target,
-            how,
-            in_background=usable_cpus() > 1 and bool(self._jobs),
-        )
-        self._jobs.insert(0, (code, later))
+        in_background = usable_cpus() > 1 and bool(self._jobs)
+        self._jobs.insert(0, self._job(code, in_background=in_background))
 
     def finish(self) -> None:
         """Wait for the machine code and map it."""

@@ -18,6 +18,9 @@ from ingot.support.diagnostics import ParseError
 
 # How MLIR prints an enumeration of StableHLO: `#stablehlo<comparison_direction LT>`.
 _ENUMERATION = re.compile(r"#stablehlo<\w+ (\w+)>")
+INT64 = range(-(1 << 63), 1 << 63)
+"""The numbers of 64 bits."""
+
 Groups = tuple[tuple[int, ...], ...]
 
 
@@ -69,7 +72,7 @@ def integer_of(given: Any, key: str) -> int:
     found = getattr(given[key], "value", None) if key in given else None
     if not isinstance(found, int):
         raise _refused(given, key, "an integer")
-    if found.bit_length() > 63:
+    if found not in INT64:
         raise ParseError(f"the attribute '{key}' needs more than 64 bits", code="INGOT0125")
     return int(found)
 

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from ingot.formats.stablehlo.attributes import INT64
 from ingot.formats.stablehlo.equal_sizes import Size
 from ingot.hlo import dim
 from ingot.hlo.dtype import PRED
@@ -23,7 +24,6 @@ Known = dict[Instruction, Sizes | None]
 Found = Recursion[Sizes | None]
 # Constants of more elements are not sizes.
 _MOST = 64
-_NUMBERS = range(-(1 << 63), 1 << 63)
 
 
 def sizes_of(value: Instruction, known: Known | None = None) -> Sizes | None:
@@ -58,7 +58,7 @@ class _Reader:
         if rule is None or not isinstance(count, int) or count > _MOST:
             return None
         found: Sizes | None = yield rule(self, value)
-        if found is None or any(isinstance(n, int) and n not in _NUMBERS for n in found):
+        if found is None or any(isinstance(n, int) and n not in INT64 for n in found):
             return None
         return found
 

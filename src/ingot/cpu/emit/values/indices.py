@@ -190,9 +190,8 @@ class IndexEmitter:
 
     def _function(self, name: str, a: IndexValue, b: IndexValue) -> IndexValue:
         f = self.f
-        if name in ("floordiv", "mod") and isinstance(b, Value):
-            # Where a size is 0 the index is not used, but the processor divides.
-            b = f.intrinsic("llvm.smax", b.type, [b, f.const(b.type, 1)])
+        if name in ("floordiv", "mod"):
+            b = self._divisor(b)
         pair = self._pair(a, b)
         if pair is None:
             scalar = {"floordiv": f.idiv, "mod": f.irem, "max": f.imax, "min": f.imin}
@@ -202,6 +201,12 @@ class IndexEmitter:
             return f.intrinsic(f"llvm.s{name}", x.type, [x, y])
         # Indices are not negative where they are used; masked lanes may hold anything.
         return f.udiv(x, y) if name == "floordiv" else f.urem(x, y)
+
+    def _divisor(self, size: IndexValue) -> IndexValue:
+        """Return a size, or 1 for 0: then the quotient is not used, but the processor divides."""
+        if isinstance(size, int):
+            return max(size, 1)
+        return self.f.intrinsic("llvm.smax", size.type, [size, self.f.const(size.type, 1)])
 
     def base_index(self, where: int | Dim, values: tuple[Value, ...]) -> IndexValue:
         """Return the index of lane 0."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ingot.cpu.emit.values.indices import IndexEmitter, IndexValue
-from ingot.hlo.dim import Atom, Dim, always_positive, never_negative
+from ingot.hlo.dim import Atom, Dim, never_negative
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
@@ -39,13 +39,10 @@ class SizeEmitter(IndexEmitter):
         if not atom.function:
             return self._name(atom.text, values)
         left, right = super().index(atom.left), super().index(atom.right)
-        if atom.function in ("max", "min"):
+        if atom.function in ("max", "min") or never_negative(atom.left):
             return self._function(atom.function, left, right)
-        if never_negative(atom.left):
-            return self._function(atom.function, left, right)
-        if not always_positive(atom.right):
-            right = self.f.imax(right, 1)
-        return self._rounded_down(atom.function, self.f.as_value(left), self.f.as_value(right))
+        divisor = self.f.as_value(self._divisor(right))
+        return self._rounded_down(atom.function, self.f.as_value(left), divisor)
 
     def _rounded_down(self, name: str, a: Value, b: Value) -> Value:
         """Return a // b or a % b for an `a` that may be negative."""
