@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ingot beside XLA, on this machine: `make bench`, or `python -m benchmarks --help`.
 
 `programs` says what is run, `jax_programs` and `tensorflow_programs` spell it in each framework,

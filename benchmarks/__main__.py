@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks`: run the comparison, print the tables, write `RESULTS.md` and the plot."""
 
 from __future__ import annotations

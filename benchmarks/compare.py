@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison: engines take turns (A B C A B C), so a busy machine is unfair to none of them.
 
 Results are checked before anything is timed: XLA's, through JAX, are the reference.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile cost per instruction: a chain and a wide graph of 1,000, 10,000 and 100,000 instructions.
 
 Each module is compiled in a process of its own, with empty caches, so that memory can be measured

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engines: Ingot and XLA, on the HLO that JAX makes and inside TensorFlow.
 
 An engine has one program at a time and lives in a process of its own (`worker`), so that no

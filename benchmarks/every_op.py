@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks.every_op`: each op and element type on Ingot and XLA; writes `EVERY_OP.md`.
 
 The same workers, turns and checks as `python -m benchmarks`, with less time for each row: what it

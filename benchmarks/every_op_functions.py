@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ops of `every_op_programs` in JAX."""
 
 from __future__ import annotations

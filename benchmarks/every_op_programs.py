@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every op with every element type that it is common with: names, sizes, inputs.
 
 What they do is in `every_op_functions`, under the part of the name before the `:`; the part behind

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks.gemm`: matrix-product kernels beside NumPy's BLAS and XLA:CPU.
 
 Each contender runs in turn, many rounds; the least time of each is compared. Ingot's kernel is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks.jax_dispatch`: what JAX's calls cost beside the work, on both platforms.
 
 Calls of tiny compiled functions, arrays going in and coming back, from 4 bytes to 64 MB. As in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models in plain JAX, as users write them: pytrees of parameters, losses, training steps.
 
 Everything is a pure function of arrays; nothing here knows who runs it.

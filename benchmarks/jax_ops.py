@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The single ops of `op_programs` in JAX."""
 
 from __future__ import annotations

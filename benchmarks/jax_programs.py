@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs in JAX. Their HLO is what Ingot compiles too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks.jax_whole`: whole JAX programs on Ingot and on JAX's own CPU backend.
 
 Both sides are the same `jax.jit` of the same function in a process of its own, one with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole JAX programs, as JAX users run them: the table of names, functions and arguments.
 
 Each row is one jitted function called again and again; `benchmarks.jax_whole` runs it once with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single ops that are measured: sizes and inputs. Ingot and XLA alone take part.
 
 What they do is in `jax_ops`, under the part of the name before the `:`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bar plot as SVG, written by hand: XLA's time divided by Ingot's, on a logarithmic scale."""
 
 from __future__ import annotations

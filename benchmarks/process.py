@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worker processes: one for each engine, told what to do through a pipe, so engines take turns.
 
 Serves `benchmarks` and the demo. A worker that waits for its turn sleeps. Its standard output and

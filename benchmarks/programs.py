@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs that are measured: names, inputs, and how far results may differ.
 
 Every engine gets the same inputs. Ingot and jaxlib's XLA even get the same HLO: Ingot reads the

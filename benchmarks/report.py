@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables: the terminal's and `RESULTS.md`'s, from one list of cells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs in TensorFlow, as `tf.function(jit_compile=True)` gets them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The models of `benchmarks.tf_whole` that are not in `keras.applications`, as users write them.
 
 Nothing here draws random numbers after a model is built: engines may draw different ones. Noise is

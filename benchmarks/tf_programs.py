@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole TensorFlow programs, as users run them: the rows of `benchmarks.tf_whole`.
 
 A row builds what is called: a step that trains, a step that infers, or both. Models have the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `make bench-tf`: what was measured, in tables.
 
 `benchmarks.tf_whole` fills `Side`s; nothing here needs TensorFlow.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows that `make bench-tf` has measured, as data: its page is made of them.
 
 All rows take hours, so they may be measured in parts. Each stands in the file as soon as it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps that `benchmarks.tf_programs` calls again and again, and what makes them.
 
 `training` makes a step of any loss; the functions after it build models whose steps are more than

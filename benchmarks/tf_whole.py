@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks.tf_whole`: whole models on TensorFlow's kernels, its XLA and Ingot.
 
 For each row, step, batch size and number of threads every engine has a fresh process of its own, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers of the benchmarks: one process with one engine on a number of CPUs.
 
 The number of threads is set for all engines alike: the process may use so many CPUs.

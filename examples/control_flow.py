@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control flow that depends on data: a loop of unknown length, and a branch, inside one function.
 
 Plain TensorFlow. Run it with `python` (TensorFlow's own XLA) or `python -m ingot` (Ingot).

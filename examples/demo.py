@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Ingot does for three programs, measured now, beside TensorFlow: `make demo`.
 
 Three worker processes run the same examples: compiled by Ingot, not compiled, and compiled by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real handwritten digits for the examples: 1797 images of 8x8 that ship inside scikit-learn.
 
 They come from the UCI "Optical Recognition of Handwritten Digits" test set, so nothing is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that cannot be compiled, and what the compiler says about each.
 
 Plain TensorFlow. Run it with `python` (TensorFlow's own XLA) or `python -m ingot` (Ingot, with

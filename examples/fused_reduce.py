@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One expression, one kernel: `reduce_sum(x + y * z)`, compiled.
 
 Plain TensorFlow. Run it with `python` (TensorFlow's own XLA) or `python -m ingot` (Ingot).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Keras MNIST convnet on 8 by 8 digits: convolutions, pooling, dropout, all compiled.
 
 The model of Keras's "Simple MNIST convnet", made smaller for smaller images.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Keras model with dropout and Adam: fit, evaluate and predict, all compiled.
 
 Plain Keras, with real handwritten digits. The last batch of an epoch is smaller than the others.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One function, many sizes: with an input signature that leaves the batch open, and without one.
 
 Plain TensorFlow. Run it with `python` (TensorFlow's own XLA compiles again for every size) or

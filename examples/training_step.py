@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The classic compiled training step: forward, loss, gradients and update in one function.
 
 Plain TensorFlow, as in its XLA guide, with real handwritten digits. Run it with `python`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many programs TensorFlow's built-in XLA compiled in this process, by its own counter.
 
 TensorFlow counts each compilation in `/tensorflow/core/xla_compilations` and has no Python function

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which function of a package may call which: from names, annotations and simple inference.
 
 A mention counts as a call, as what is mentioned may be passed on and called. The type of a receiver

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs JAX's own tests on Ingot and writes what passed: `make conformance-jax JAX_TESTS=path`.
 
 `path` is the `tests` folder of JAX's repository at the tag of the installed version; nothing of it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pytest plugin that writes each test's outcome as a line, so that a run can be taken up again.
 
 `tools/conformance_jax.py` loads it into the processes that run JAX's tests, with the file to write

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs TensorFlow's own tests of its XLA bridge on Ingot: `make conformance-tensorflow`.
 
 `TENSORFLOW_TESTS=path` is the root of TensorFlow's sources at the tag of the installed version, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device XLA_CPU of TensorFlow's own tests: Ingot compiles what is placed on it.
 
 `conformance_tensorflow.py` puts this in before it runs a file. With Ingot there is no XLA device,

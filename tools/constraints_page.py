@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write docs/constraints.md: the StableHLO specification's constraints, and who checks each.
 
 `tests/hlo/constraints` holds the labels of the specification's constraints, a bad instruction for

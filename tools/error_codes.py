@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find the error codes that the source can raise; `docs/errors.md` has a section for each.
 
 A code is a string constant `"INGOT0123"` in an expression; those in docstrings and comments do not

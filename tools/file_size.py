@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check that no Python file is longer than `LIMIT` lines, and print the median.
 
 The design aims at files of about 200 lines that are split by meaning; a file over the limit fails

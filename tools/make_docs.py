@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the generated reference pages into docs/: what tables in the code say, as pages.
 
 Each page is made by a function next to the table, so a page is never wrong for long; with

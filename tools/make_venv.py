@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make the project's own virtual environment and install Ingot with some extras into it.
 
 Called by the Makefile with the machine's Python, so only the standard library is used and old

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures which op runs on which element type, and writes docs/coverage.md.
 
 For every opcode and element type the programs of `op_programs` are verified, evaluated and

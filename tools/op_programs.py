@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One small program per opcode, for any element type: what the coverage page is measured with.
 
 `T` stands for the element type, `R` for what holds its real part, `add`, `max` and `less` for

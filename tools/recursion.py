@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find the functions that may call themselves, and compare them with those that are allowed to.
 
 How deep a program nests its loops, calls and operands is the user's business, so nothing may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a package defines: functions, classes and names by module, from its syntax trees.
 
 `call_graph` looks names up here. Nothing is imported or run.

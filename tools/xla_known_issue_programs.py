@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs around XLA's known issues: each takes what compiles a function, and returns an answer.
 
 A program's docstring says what the issue is; its body is shown on the page.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run programs around XLA's known issues three ways, and write what each gives to a page.
 
 TensorFlow without compilation, TensorFlow's own XLA, and Ingot each run every program of

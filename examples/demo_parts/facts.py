@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Ingot made of a function, as plain data: ops in, kernels out, bytes, reasons, texts.
 
 The bytes that TensorFlow moves without fusion are counted from the traced graph: every op reads its

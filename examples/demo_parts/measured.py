@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of a program: what Ingot made of it, and what was measured on all engines.
 
 Plain data: a worker makes it, the main process shows it.

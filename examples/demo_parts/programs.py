@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of the demo, as a worker runs them: the examples, with compilation on or off."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the demo prints: tables and texts, readable with and without a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers of the demo: one process per engine, with the examples as its programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make accuracy`: measures every math function, in ulp, and writes `docs/accuracy.md`.
 
 What is measured is kept in `results.json` beside this file after every piece of work, and a run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that JAX builds of HLO's: its formulas, compiled by Ingot and by XLA.
 
 They are no ops of HLO: what arrives is StableHLO that is computed as it stands, so an error of the

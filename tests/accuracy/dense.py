@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All 2^32 numbers of f32: exact values by interpolation, so that a function takes a minute.
 
 Neighbouring floats of one binade are evenly spaced, and over 4,096 of them nearly every function is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The distance of a result from the exact value, in units in the last place (ulp).
 
 The unit of an exact value w is the distance between neighbouring numbers of the result's type where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One function compiled for whole arrays: by Ingot at an ISA level, by XLA."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: each function of floats that HLO has, its reference, and JAX's name of it.
 
 References are computed in long double (x87: 64 bits of precision), which is 11 bits more than f64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures one function on one element type, in pieces that can be stopped between and resumed.
 
 f32 functions of one operand: slabs of all 2^32 numbers, in an order in which every part of the run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The results file and the page that is made of it: `results.json`, `docs/accuracy.md`."""
 
 from __future__ import annotations

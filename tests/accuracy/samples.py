@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inputs where they cannot all be tried: f64, functions of two operands, complex numbers.
 
 Blocks of 2^17 inputs, each block by its number alone, so that a short run measures a part of what a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sign of NaN results: by function, operand and ISA level.
 
 IEEE 754 leaves it open, HLO does too. It is seen where bits are: in `bitcast-convert`, in

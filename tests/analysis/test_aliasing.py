@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of leaves through views, loops and branches; in-place rules."""
 
 from __future__ import annotations

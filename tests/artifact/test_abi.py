@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The execution ABI as data: the layout of `sizes`, and its way through JSON."""
 
 import json

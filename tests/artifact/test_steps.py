@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host programs as data: words, text, and what the runtime makes of them."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark itself: every program is spelled in every framework, reports say what was measured.
 
 One tiny row is really run, in worker processes, so that `make bench` cannot rot unseen.

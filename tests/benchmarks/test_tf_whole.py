@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make bench-tf`: what its tables and checks say, and one row in worker processes.
 
 Tables are made of figures that are given; no test looks at a time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forks a number of children while threads compile and run; prints which did not end well.
 
 A process of its own (`test_forking.py`): every child compiles and runs as well, serially and in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the public entry points are given: what does not fit is refused, nothing is ignored."""
 
 from __future__ import annotations

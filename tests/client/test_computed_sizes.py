@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that compute sizes run in stages, and give what the evaluator gives."""
 
 from __future__ import annotations

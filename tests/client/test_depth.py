@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program nests or chains may be as deep as its author likes: no stack ends.
 
 Every construct is parsed, printed, evaluated and compiled; nothing is compared here but that deep

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters and results of dynamic size: arrays of any size up to the bound go in and come out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Executable`: texts of every stage, kernel rows, DLPack, errors, donation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Foreign calls from compiled programs: frames, aliases, tokens, symbolic sizes, failures."""
 
 import ctypes

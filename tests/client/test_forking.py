@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process may fork while its threads compile and run programs; its children compile and run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executions end by signals, from other threads and at deadlines, and leave everything usable."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What keeps code mapped: whoever can call an executable."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that nobody holds any more leaves nothing behind, in Python's memory and beside it."""
 
 from __future__ import annotations

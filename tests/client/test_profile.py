@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Executable.profile`: which kernel ran when, by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fails inside a compilation is an InternalError whose note names a file of the module."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equal programs are one executable, whoever compiles them."""
 
 from __future__ import annotations

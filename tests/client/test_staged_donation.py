@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Staged programs take over memory instead of copying it, and an error leaves arguments alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many threads build, compile and run programs at once: the same results as one after the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long chains of ops: the order in which they are emitted, and what LLVM's quick way makes of them.
 
 A chain's kernel is compiled without LLVM's optimizing (`LoopSchedule.chain`), whatever its types.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A generated table of convolutions: evaluator, CPU and real XLA agree.
 
 Every order of dimensions, padding (negative too), dilation, reversal, groups of features and of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that only copy long rows: one call for a run, no vectors, every bit as it was."""
 
 import numpy as np

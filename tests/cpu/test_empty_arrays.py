@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every op over arrays without elements is as the evaluator has it.
 
 What has elements all the same (folds of nothing, padding, updates by nothing) must have the right

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays whose symbolic size is 0 at run time: one compilation for nothing, one and some."""
 
 from __future__ import annotations

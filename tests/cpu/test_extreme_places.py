@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Places of the greatest and the least: NaNs, ties, signed zeros, every size around the lanes."""
 
 from __future__ import annotations

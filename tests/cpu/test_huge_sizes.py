@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that no machine has end in one of Ingot's errors, which names the instruction."""
 
 import gc

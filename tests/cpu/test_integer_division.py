@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quotients and remainders of integers in lanes: any numbers, edges among them, by the integers."""
 
 import numpy as np

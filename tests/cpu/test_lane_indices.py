@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indices in lanes where lane 0 lies outside of what a mask lets through, before position 0."""
 
 from __future__ import annotations

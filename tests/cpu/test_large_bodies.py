@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of many instructions are masked in every block, one body for all: as the evaluator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `load_library` loads is all that common kernels need."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels cut into pieces where masks are known: concatenate, pad, rolls; against the evaluator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Positions (`iota`) are written by library code, the same at every size."""
 
 import numpy as np

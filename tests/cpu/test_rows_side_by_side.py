@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folds whose order counts: rows side by side in lanes, each row in its own order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of a program are shared out so that all CPUs end to compile at about the same time."""
 
 from __future__ import annotations

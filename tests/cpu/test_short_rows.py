@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short rows are laid end to end: any length, rows left over, what is read near or far apart."""
 
 import numpy as np

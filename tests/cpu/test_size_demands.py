@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ops demand of symbolic sizes is checked before anything runs."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long rows are sorted in parts that are merged: the same bits for any number of threads."""
 
 from __future__ import annotations

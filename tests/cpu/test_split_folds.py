@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of anything to one number: the parts have code of their own, the rest is the library's."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which modules have a host program of steps, and that it does what machine code does."""
 
 import numpy as np

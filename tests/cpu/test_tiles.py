@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels that read across their vector axis: square tiles and what is left over at the edges."""
 
 import ml_dtypes

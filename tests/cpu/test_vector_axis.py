@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lanes run along the axis that reads memory in whole pieces; short rows run side by side."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Winograd convolutions: every border, size and epilogue, as accurate as direct sums."""
 
 from __future__ import annotations

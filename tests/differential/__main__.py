@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole differential run, in several processes: `make conformance`.
 
 Prints what disagrees without a reason, and writes a page of what was compared.

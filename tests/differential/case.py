@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the differential run: one small program with inputs and how near its results must be.
 
 A case builds its instructions into a builder that other cases share, so that one module holds many

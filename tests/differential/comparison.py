@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares arrays of a case: what differs, in words, or nothing.
 
 NaN equals NaN whatever its bits; zeros are equal only with the same sign where asked; other floats

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of dot and convolution: every kind of dimension number, dilation, padding, group."""
 
 from __future__ import annotations

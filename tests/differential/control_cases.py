@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of control flow, random bits and programs of several ops."""
 
 from __future__ import annotations

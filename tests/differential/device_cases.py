@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of collectives, on four devices: replicas, partitions, and both."""
 
 from __future__ import annotations

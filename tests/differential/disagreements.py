@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every known disagreement with real XLA, every case that an engine cannot run, and why.
 
 Seen with jaxlib 0.10.2. A case that differs and is not here fails; a row that no case needs any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs with dynamic dimensions: each op that takes one, and programs that grow and shrink.
 
 Each makes `d`, of dynamic size, from `x` and the size `n`. The kinds of programs are those of

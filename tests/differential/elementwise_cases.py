@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of elementwise ops: every op, every element type, special values, sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs many cases at once on the evaluator, on Ingot's CPU and on real XLA, and compares.
 
 A batch is one module whose entry has every case's parameters and returns every case's leaves. When

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of gather, scatter, dynamic slices, sort, top-k: random dimension numbers, comparators."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of ops that are algorithms: FFT, Cholesky, triangular solve, batch norm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases written as HLO text: asynchronous pairs, scans, unusual products, calls of XLA's targets.
 
 A text's entry is called from the module that the cases share. `T` stands for the element type.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of ops that move elements, of reductions and of windows: all attributes."""
 
 from __future__ import annotations

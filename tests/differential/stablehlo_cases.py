@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs in StableHLO's own words: ops that HLO has not, defaults that HLO must say, CHLO.
 
 `make conformance` runs what Ingot makes of them; `test_stablehlo_programs` gives the text itself to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole table of cases, in a fixed order."""
 
 from __future__ import annotations

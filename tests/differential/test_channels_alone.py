@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`send` and `recv` whose value is taken before it is there: refused by both engines."""
 
 from __future__ import annotations

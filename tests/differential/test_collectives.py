@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sample of the collectives on four devices; `make conformance` runs all of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives of a program that runs alone: what its text names beyond it, as in real XLA."""
 
 from __future__ import annotations

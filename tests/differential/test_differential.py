@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sample of the differential run; `make conformance` is the whole of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic dimensions: evaluator, Ingot's CPU and real XLA agree, whatever lies behind a size."""
 
 from __future__ import annotations

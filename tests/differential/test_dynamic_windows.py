@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's windows over a dimension of dynamic size: as static ones at the size that there is.
 
 NaN stands behind the sizes: nothing of it may be seen. What TensorFlow's own XLA makes of its

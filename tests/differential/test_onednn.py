@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA's calls of oneDNN: evaluator, Ingot's CPU and real XLA agree.
 
 jaxlib is built with oneDNN, so it runs what TensorFlow's XLA writes after optimization. Its

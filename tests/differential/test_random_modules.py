@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random modules with structured ops: native code as the evaluator, at every pipeline level."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO text means what real XLA says it means."""
 
 from __future__ import annotations

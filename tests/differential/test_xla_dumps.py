@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole of what real XLA dumps for four programs is read, printed, read again and run natively.
 
 Before its optimizations XLA prints plain HLO; after them fusions, bitcasts, layouts, calls of its

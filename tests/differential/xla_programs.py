@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that real XLA compiles and dumps: a ResNet, a Transformer train step, an LSTM, algebra.
 
 Run as a script in a process of its own, as XLA reads `XLA_FLAGS` once:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each file in tests/errors/parser: a text that is not HLO text, and the diagnostic it must give.
 
 The diagnostic stands below the line `=====`. `python -m tests.errors.test_parser_errors` writes it

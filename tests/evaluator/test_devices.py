@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation on several devices: numbers by hand, and devices that do not meet."""
 
 from __future__ import annotations

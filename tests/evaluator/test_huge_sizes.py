@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that the evaluator has no memory for are a ResourceError that names the instruction."""
 
 import numpy as np

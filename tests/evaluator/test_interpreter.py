@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreter: symbolic sizes, arguments that do not fit, limits, single instructions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Number formats: conversions, bits and order agree with independent statements of them."""
 
 from __future__ import annotations

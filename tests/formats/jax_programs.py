@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX programs of every family of ops, for the tests of the StableHLO reader.
 
 `PROGRAMS[name]` is a function and its arguments; JAX itself gives the expected results.

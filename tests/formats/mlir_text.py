@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the StableHLO reader share: MLIR text to a verified module."""
 
 from __future__ import annotations

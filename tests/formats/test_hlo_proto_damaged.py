@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protos that contradict themselves are refused where they are read, by what is wrong in them."""
 
 from __future__ import annotations

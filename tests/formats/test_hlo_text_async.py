@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous ops in short form: read, printed in the long form, read by XLA as the short one."""
 
 from __future__ import annotations

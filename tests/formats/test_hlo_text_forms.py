@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of HLO text that people write and XLA's parser takes, besides those that XLA prints.
 
 Each is held against real XLA: the module that Ingot reads prints as text that XLA reads as the same

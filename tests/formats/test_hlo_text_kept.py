@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What XLA's text says and Ingot only keeps: XLA reads the printed text as the same module.
 
 Buffers, devices as a grid, attributes of TPU and GPU ops, layouts of the entry, and names that the

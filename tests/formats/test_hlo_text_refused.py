@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Texts that a reader must refuse with a place, not fail on later."""
 
 from __future__ import annotations

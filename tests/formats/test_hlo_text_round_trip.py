@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO text: what was printed reads as the same module; what was read prints as the same text."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO text: windows read back, and print as XLA prints them."""
 
 import re

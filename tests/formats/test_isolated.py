@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO read in a child process: the same modules, and no data that ends this process."""
 
 from __future__ import annotations

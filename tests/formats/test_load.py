@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load` and `dump`: the format is found in the data."""
 
 from __future__ import annotations

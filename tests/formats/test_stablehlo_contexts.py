@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLIR contexts are used again, but not forever, by two at once, or after a failure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO as MLIR text: collectives, transfers, tokens, Shardy."""
 
 from __future__ import annotations

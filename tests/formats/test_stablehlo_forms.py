@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO: open sizes, the forms of MLIR, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO of JAX programs: read, verified, evaluated, run natively, equal to JAX's results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO's reductions in wider elements than their operands (`is_promotable`)."""
 
 import ml_dtypes

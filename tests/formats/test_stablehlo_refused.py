@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MLIR does not check of a module, such as free attributes, is refused by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Front ends are tested with their real frameworks, which take seconds to load: the slow suite."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forks of a process whose other threads compile and execute through TensorFlow or JAX.
 
 What docs/execution_abi.md says of children: those that use NumPy or Ingot itself, and those that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C ends an endless loop of TensorFlow and of JAX, and both go on working."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make fuzz MINUTES=n`: looks for inputs that Ingot does not survive or gets wrong.
 
 Findings, reduced, and the report are kept in `.fuzz/` here. `--case FILE` checks one file again.

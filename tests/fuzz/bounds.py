@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How large whole numbers may be: what an element type holds exactly, and what an op makes of it.
 
 `RULES` gives the bound of an op's result from those of its operands; ops that are not in it move or

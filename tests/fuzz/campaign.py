@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fuzz run: gives targets their time on worker processes, and keeps what they find.
 
 Two workers or more run side by side, each on the target that is furthest behind its share. What is

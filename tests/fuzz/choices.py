@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What strategies there are, generated from the code: the choices that the compiler can make.
 
 A strategy is written down in a record of `kernel/` (a schedule, a form, a plan), so the table of

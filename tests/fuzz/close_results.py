@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares results of two frameworks' compilers that round differently.
 
 Where a small change of the inputs changes the reference's own result by more than a part of the

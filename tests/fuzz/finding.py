@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings: what went wrong in a case, and a signature that two cases of one defect share.
 
 A signature is made of what does not depend on the case: the type of the exception and the function

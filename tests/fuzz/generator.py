@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs whose every number is exact: an engine that differs is wrong, by any order.
 
 Arrays hold small whole numbers. For each value the generator knows the largest absolute value that

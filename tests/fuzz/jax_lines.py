@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of random JAX functions: each maker writes one use of NumPy's or JAX's functions."""
 
 from __future__ import annotations

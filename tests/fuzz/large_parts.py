@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of programs whose sizes decide how a kernel runs: products, convolutions, sorts and more.
 
 Sizes, element types, dimension numbers and windows are drawn so that each strategy of the CPU

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A target that does what its case says, for the tests of the machinery."""
 
 from __future__ import annotations

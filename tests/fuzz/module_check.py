@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds of every module that a reader accepts: it prints, reads back, and runs as it means.
 
 A reader may refuse data with one of Ingot's own errors; an `InternalError`, or an error that names

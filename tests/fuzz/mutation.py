@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random damage to data: bytes, words, lines, and joins of two texts.
 
 A mutant is a seed with one to a few mutations, so that most of it still means something. Nothing

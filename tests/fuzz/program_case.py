@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases that are programs: HLO text, with its inputs and how results are compared in comments.
 
     // FP: fast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Random Python functions over arrays, written with NumPy's names, a line at a time.
 
 `Writer` knows the shape and the kind of every variable, takes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of programs that strategies and passes wait for which other parts reach seldom or never.
 
 Joins of many arrays, sorts of which little is used, loops that compute the same in each turn or

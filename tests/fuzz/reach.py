@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cases reached of the compiler, by kind: rules, passes, strategies, templates, functions.
 
 * *rules* of rewriting that fired, by name;

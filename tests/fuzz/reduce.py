@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a case that fails as small as it gets while it fails in the same way.
 
 Text is cut by lines, then by words of the lines that stay; anything else by bytes. Both are delta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of fuzz runs: counts by target, what this run found, and what nothing reached."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fuzz runs have done so far: cases, time and findings by target, and what they reached."""
 
 from __future__ import annotations

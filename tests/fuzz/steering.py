@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What generators should aim at: what no random program has reached yet (`tests.fuzz.reach`).
 
 The parent of a campaign sums up what its workers reached and sends each new one the rest. A

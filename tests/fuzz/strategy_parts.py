@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of programs for strategies that sizes drawn at large seldom meet (`large_parts`).
 
 Rows that are short, joined, kept or turned; folds of everything; tables larger than caches; arrays

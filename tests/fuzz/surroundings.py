@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts parts of programs into random surroundings that do not change their numbers.
 
 An input arrives disguised: reversed, transposed, embedded in a larger array, in two halves, as a

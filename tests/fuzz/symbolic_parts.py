@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pieces of programs over arrays of symbolic sizes, one for each kind of kernel that has sizes.
 
 A part is built once, over `n` and `m`, and is run at any sizes: rows of nothing, one row, more than

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fuzz targets: what makes cases, and what says whether a case went well.
 
 A target is one file in `tests/fuzz/targets/` that holds a `TARGET`. Cases are bytes: the content of

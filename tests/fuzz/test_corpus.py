@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fuzz runs have found, reduced: `corpus/<target>/` holds one file for each defect.
 
 Every case runs in a worker process of its target and must go well.

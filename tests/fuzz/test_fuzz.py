@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fuzz run's programs, in child processes: some seeds of each target, and its own machinery."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of random TensorFlow functions: each maker writes one use of TensorFlow's functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parent's side of a worker process: sends commands, reads answers, sees it die or hang.
 
 Invariant: a worker that has not answered for as long as its target allows is made to print its

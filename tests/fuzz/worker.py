@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The child process of a fuzz run: makes cases and checks them, and says so line by line.
 
 Commands come on standard input, one a line: `run SEED COUNT SECONDS` makes and checks so many

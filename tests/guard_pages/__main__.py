@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs programs between guard pages, in a process that a fault may end.
 
 Says the number of each program before it runs, then what was wrong, if anything. `faulty` starts

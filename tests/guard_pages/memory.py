@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory between pages that nobody may touch: what reads or writes past an array faults.
 
 `run_guarded` runs a program with every input, every output and the arena in such memory, all of

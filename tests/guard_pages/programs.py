@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs for guard pages: those that move, fold, multiply and sort, over element types and sizes.
 
 Three suites: `table` is written here, `cases` are those of the differential run in modules of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No program reads or writes before or behind its inputs, its outputs or its arena.
 
 Each suite runs in processes of its own, so that a fault is a failed test with the program's name;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad instructions, one for each constraint of an op, as HLO text; who refuses them, and where.
 
 A line of `constraints/*.txt` is `label: result op(operand shapes), attributes`. The module around

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assertions: text and back, evaluated, and compiled."""
 
 import numpy as np

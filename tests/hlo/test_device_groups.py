@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which devices meet: every mode, XLA's order of participants, and what does not fit."""
 
 from __future__ import annotations

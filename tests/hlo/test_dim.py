@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbolic sizes obey the integers' arithmetic: every expression, at every value of its symbols."""
 
 from __future__ import annotations

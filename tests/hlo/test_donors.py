@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Donors: which are taken, for which result, and which of those become aliases."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types: their least and greatest values are values of theirs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computations that are written alike, and what is checked of them once (`Forms`, `verify`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of other alphabets, with quotes, blanks and line ends: what is printed can be read."""
 
 from __future__ import annotations

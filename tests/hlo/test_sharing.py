@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that parameters give to results: what `HloInputOutputAliasConfig::Verify` refuses."""
 
 from __future__ import annotations

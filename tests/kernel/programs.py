@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fused computations from HLO text, for the kernel tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choices between two places of a buffer: one load where lanes agree, masks where they do not."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where convolutions need no masks: bounds at the corners of blocks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equal kernels have equal fingerprints, in every process; different ones differ."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of kernels: sizes put back give the kernel; names say what code depends on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index arithmetic against NumPy: reshapes, divisions and strides of indices."""
 
 from __future__ import annotations

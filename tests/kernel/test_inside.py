@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masked loads that cannot leave their buffer lose their masks; numbers stay the evaluator's."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Offsets of lanes: what evaluation at every lane gives, or None."""
 
 import numpy as np

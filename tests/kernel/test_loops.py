@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loop kernels: passes, collapsing, kept rows."""
 
 from __future__ import annotations

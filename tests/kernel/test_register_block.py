@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register blocks: every row and column is in one, and registers hold them."""
 
 import pytest

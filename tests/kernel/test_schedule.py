@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of loop kernels: units cover the grid, chunks the units, parts a reduced axis."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects of these tests are cached in a folder of the session, never in the user's home."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fits behind `ingot/llvm/math/coefficients.py`: Remez exchange in 40 digits.
 
 Run by hand (`python tests/llvm/fit_coefficients.py`, needs mpmath); prints each polynomial with the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile one math function as an array kernel; references in wider types; for the math tests."""
 
 from __future__ import annotations

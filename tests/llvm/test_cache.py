@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The object cache: hits, disk, corruption, limits, and whose files it uses."""
 
 import grp

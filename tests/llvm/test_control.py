@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops, branches and folding index arithmetic."""
 
 import ctypes

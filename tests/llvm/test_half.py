@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """f16 and bf16 conversion: every bit pattern, and rounding to nearest even."""
 
 import ml_dtypes

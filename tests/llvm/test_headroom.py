@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Too little address space to compile is an error, never the end of the process."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the builder takes, LLVM takes: ill-typed IR is refused at the line that emits it.
 
 Every op is tried on operands of every type, right or wrong. Either the builder raises

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every whitelisted intrinsic compiles for its targets: LLVM would abort the process otherwise.
 
 The compilations run in a child process, so that an abort is a failing test and not the end of all.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiling, linking, and the errors of both."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the builder knows of constants in lanes costs no instruction."""
 
 import pytest

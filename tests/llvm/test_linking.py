@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects mapped into the process: data, tables of addresses, permissions, their end."""
 
 import ctypes

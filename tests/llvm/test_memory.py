@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads, stores, masks, gathers and atomics."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floats of 8 and 4 bits: every bit pattern, every tie, and the formats' own rules."""
 
 from __future__ import annotations

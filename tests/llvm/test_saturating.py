@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floats to integers: truncated, held within range, NaN to 0; every width, signed and not."""
 
 import numpy as np

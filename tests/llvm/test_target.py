@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a target answers to emitters."""
 
 import numpy as np

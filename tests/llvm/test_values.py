@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types and constants: what Python holds is what LLVM gets."""
 
 import ctypes

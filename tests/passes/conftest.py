@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The option that writes expected texts anew."""
 
 import pytest

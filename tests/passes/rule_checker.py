@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The random rule checker: makes programs on which a rule fires and compares before and after.
 
 A pattern says by itself what to build: captures become parameters, constants become broadcasts.

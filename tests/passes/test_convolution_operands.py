@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands of a convolution change places without a change of its meaning."""
 
 import numpy as np

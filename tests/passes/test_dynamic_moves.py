@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves of elements across the border of a dynamic dimension: the CPU gives what is meant."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatters of one window keep their meaning as updates of a slice, inside, outside, at the edge."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tests/passes/<pass>/*.hlo`: a module, and beside it the text that one pass must make of it.
 
 A file holds a module and, after the line `// EXPECT`, the expected text. `pytest tests/passes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trip counts against loops that are simply run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Finds what a process may fill for ever: memo decorators, and containers of modules and classes.
 
 A table is bounded if its own type says so (`lru_cache` with a size, `RecentTable`) or if it holds

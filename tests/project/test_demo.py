@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo runs, and its tables say what was measured."""
 
 import os

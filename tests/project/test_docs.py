@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages say what the code does: examples run and print that, links lead somewhere."""
 
 import importlib.util

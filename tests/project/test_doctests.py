@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every example in a docstring runs and prints what it says."""
 
 import doctest

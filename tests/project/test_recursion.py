@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No function recurses over what a program nests: the list of those that may is complete."""
 
 import textwrap

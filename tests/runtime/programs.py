@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small programs for the runtime's tests, written by hand against the execution ABI.
 
 Each function returns a `ProgramInfo` and the IR module that exports its two functions.

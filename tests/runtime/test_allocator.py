@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The caching allocator: classes, reuse, limits, statistics, threads."""
 
 import ctypes

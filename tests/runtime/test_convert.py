@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments of all kinds: what converts without a copy, what converts at all, what is refused."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C-layout records: offsets are a C compiler's, Python and emitted code see the same memory."""
 
 import ctypes

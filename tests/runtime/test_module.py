@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime's module: what it imports and exports, and that it works without Python."""
 
 import ctypes

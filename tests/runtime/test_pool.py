@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fork-join pool: every chunk once, for any thread count, nested, concurrent and after fork."""
 
 import ctypes

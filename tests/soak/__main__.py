@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make soak HOURS=n`: hours of work with faults in one process; memory and descriptors stay flat.
 
 Says a line a minute. Fails at the first thing that goes wrong, or when something grew in the end.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a soak does over and over: each activity is one round of work that must go well.
 
 An activity raises or fails an assertion when something is wrong. Faults are part of it: the cache's

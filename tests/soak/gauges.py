@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a process holds: memory, file descriptors, threads, children; and whether that grows.
 
 Example:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The soak: its gauges see growth, and a minute of it goes well."""
 
 from __future__ import annotations

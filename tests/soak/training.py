@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small training step in JAX, for the soak: imported after the platform was chosen."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs with complex values through every kind of op that is not elementwise, by name.
 
 Inputs are small random numbers; `c64`, `f32` and friends are replaced for the wide variants.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that nest or chain one construct many times, as HLO text.
 
 Each function takes the depth and returns the text of a module; `PROGRAMS` names them all. Most

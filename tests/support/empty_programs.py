@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One line of every op over arrays without elements, for `cpu.test_empty_arrays`.
 
 `T` stands for an element type, `0` where a dimension is empty. A row is the parameters' shapes, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random modules of symbolic sizes, at sizes that no machine has: run by `cpu/test_huge_sizes.py`.
 
 `python -m tests.support.huge_sizes FIRST COUNT` compiles modules FIRST, FIRST + 1, … with little

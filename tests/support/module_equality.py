@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structural equality of modules: what differs, in words, or nothing.
 
 Two modules are equal when computations, instructions, names, shapes with layouts, attributes,

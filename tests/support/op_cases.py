@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads `tests/ops/<op>.hlo`: programs with their inputs and expected outputs in comments.
 
 A file holds cases divided by lines `// -----`. A case is a module and, in comments before it:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random valid modules from the op table, each from a seed: for comparing evaluator and backends.
 
 A `Maker` grows a pool of values of one computation: each step picks an op, then operands from the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random uses of the structured ops: convolution, windows, sort, scatter, batched products.
 
 `random_modules.Maker` grows with these too when it is asked for structured ops. Each function takes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real XLA, through jaxlib's CPU client: runs HLO text, for differential tests.
 
 HLO text goes through XLA's own parser, so it also checks that what Ingot prints is XLA's HLO text.

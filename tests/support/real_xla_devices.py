@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real XLA on several devices of one process: a program of its own, which fixes their number.
 
 It reads pickled (HLO text, inputs per parameter and device, grid) from standard input, one after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Diagnostics: what users see, and that every error class carries the facts with a stable code."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flag registry: values, checks, overrides, and warnings about misspelt variables."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forks wait for the work of other threads, and their locks are free in the child."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interned values: one object for equal ones, from all threads, and nothing kept."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stamp of Ingot's own sources: one for each state of them, none while they change."""
 
 from __future__ import annotations

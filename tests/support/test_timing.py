@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Phases: nesting, adding up, exceptions, and a progress line only on a terminal and only late."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA_FLAGS: XLA's syntax, its meaning here, and errors only when the flags are for Ingot."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot bisect`: the pass to blame is named; when none is, the machine code is looked at too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random inputs fit what they are used for; comparisons find what differs."""
 
 from __future__ import annotations

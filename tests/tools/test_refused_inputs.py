@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files and options that commands cannot take: an error of Ingot's or of the command line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot serve --stdio`: a process on two pipes, and the session behind them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot serve` as a process: limits, cancellation, and workers that end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of XLA's known issues: Ingot's answers are TensorFlow's, and the page shows them."""
 
 import sys

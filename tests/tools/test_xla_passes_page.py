@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page that lists XLA's passes beside ours names passes that there are, and leaves none out."""
 
 from __future__ import annotations

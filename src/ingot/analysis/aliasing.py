@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aliasing: which value every leaf of every instruction holds.
 
 A value is made by one instruction at one leaf. Views (tuple, get-tuple-element, bitcast, reshape,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Phases of convolutions of spread-out inputs: which results use which taps.
 
 With `base_dilation` d (the input gradient of a strided convolution), result p along a dimension

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Costs of fused computations: floating-point operations and bytes to and from memory.
 
 Counts are of the program as written (a transcendental is one operation, a multiply-add two), the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Failures: what may end an execution early, and the parameters that it must leave as they were.
 
 An assertion or a foreign call that fails ends the execution, and so do sizes with which a loop,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames: along which axes of the result each instruction of a fusion varies.
 
 A fusion's results are computed over axes 0, 1, 2 …, one per dimension of its main root. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-place ops: which outputs of an instruction live in the memory of an operand.
 
 Two relations. *Must*: an update of a part of an array (dynamic-update-slice, scatter) writes only

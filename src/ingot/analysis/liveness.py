@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Liveness: when each value must be intact, over one line of all scheduled instructions.
 
 The line: every instruction has a position; a `while` has one before its condition and body and one

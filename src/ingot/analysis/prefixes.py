@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scans: windowed reductions whose windows are all prefixes (or suffixes) of one dimension.
 
 `cumsum` and its like reach HLO as `reduce-window` with a window as long as the dimension, padded on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions of signals: one image of one channel, one feature, one dimension, stride 1.
 
 Where such a convolution has no padding, result p is the sum of signal[p + k] * taps[k]: a product

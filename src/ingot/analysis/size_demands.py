@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ops demand of symbolic sizes: windows and cuts inside their operands, no negative sizes.
 
 `slice [0:5]` of `f32[?n]` means something for n >= 5 only. The verifier refuses what is wrong for

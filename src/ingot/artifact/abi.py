@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The execution ABI as plain data: what compiler and runtime tell each other about one program.
 
 The compiler writes a `ProgramInfo` next to the machine code; the runtime, ahead-of-time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Artifacts: a compiled program as data, ready to be linked here or written to disk.
 
 Compiler and runtime share nothing else. Invariant: the objects together define every symbol that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polls in emitted code: whether this execution is to end. Compiler and runtime emit the same.
 
 A host program asks in its loops and after long kernels; it costs a load and a branch until somebody

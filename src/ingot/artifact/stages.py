@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Staged programs as data: programs run one after the other, whose sizes are known at each start.
 
 A program that computes sizes (`hlo.size_definitions`) is cut where they are defined. What is left

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host programs as data: a straight line of kernel calls whose sizes are all known.
 
 Most programs are that: no loop, no branch, no foreign call, no symbolic size. Their host program

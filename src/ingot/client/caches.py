@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiler's caches in this process, as far as users may want them empty."""
 
 from __future__ import annotations

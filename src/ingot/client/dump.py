@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dumps: the stages of one compilation as files, named as XLA names them.
 
 `XLA_FLAGS=--xla_dump_to=FOLDER` (or `INGOT_DUMP_TO`) asks for them; a folder of `-` is standard

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of programs whose parameters or results are of dynamic size (`f32[<=8]`).
 
 Such a program takes arrays at their bounds with sizes behind them, and gives the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program on several virtual devices of this machine: one thread for each.
 
 Every device executes the same machine code with a runtime record of its own, which says its replica

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fails inside a compilation becomes an `InternalError` that says where the module was kept.
 
 The last line of defence of `ingot.compile`: an exception that is none of Ingot's own is a bug of

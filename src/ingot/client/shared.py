@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compilation cache of this process: equal programs that are alive are one executable.
 
 `client.compile` asks it, so that it serves `ingot.compile`, TensorFlow and JAX alike; kernels and

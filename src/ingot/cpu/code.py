@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code of a program on its way to the machine: LLVM modules, kernels, loops that are functions.
 
 What `cpu.kernels` makes and the host program calls.

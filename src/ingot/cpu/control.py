@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control flow in machine code: scheduled computations as calls, copies, loops and branches.
 
 What the host program (`cpu.host`) and a loop that is one function (`cpu.register_loops`) share.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which kernels of a program share code: those of one form (`kernel.forms.form`).
 
 A network's layers give kernels that differ in sizes alone. Where a program has several of a form,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host program: the schedule of a module as one native function.
 
 `S_sizes` binds symbolic sizes, checks shape constraints and computes sizes; `S_run` calls kernels

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small kernels of loops, which become part of what runs the loop.
 
 A call of a kernel costs a few nanoseconds: nothing, but for a loop of a hundred thousand steps on

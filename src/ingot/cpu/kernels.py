@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels of a module: each fusion lowered, scheduled, emitted; equal kernels compiled once.
 
 `KernelSet` gathers the kernels that one program needs. Those that this process has compiled before

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lowering: a fused computation becomes a kernel of the form that runs it best.
 
 Stands between fusion, which decided what is a kernel, and `cpu.kernels`, which gathers and emits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops whose small values live in registers: each is one function, called as a kernel is.
 
 Stands between buffer assignment and the host program, which then may be steps (`cpu.steps`). The

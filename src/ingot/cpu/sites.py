@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a profiler times: the sites of a host program, numbered.
 
 The host program (`cpu.host`, or the runtime for one of steps) tells the profiler the number of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that are too large: no size that native code computes leaves 64 bits.
 
 `S_sizes` looks at the named sizes first. Below a power of two that is found when the program is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes: the `S_sizes` function, and how symbolic sizes are bound from parameter shapes.
 
 A symbolic size takes its value from the first parameter dimension that is nothing but its name;

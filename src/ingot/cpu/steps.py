@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host program as steps, for a module that is a straight line of kernel and loop calls.
 
 Stands between buffer assignment and the artifact, in place of `host.HostProgram`, which other

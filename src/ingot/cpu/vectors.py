@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What schedules must know of a target: the one place where a `TargetSpec` becomes `Vectors`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The meaning of every op, in NumPy: the reference that passes and backends are held to.
 
 Same family file names as `hlo/opset`. Written to be believed by reading; used by tests and by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates collective ops: one exchange of operands among a group's devices each.
 
 A program that is evaluated without `evaluate_replicated` is alone: groups of others are errors.

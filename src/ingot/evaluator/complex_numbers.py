@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex arithmetic where NumPy's is not C99's: quotients, powers, angles, signs.
 
 The rules of `elementwise` and `transcendental` call these on complex arrays. Results of operands

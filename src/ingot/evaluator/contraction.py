@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates contractions: dot as one matrix product, convolution as one per kernel element.
 
 Float products are summed in f64 and rounded once; f64 by NumPy's matmul. Integers wrap.

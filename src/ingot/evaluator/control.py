@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates control ops: call, while, conditional."""
 
 from __future__ import annotations

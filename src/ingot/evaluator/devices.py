@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices of an evaluation: who evaluates, and the board where devices meet.
 
 Every collective is one exchange: each device of a group gives its operands and gets those of all,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates ragged and scaled dots: a `dot` for each group, a `dot` of products with scales."""
 
 from __future__ import annotations

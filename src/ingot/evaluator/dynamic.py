@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates ops on dynamic dimensions: an array simply has the size that it has.
 
 A dimension declared `<=n` holds at most n elements here. Before a rule runs, `sized` puts the

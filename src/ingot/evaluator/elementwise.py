@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates elementwise ops other than transcendental functions.
 
 Source: StableHLO specification; where it leaves a result open, XLA:CPU's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates the factorizations that XLA's client library writes as custom calls.
 
 `Qr` and `ProductOfElementaryHouseholderReflectors` column by column, `LuDecomposition` with the

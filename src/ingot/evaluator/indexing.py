@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates indexing ops: gather and scatter by coordinates, sort by merging.
 
 Gather and scatter compute, for every element of the windowed array (gather's result, scatter's

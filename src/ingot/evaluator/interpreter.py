@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates modules, computations and single instructions.
 
 Walks a computation operands first and applies each instruction's rule. Symbolic sizes get their

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates linear algebra by the textbook: one row or column after the other.
 
 In f32 at least; the other triangle of a Cholesky factor is zero, and a matrix that is not positive

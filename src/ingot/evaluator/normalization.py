@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates batch normalization in f64, rounded once.
 
 Source: the formulas of the StableHLO specification.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Number formats: exact conversions between element types, their bits, and where rules compute.
 
 Everything narrower than 32 bits is computed in f32 and rounded once per op, as XLA:CPU does. For

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates the custom calls that XLA has the meaning of: no target is registered for them.
 
 Sizes of dynamic arrays (`PadToStatic`, `SliceToDynamic`) are those that the arrays have; top-k is

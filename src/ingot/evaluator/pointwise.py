@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applies a scalar computation at every element: what reduce, map, scatter and sort are made of.
 
 A computation made of elementwise ops alone (and calls of such) means the same on arrays as on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates random ops with XLA's exact bits: Philox 4x32-10 and Threefry 2x32-20.
 
 Source: xla/hlo/builder/lib/prng.cc; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3".

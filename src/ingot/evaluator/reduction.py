@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates reductions and `map`.
 
 `reduce` folds a tree of neighbours, which every associative computation with a neutral initial

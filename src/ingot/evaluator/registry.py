@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who evaluates what: rules by opcode, and what a rule can ask of its surroundings.
 
 A rule takes the instruction, its operands' values and a `Context`; it gives the result's value.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates `mulhi` and `stochastic-convert`: results that need more bits than the operands have.
 
 Source: xla/hlo/evaluator/hlo_evaluator_typed_visitor.h;

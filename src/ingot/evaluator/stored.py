@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What lies behind the sizes of dynamic arrays: each is the first part of an array at its bound.
 
 An array of shape `f32[<=8]` lies in memory at its bound, and some ops read there: a slice of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates structural ops: constants, tuples, fusions, barriers, tokens."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates transcendental functions, `sqrt` and `power`.
 
 Types narrower than 64 bits go through float64 (complex128) and are rounded once, so their results

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates transfer ops: asynchronous ones at once, feeds from the device's queues."""
 
 from __future__ import annotations

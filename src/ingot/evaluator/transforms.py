@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates `fft` in c128, rounded once, and `scan` step by step."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows: the padded array that they slide over, and which elements they take."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The older form of dynamic slices: one vector of indices in the place of a scalar per dimension.
 
 XLA reads both and splits the vector before anything else (its dynamic-index-splitter). Ingot has

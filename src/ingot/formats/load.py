@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load` and `dump`: a module from a file or bytes of any format, and back.
 
 What the format is follows from the data itself, not from the file's name: MLIR bytecode has a magic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`pack` and `unpack`: a module as bytes for another process of the same Ingot.
 
 Whole, with symbolic sizes and names as they are, and fifteen times as fast as a proto; no file

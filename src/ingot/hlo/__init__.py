@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO: the one IR. Shapes, instructions, computations, modules, the op table, the verifier."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assertions: a custom call that ends the program when its operand, a `pred[]`, is false.
 
     check = () custom-call(flag), custom_call_target="ingot.assert",

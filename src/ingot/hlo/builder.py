@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders: write a computation as Python calls, one method per opcode of the op table.
 
 `b.reduce_window(...)` is opcode `reduce-window`; attributes are keyword arguments named as in HLO

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts at a custom call: the one place where the order of elements in memory is visible.
 
 Everywhere else a value is dense row-major whatever its layout says. A custom call is given buffers

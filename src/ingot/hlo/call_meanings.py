@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which custom calls mean an ordinary computation, and which one.
 
 The evaluator evaluates the computation, the expander puts it in the call's place: such a call has

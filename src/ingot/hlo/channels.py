@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `send` and `recv` of a channel have to do with each other: who gives, and until when.
 
 The evaluator and the compiler ask here, so that both know the same pairs and refuse the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computations: a graph of instructions with parameters and one root.
 
 All edits of the graph happen here, so users lists are always true and `version` tells analyses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom calls: the registry of targets, and what a call site is.
 
 A `custom-call` names a *target*: code that Ingot did not generate (LAPACK, a Python function, an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which devices meet in a collective op: groups of devices, from what the op's text says.
 
 A program runs on a grid of replicas and partitions. A device's number is

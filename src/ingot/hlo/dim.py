@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbolic sizes: a dimension is an `int` or a `Dim`.
 
 A `Dim` is an interned integer polynomial over atoms; an atom is a named size or a floordiv, mod,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that parameters give to results: `input_output_alias` and `buffer_donor` of a header.
 
 An alias names the result that takes a parameter's memory. A donor is no alias: its memory may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types: one table of XLA's primitive types with their NumPy storage.
 
 Every layer asks this table (size, kind, storage); no layer keeps a list of its own. Names are

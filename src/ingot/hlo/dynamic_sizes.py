@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each op does with dynamic dimensions (`f32[<=8]`): the one table of it.
 
 A row says which dimensions of the result are dynamic and how large, given those of the operands,

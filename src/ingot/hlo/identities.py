@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identities of commutative opcodes: what a fold may start from without changing its result.
 
 Example:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Literals: constant values, arrays or tuples of them, immutable.
 
 Equality and hash are bitwise (so NaN equals the same NaN, and 0.0 differs from -0.0): constants

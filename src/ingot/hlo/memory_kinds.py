@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory kinds of a module's results: which of a device's memories the host wants each one in.
 
 A host's program says so for its entry (`mhlo.memory_kind`); whoever makes the results' buffers

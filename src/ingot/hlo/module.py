@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules: a whole program, its entry computation and what the caller must know.
 
 Example:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names: of letters that HLO text has, unique in a module, numbered as XLA numbers them.
 
 Front ends and protos name things as their users do, with blanks, quotes or other alphabets. Like

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What XLA's calls of oneDNN mean: `__onednn$matmul`, `$convolution`, `$layernorm`, `$softmax`.
 
 XLA:CPU writes these custom calls itself when it is built with oneDNN (TensorFlow's is), so they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which instructions of one computation stand after what they need.
 
 `Computation.post_order` keeps what `operands_first` finds until the next edit.

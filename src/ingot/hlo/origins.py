@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What to say of an instruction when the program runs and something fails."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes and layouts: element type, dimensions, order in memory; or a tuple of shapes.
 
 Immutable values. A dimension is an `int` or a `Dim`; both print so that static shapes read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that instructions define: known only when a program has run so far.
 
 A symbolic size (`f32[?n]`) is usually that of a parameter. It may also be computed:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The structure of a computation: what tells apart two that are written differently.
 
 Layers of a network are alike, and so are their fused computations: what depends on how one is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier: what must hold of every module, whoever made it.
 
 Generic over the op table: arity, attribute type, shape inference with its labelled constraints,

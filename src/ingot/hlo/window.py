@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows: how a box slides over dimensions, for windowed reductions and convolutions.
 
 A window is one `WindowDimension` per dimension. `base_dilation` spreads the operand (HLO text

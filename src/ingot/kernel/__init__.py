@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernel IR: iteration spaces, index maps, expressions; how a fusion becomes loops.
 
 `expr` scalar expressions, `ir` kernels, `index_math` index arithmetic, `fingerprint` equal kernels,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scalar expressions: what one point of an iteration space computes. Hash-consed.
 
 An `Expr` is an op on expressions. Most ops are HLO's elementwise opcodes under their own names;

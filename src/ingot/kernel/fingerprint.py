@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fingerprints of kernels: equal kernels have equal names, in every process.
 
 The text lists each distinct expression once, in walk order, so it is linear in the kernel's size.

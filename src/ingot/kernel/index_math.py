@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index arithmetic: reshapes of indices, division with known ranges, strides.
 
 Indices are `Dim` polynomials over axis names. Sizes may be symbolic; what cannot be decided stays

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels: iteration spaces with what each point computes. Immutable, hash-consed by `key`.
 
 A `LoopKernel` visits every point of its grid; at each it runs its passes in order. A pass loops

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers that library drivers take: named in a table, passed in env, read back by name.
 
 A plain product or convolution is nothing but such numbers (`contraction.product`,

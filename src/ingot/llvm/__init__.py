@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LLVM, as the rest of Ingot sees it: a text IR builder, our vector math, and the JIT.
 
 Stands below every code generator (`cpu`, `gpu`, `runtime`) and above `support` only. Nothing here

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Typed arithmetic of the text IR builder: one name per operation, int or float by operand type.
 
 A mixin over `Lanes`. Every op works on scalars and on vectors of any lane count.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The border to llvmlite, which ships no types: `llvm` is `llvmlite.binding`, once, as `Any`.
 
 llvmlite holds one lock for the whole process during every call. Emitting code is nine tenths of a

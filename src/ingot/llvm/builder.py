@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The typed textual LLVM IR builder: `ModuleBuilder` makes modules, `FunctionBuilder` functions.
 
 All of Ingot's code generators write IR through this one builder. Text, because building text and

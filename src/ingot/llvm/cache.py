@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cache of compiled objects: in memory and on disk, by content.
 
 Called by `jit` only. The key is a hash of everything that determines the object (IR text, triple,

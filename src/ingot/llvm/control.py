@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structured control flow of the text IR builder: loops with carried values, `if_` with results.
 
 A mixin over the builder. Values that change across a loop or a branch are passed and returned, so

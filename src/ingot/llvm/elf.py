@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A relocatable ELF64 object, as LLVM emits it: its sections, symbols and relocations.
 
 Read by `image`, which lays objects out as code that can run. Invariant: nothing is copied before

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer ops of constants: what the builder computes itself, so that it knows lanes of masks.
 
 `Arithmetic` asks for each integer op and comparison. LLVM folds the same, but too late for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Room for LLVM: what it allocates is known to exist before it is called.
 
 LLVM has no way back when an allocation fails: it ends the process (`LLVM ERROR: out of memory`, or

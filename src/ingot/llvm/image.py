@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects laid out side by side, with the distances between their parts written in.
 
 Between `elf`, which reads objects, and those who make them runnable: `linking` maps an image into

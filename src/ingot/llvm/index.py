@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index arithmetic that folds: operands are `Value | int`, and two ints give an int.
 
 A mixin over the builder. A kernel with static sizes and one with symbolic sizes run the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The intrinsics that may be used, per target: LLVM aborts the process on others.
 
 One row per intrinsic; `FunctionBuilder.intrinsic` reads the row, refuses operands of other types,

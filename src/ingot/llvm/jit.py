@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From IR text to machine code: `compile_object`, `assembly`.
 
 The end of every CPU compilation. The IR is parsed in its own context, verified, run through a

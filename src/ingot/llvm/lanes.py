@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lanes of the text IR builder: splat, extract, insert, shuffle, slices and concatenation.
 
 A mixin over `FunctionWriter`. Every op works on vectors of any lane count, powers of two or not; a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From ELF objects to code that can be called: `link_object` maps them into the process.
 
 The image of the objects (`image`) is copied to pages of its own. Invariants: symbols that nobody

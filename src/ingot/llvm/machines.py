@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LLVM's target machines, which turn IR into code: made once, lent to one compilation at a time.
 
 LLVM is initialized when the first one is made, with the options that hold for the whole process.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of the text IR builder: loads, stores, addresses, masked access, atomics.
 
 A mixin over `Arithmetic`. Invariant: every access states its alignment, because LLVM assumes

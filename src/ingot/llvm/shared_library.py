@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A shared library from one relocatable object, with no linker installed.
 
 The end of ahead-of-time compilation: LLVM gives a position-independent ELF object, and this file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What code is generated for: triple, CPU, features, and the questions that emitters ask.
 
 `TargetSpec.host()` is this machine; `INGOT_CPU_LEVEL` or an argument force a level ("avx512",

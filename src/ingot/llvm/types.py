@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LLVM types as interned, frozen values.
 
 The bottom of the text IR builder. Invariants: equal types are the same object, so `is` compares

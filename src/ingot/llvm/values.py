@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Typed values and constants of the text IR builder.
 
 A `Value` is a type and the operand text that LLVM reads (`%v7`, `3`, `splat (float 0x...)`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The core of the text IR builder: module-level text and the instruction stream of one function.
 
 `ModuleState` holds what functions share (declarations, globals, metadata); `FunctionWriter` holds

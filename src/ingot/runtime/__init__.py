@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native runtime: thread pool, buffer allocator, execution, and the Python call.
 
 Everything that runs while a program executes is machine code emitted by `ingot.llvm`, over

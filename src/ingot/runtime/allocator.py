@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The caching buffer allocator, emitted as LLVM IR: `ingot_allocate`, `ingot_free`, `ingot_trim`.
 
 Outputs and arenas of programs come from here. A freshly mapped page costs a fault and a clear

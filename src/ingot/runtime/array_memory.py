@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy's view of our allocator, emitted: the four functions of a NumPy memory handler.
 
 NumPy calls `ingot_array_free` when an output array dies, and the others if somebody resizes it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Cancellation`: ends executions from another thread, or at a deadline.
 
 An execution that is given one runs with a runtime record of its own, which says when it is to end

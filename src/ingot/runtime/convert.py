@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that are not yet what a program wants: converted without a copy where possible.
 
 The slow path of a call. Tensors and arrays must have the program's element type (a silent cast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack in: a NumPy array over the memory of another library's CPU tensor, without a copy.
 
 Part of the slow path of a call. NumPy's own `from_dlpack` refuses the element types that it lacks

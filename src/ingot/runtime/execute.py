@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Execution of a program record, emitted: what every caller, Python or native, goes through.
 
 `ingot_prepare` computes sizes, `ingot_execute` runs with an arena from the allocator, `ingot_call`

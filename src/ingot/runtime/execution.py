@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python half of a call: what the emitted fast path leaves to it, and its replacement.
 
 `refuse` and `fail` are called by the emitted code; `run_arrays` does a whole call with ctypes, for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of executions that should not go on: by a signal, another thread or a deadline; emitted.
 
 Loops of host programs, and host programs between long kernels, compare a counter with the value

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C-layout records, declared once: the same table gives offsets to emitted code and to Python.
 
 At the bottom of the runtime. A `Record` is a list of fields; from it follow the byte offsets that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime as one LLVM module: pool, allocator, execution and, if wanted, the Python call.
 
 `native` links it into this process. Ahead-of-time compilation puts the same text, without Python,

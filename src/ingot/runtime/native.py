@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native runtime of this process: linked once, on first use, and never unloaded.
 
 Owns the thread count (`INGOT_NUM_THREADS` at the start, `set_num_threads` after), the allocator's

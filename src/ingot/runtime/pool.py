@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fork-join thread pool, emitted as LLVM IR.
 
 `ingot_parallel(pool, fn, env, n)` calls `fn(env, chunk)` for every chunk and returns when all are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorder of what runs when, as machine code: host programs call it while somebody profiles.
 
 `IngotRuntime.profile` is null, or the address of `ingot_profile`. A host program that finds it set

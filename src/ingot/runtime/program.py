@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Program`: a compiled program that can be called, from Python and from native code.
 
 Made from a `ProgramInfo`, the addresses of its two functions and its constants. `program.call` is a

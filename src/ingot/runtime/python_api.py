@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The border to CPython and NumPy: struct offsets tested, the `PYTHON` record, built-in functions.
 
 The emitted Python call reads objects at the offsets of `python_arrays.OBJECT`. They hold for every

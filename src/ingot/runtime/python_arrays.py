@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy arrays in emitted code: reading arguments, making outputs, over raw object offsets.
 
 The lower half of the Python call. Invariant: the offsets of CPython's and NumPy's structs are in

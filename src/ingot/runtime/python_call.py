@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python call, emitted: one METH_FASTCALL function for all programs.
 
 `ingot_python_call(self, args, nargs)` is what `Program.call` is made of. `self` is the program's

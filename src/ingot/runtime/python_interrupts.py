@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals of Python during an execution: emitted checks, and the raise after them.
 
 Python runs signal handlers on its main thread, between instructions of the interpreter.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recording of what runs when: `start()`, run programs, `stop()` gives the events.
 
 Above the emitted recorder (`ingot.runtime.profiler`), below `ingot.client.profile`, which knows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The records of the runtime: what lies where in the memory that native code shares.
 
 One table for everyone: the emitted pool, allocator and execution code, Python, and native code by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`StagedProgram`: a program that runs in stages, which can be called.
 
 Made from an `artifact.stages.StagedCode` and the stages' programs. Invariant: the record keeps

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Staged programs, run: the function that takes the code of an `artifact.stages.StagedCode` apart.
 
 `ingot_stages_run` runs the stages of a program one after the other, in a frame that the caller made

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host programs as data, run: the three functions that take an `artifact.steps.Steps` apart.
 
 `ingot_steps_sizes` and `ingot_steps_run` are `S_sizes` and `S_run` of the execution ABI for every

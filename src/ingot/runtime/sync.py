@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emitted synchronization: spin lock, pause, futex sleep and wake.
 
 Used by the emitted pool and allocator. Linux only: sleeping is the futex system call, because a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Support: what every layer may use and what itself uses no layer.
 
 Errors that users can act on (`diagnostics`), the one registry of switches (`flags`, with XLA's own

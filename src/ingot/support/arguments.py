@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of what callers give to Ingot's functions in Python: its type, and text that is no text.
 
 Public functions check here what they would else fail on somewhere inside. An `ArgumentError` is one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages between two processes: on a socket, and large ones in memory that both have.
 
 Beneath `worker`. A socket takes a part of a large message at a time and a change of process for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python's garbage collector, told to rest while a large graph grows.
 
 Parsing and compiling make many small objects and next to no garbage; each full collection meanwhile

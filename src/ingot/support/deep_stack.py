@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Room on the stack for a recursion of bounded depth: on Python's, and on the machine's.
 
 Python's limit is the process's own, so it is raised while somebody needs it, and put back after the

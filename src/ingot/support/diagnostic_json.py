@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors as JSON and back: how a child process tells its parent what went wrong.
 
 An error of Ingot's keeps its class and every fact; any other becomes an `InternalError` with the

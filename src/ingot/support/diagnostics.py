@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Diagnostics: what every layer raises when it cannot go on.
 
 A `Diagnostic` says what is wrong, where (HLO text span, instruction, the user's own file:line),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a fork must not cut in two: the work of other threads, and the locks that they hold.
 
 A child has one thread, the one that forked. A lock that another thread held stays locked in it, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of values of which equal ones are one object, as long as somebody holds it.
 
 What is interned (sizes, expressions, types of LLVM) is compared by identity, so a table must never

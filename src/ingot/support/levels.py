@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Levels of a graph that is cut at some of its items: what can run together between two cuts.
 
 A *cut* of level `k` comes after everything else of level `k`; what needs it is of level `k + 1` at

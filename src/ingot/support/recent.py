@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables that remember what is in use and, up to a limit, what was used last.
 
 For what is costly to make again but is not interned: kernels, parts of the library. A value that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`record`: a frozen dataclass whose instances cost as little to make as any object's.
 
 What is made for every instruction and every kernel of a program is made often: the constructor of

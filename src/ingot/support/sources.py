@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether Ingot's own sources are those that something kept was made by.
 
 For caches whose entries follow from a name and from the code of Ingot. Invariant: a process that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small text helpers: the nearest known name, and sizes and times as people read them.
 
 Lowest layer, pure functions, no state. Every "did you mean" of the project comes from here.

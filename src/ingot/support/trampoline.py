@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recursion on a list instead of the machine's stack, as deep as memory reaches.
 
 What a program nests (loops in loops, calls in calls) is as deep as its author wants, and Python's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that only this user or the administrator can have written.
 
 For caches of machine code: whoever writes an entry decides what this process executes. A folder is

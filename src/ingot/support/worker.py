@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A child process that answers messages: what may crash, hang or eat memory runs in one.
 
 Two kinds: `spawned` runs a module of Ingot's in a new interpreter, from any process whatever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA's own switches: what of `XLA_FLAGS` Ingot honours, so that habits and scripts go on working.
 
 `_SETTINGS` lists the flags that do something here, `_WITHOUT_EFFECT` those that are accepted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot bisect`: finds the pass, and the rewrite in it, that changes what a module computes.
 
 The evaluator says what the module means as it was written. The passes of the pipeline run on copies

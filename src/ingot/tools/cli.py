@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: subcommands on demand, errors as diagnostics, exit statuses.
 
 Exit status 0: done; 1: the input is wrong, or results differ; 2: the command line is wrong.

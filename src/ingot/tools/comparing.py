@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the results of two platforms as XLA's run_hlo_module does, and shows what differs.
 
 An element mismatches when its absolute error is over `--abs-error-bound` and its relative error is

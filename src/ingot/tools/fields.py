@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fields of a request's header, checked: what `session` and `supervisor` read of hosts.
 
 Invariant: whatever a header holds gives a value of the type that is asked for, or INGOT0522; a

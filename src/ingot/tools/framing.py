@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 r"""Messages of `ingot serve` as bytes on a pipe: a JSON header with raw bytes behind it.
 
 Two forms of the same message. *Packets*: four bytes (big endian) with the size of what follows,

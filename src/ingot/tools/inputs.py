@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random inputs for a module, made so that they make sense where they are used.
 
 As XLA's MakeFakeArguments: an index of a gather, scatter or dynamic slice is inside the operand,

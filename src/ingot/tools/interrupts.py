@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C for one piece of work: `interruptible` marks where an interrupt may raise.
 
 For processes that a parent asks to stop what they are doing (`SIGINT`) and that go on after it. In

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of one instruction each: what `ingot run --isolate-instructions` runs.
 
 Every instruction of the entry, and of what its control flow calls, becomes a module: its operands

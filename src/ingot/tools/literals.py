@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Literals in files: inputs that are given, outputs that are kept.
 
 `.npz` has one array per leaf, in order; `.npy` one array; any other file is text with one literal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules from files: the format by the option, or else by the data itself.
 
 A thin layer over `ingot.formats.load`: standard input, XLA's names of formats, and the file's name

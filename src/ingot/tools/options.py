@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of the commands that run a module: how to read it, what to run it on, how to compare.
 
 Beneath `run` and `bisect`. `module_options` adds the options to a command, which gets them as one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The registry of passes: every `Pass` of the compiler, found by its name.
 
 Nothing is listed by hand: the packages `ingot.passes` and below are loaded, and every concrete

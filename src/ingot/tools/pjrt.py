@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot pjrt`: writes the PJRT plugin as a shared library, for hosts that load C libraries."""
 
 from __future__ import annotations

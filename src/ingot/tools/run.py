@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot run`: runs modules on a platform and compares the results with another platform's.
 
 What XLA's run_hlo_module does, with its flags. By default Ingot's native code is held against the

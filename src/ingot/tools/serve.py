@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot serve --stdio`: compiles and runs programs for hosts that cannot load C libraries.
 
 Reads requests from standard input, writes one answer for each to standard output, in order, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process behind `ingot serve` that holds the programs and arrays, and runs what may crash.
 
 A request is a frame as the host sent it, an answer what the host is to read (`framing`), with nine

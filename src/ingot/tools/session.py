@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `ingot serve` answers: programs and arrays by number, one method for each request.
 
 Above the client, below the pipe: `Session.answer` takes a message and gives one, whatever happens.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process that a host talks to: takes requests off the pipe, has a worker answer them.
 
 One thread and one loop over what can happen: bytes from the host, an answer or the end of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot translate`: a module from one format into another.
 
 HLO text, `HloModuleProto`, HLO snapshots both ways; StableHLO (MLIR text, bytecode, portable

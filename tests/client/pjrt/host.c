@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A host in C: loads the library, compiles a program, runs it on two threads, prints the result.
    Usage: host LIBRARY PROGRAM   (a StableHLO file; takes and gives f32[2,3]) */
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small PJRT host in Python: calls the function table as a C program would."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers that take over another buffer's memory: aliases, donations with a dependency."""
 
 from __future__ import annotations

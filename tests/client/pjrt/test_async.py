@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers that are filled later, and copies to where a host says later."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of the C API against the C header that TensorFlow ships."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options by name: those of XLA_FLAGS do here what they do there, the others are checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No memory: whichever small allocation of a call fails, the call says so and leaves nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The function table, called as a C host calls it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`libingot_pjrt.so` in a host without Python, and loaded by JAX as any plugin."""
 
 from __future__ import annotations

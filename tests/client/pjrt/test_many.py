@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executions on several devices, called as a C host calls them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers that one thread deletes while others use them."""
 
 from __future__ import annotations

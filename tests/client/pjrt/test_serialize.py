@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serialized executables: what was written is read, what was not is refused by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile options, device assignments and shardings as protos."""
 
 from __future__ import annotations

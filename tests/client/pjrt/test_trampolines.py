@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trampolines at the edges: after the interpreter's end, and functions that fail."""
 
 from __future__ import annotations

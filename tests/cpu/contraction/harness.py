@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contraction kernels run by themselves: build, schedule, emit, compile, call every chunk."""
 
 import ctypes

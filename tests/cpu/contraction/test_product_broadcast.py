@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of operands that are broadcast: no step of one need be 1."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large products of complex matrices run in drivers, wherever their operands' axes lie."""
 
 import numpy as np

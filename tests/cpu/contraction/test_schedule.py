@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the schedule of contractions promises: blocks that fit, units enough to share."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the functions `case_*` of a program file and pickles what they return, as NumPy arrays.
 
 Called in a process of its own: `python run_cases.py PROGRAM OUTPUT`, with `JAX_PLATFORMS` set. A

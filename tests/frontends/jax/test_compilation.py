@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How JAX hands programs over: the cases of `inside`, in a process where Ingot is the platform."""
 
 from __future__ import annotations

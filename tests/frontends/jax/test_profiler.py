@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`jax.profiler.trace` of a jitted function: the written XSpace names our kernels."""
 
 from __future__ import annotations

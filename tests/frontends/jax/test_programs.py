@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX programs on Ingot and on JAX's own CPU backend, each in a process of its own."""
 
 from __future__ import annotations

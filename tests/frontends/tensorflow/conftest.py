@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Ingot's tests under TensorFlow share: the built-in XLA must compile nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache directories that something happened to: compiling must still give right results.
 
 A case is JSON: a program, and what happens to the directory after it was compiled once, and in

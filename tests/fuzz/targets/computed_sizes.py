@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that compute sizes: definitions, loops whose state grows and swaps, branches.
 
 A program works on vectors of s32, so that results are exact. A size is what a vector's sum says, 0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs over arrays of bounded dynamic sizes: no result sees what lies behind a size.
 
 An array (`f32[<=5]`) gets its size from a scalar input, with NaN behind it where the type has one.

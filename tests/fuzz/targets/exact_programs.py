@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random programs whose every number is exact (`tests.fuzz.generator`): native code must agree.
 
 Inputs, outputs and the arena lie between guard pages, so that what reads or writes past an array

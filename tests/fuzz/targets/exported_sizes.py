@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random JAX programs exported with symbolic sizes (`jax.export`), compiled once for all of them.
 
 A line takes arrays of certain shapes (`bn` is one of b rows and n columns) and gives one; so any

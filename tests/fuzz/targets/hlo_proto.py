@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated protos of HLO: a module or one of Ingot's own errors, and a module means what it prints.
 
 A proto is broken in its bytes, or in its messages: fields that are missing, repeated, moved, out of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated HLO text: a module or one of Ingot's own errors, and a module means what it prints.
 
 Seeds are the programs of `tests/ops`, dumps of XLA, and random modules.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random JAX programs that call the host: `pure_callback`, `io_callback`, in loops and mapped.
 
 A case is a Python file as that of `jax_programs`; what its ordered callbacks saw, and in which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that take from the host and give to it while they run: infeed and outfeed, in order.
 
 Each step takes some arrays, computes with them, and gives some back, in a straight line or in a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random JAX programs on Ingot and on JAX's own CPU backend, in one process.
 
 A case is a Python file: a function of some arrays, and transformations of it (`jit`, `grad`,

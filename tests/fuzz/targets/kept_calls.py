@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs over the unfolding limit: calls that stay calls, with infeed and outfeed inside.
 
 Each computation of a chain runs the one before twice or three times: by calls, fusions, branches

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products, convolutions, sorts, transforms and the like, of sizes that each strategy waits for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factorizations and solutions of odd sizes, batches of nothing, NaN and infinity: as JAX has them.
 
 A case is a Python file with one function of `jnp.linalg` or `lax.linalg`. What is unique is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of several devices: collectives of every kind between them, on replicas and partitions.
 
 Cases of the differential run that share a grid are put into one module; an input has the devices

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the differential run, a few at a time, in random surroundings.
 
 The table (`tests.differential.table`) has every op with every element type, attribute and special

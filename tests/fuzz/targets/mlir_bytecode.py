@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated MLIR bytecode and portable artifacts, read as files are: a module or an error of Ingot's.
 
 MLIR ends its process on some of them, and loops for ever on others; that is an error by name here,

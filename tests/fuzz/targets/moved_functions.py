@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of elements over every op that moves elements, in short odd rows and many of them.
 
 Where a row is no power of two, kernels lay rows end to end, cut lanes, pick them out of registers

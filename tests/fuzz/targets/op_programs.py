@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of `tests/ops`, every op that there is, in random surroundings.
 
 A program of static arrays, without loops that random numbers may leave endless, is called between

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs around the patterns of rewrite rules, those first that no random program reached yet.
 
 Each case is what some rules fire on, made from their patterns or examples, in random surroundings,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged serialized executables: refused by name, or what they were.
 
 Half of the mutants get a right checksum again, so that what stands behind it is read; their program

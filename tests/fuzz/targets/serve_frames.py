@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged sessions of `ingot serve`: one answer for each frame, and INGOT0522 for hosts' mistakes.
 
 A case is the bytes that a host sends: requests that were right, damaged in their bytes, in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random JAX programs cut over four devices: as on one.
 
 Arguments get random shardings over a grid of devices that divides them, and so do some values on

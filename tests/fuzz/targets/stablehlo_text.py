@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated StableHLO text, read in a child process as files are: a module or an error of Ingot's.
 
 MLIR may end its process on such text; that is a `ParseError`, and not a finding. Seeds are the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of sizes around the thresholds of single strategies (`tests.fuzz.strategy_parts`).
 
 A few run after the whole library was loaded, as a server loads it when it begins.

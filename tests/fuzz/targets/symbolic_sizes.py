@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs whose arrays have symbolic sizes, at sizes from 0 to more than a chunk of work.
 
 Half of them grow op by op (`random_symbolic_module`), the others are of parts that each kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random TensorFlow functions, compiled by Ingot, beside TensorFlow not compiled.
 
 A case is a Python file: a function of some arrays, called as it is, through a gradient tape inside

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patterns, rules, the driver and bisection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a scheduled module on byte memory laid out by a buffer assignment, for tests.
 
 Every instruction reads its operands from its slices, is evaluated by the evaluator, and writes

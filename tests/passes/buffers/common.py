@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the buffer tests: the passes up to an assignment, checked in every way there is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random modules that are hard on buffers: in-place updates, shuffled loop states, nested branches.
 
 All arrays are `f32[4]`, so anything may stand anywhere: results, loop states and branch results are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies are inserted at every hazard and nowhere else; results stay what they were."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex programs as JAX writes them, compiled by Ingot, beside XLA's results."""
 
 from __future__ import annotations

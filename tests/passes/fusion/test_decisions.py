@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reasons that fusion gives, each from a program that calls for it; results, cycles, updates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fusion left out by name (`--xla_disable_hlo_passes=fusion`): one kernel per op, same results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The promise of fusion: well-known programs are one kernel each, with the evaluator's result."""
 
 from __future__ import annotations

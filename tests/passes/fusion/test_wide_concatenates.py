@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concatenations of many operands: in parts, each a kernel of its own, and the same values."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules: valid, small in memory, and kind to in-place updates."""
 
 from __future__ import annotations

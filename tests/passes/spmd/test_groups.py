@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of shardings: members are divided as the finest of them, even parameters and constants."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manual partitioning: what is divided by hand, what is cut, what is refused."""
 
 from __future__ import annotations

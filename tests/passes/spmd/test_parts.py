@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every device's part of a program, put together, is what the program gives whole.
 
 The partitioned program runs on the evaluator, once per partition, from parts of random arguments.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Call sites made by hand, and matrices to call them with."""
 
 from __future__ import annotations

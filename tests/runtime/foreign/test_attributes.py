@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes of custom calls: MLIR's dictionaries, read with their types."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Infeed and outfeed: what the host gives arrives in order, what the program gives comes back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA FFI handlers: one emitted here, which reads what it is given, and those of jaxlib."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX's linear algebra as JAX lowers it for CPU, compiled by Ingot, against JAX's own results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Targets of the user's: Python functions and native functions, through whole programs."""
 
 from __future__ import annotations

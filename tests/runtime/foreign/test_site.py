@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linked calls: one that its target cannot serve is an error of the execution that runs it."""
 
 from __future__ import annotations

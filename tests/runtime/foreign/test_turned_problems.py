@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triangular solves in programs: by rows or by columns, the solution solves the system."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PJRT C API: Ingot as a device of JAX and of every other host that speaks it.
 
 A host gets one table of functions (`plugin.api_address`). Those that a running program calls

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PJRT C API as data: every argument struct and the order of the function table.
 
 At the border of the client. From the two tables follow the records (byte offsets for emitted code,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a host wants of a compilation: the fields of CompileOptionsProto that Ingot reads.
 
 Options by name are XLA's debug options. Those that `XLA_FLAGS` may hold too (dumps, passes to leave

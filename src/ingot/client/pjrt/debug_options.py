@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA's debug options as data: every name, by the type of its value.
 
 What a host may override by name (`compile_options`); Ingot heeds those of `support.xla_flags`.

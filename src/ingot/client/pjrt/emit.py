@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared notions of the emitted PJRT functions: their module, slots, static errors, references.
 
 Beneath the `hot_*` files. A slot is a function `ptr (ptr arguments)` of the C API; its arguments

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Failures of Python slots: exceptions to PJRT errors, with Ingot's own text.
 
 Invariant: no exception leaves a slot; each becomes a `PJRT_Error*` whose code is the nearest of

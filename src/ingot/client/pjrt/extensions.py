@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots of the extensions: layouts and shardings.
 
 What is asked of a buffer is machine code (`hot_layouts`).

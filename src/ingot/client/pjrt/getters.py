@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slots that only read: a table of which field of a record goes into which result.
 
 Invariant: these functions touch nothing but their arguments and one record, so they are machine

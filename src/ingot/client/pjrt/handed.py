@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that are modules already when a host hands over their bytes.
 
 A front end of this process that can read the host's own objects (JAX's are MLIR's) gives the module

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records that Python fills, and the objects behind their addresses.
 
 Invariant: a handle that a host may hold is in the registry, which keeps the record and all that it

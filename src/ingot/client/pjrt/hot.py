@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine code of the PJRT C API: one module, compiled once per machine, linked once.
 
 Joins the `hot_*` files, the getters and the trampolines. Invariant: the text depends only on the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Storages and buffers of the PJRT C API as machine code.
 
 A buffer is what a host holds: a type, dims, a place, and a storage. A storage is memory with the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which buffer is donated twice: one pass over the arguments of an execution, as machine code.
 
 Beneath `hot_launch`. Invariant: a mark means something only together with the number of the

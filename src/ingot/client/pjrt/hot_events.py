@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors and events of the PJRT C API as machine code.
 
 An event happens once; who waits for it sleeps on its `done` word, or leaves a callback. Invariant:

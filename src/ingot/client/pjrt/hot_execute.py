@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slots of executables as machine code: handles, and Execute on one device.
 
 Invariant: a program that may call back into the host waits for its arguments in the call and runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One execution on one device as machine code: `ingot_pjrt_launch`.
 
 Check arguments, donate, allocate outputs, run or queue. The slot Execute calls it, and so does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layouts of buffers as machine code: hosts ask for one whenever an array is read.
 
 All layouts are row-major, so a layout is its rank; its text is XLA's, `{1,0}`. Invariant: the

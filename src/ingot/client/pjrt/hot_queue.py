@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What gets into a device's queue, and when, as machine code; and how the host poisons it.
 
 A job whose inputs wait for what a later call of the host decides (an alias to be fulfilled, data

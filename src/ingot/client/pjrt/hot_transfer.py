@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transfers between host and devices, and between devices, as machine code.
 
 Everything lies in one memory, so a transfer is a copy, or none: a host buffer that may not change

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The thread of a device that runs the jobs of its queue (`hot_queue`), as machine code.
 
 Jobs of one device run in the order in which they were put into its queue. The thread is started by

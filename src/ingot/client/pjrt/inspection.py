@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`jax.debug.inspect_array_sharding`: tells the host how a value of a compiled program is divided.
 
 The host puts a function and its data into the config of an `InspectSharding` call; the partitioner

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`libingot_pjrt.so`: the function table for hosts that load C libraries (Reactant, EXLA, C++).
 
 The library exports `GetPjrtApi` and little else: the first call finds the Python of the process, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executions on several devices: each worker gets its part, and they meet in a rendezvous.
 
 Every part has its own copies of the program's and the runtime's records, with its replica, its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine code's functions for Python slots, and small things that slots share.
 
 Invariant: calls that may wait or copy much release the GIL (ctypes does), because a job that they

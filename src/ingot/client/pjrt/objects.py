@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client, devices, memories and topology: what a host sees of this machine.
 
 Invariant: the objects of a client live as long as the process, because hosts destroy theirs in any

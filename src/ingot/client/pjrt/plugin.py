@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table that a host gets: `api_address()` is the address of a PJRT_Api.
 
 Joins machine code and Python slots. Invariant: every slot is filled, since a null slot would end

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The profiler extension: `jax.profiler.trace` shows our kernels by name.
 
 A host that profiles creates a profiler, starts and stops it, and collects an XSpace: a plane for

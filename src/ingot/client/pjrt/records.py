@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The objects of the PJRT C API as C-layout records: what lies where behind each handle.
 
 A handle (`PJRT_Buffer*`, `PJRT_Device*`, ...) is the address of one of these. Python fills those

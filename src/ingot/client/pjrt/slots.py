@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots as methods: which function of the C API each is stands above it.
 
 Beneath the files `slots_*.py`, `extensions.py`, `profiler.py`. Invariant: a method takes the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots of buffers that take over another buffer's memory, now or later.
 
 An alias is a buffer without memory until the host says whose it gets; a donation with a dependency

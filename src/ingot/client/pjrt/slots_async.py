@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots of buffers that are filled later: by a transfer manager, or to where a host says.
 
 Everything lies in one memory, so a transfer is a copy at once; what is asynchronous is when the

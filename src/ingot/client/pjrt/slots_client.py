@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots of plugin, client, devices and topology."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots of compilation and executables."""
 
 from __future__ import annotations

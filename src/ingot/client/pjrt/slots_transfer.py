@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python slots of buffers: those made in unusual ways, and layouts that are not row-major.
 
 Buffers are always dense and row-major; other layouts exist only on the host's side.

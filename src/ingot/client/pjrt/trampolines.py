@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trampolines: slots whose body is a Python function, safe at any time and on any thread.
 
 Each is a few machine instructions that take the GIL, set a pending exception aside (hosts destroy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emitters: kernel IR to LLVM IR. An emitter spells out what the schedule says, never chooses.
 
 `values` is what computes in registers; each other folder is a family of kernels. `kernel_abi` says

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which driver of the library runs a product or a convolution.
 
 Invariant: the choice depends on the kernel, its sizes and the target's vectors alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of drivers: library code for products and convolutions, given its numbers and an epilogue.
 
 A driver's env is operands and result; scratch; the address of an epilogue; the number of parts that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How kernels are called: env slots, phases, and the start of every kernel function.
 
 A kernel is one or more functions `void k(ptr env, i64 chunk)`. `env` holds 8-byte slots: buffer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The library: code that all programs share, because it is the same at every size.
 
 What XLA takes from precompiled libraries (Eigen, oneDNN, DUCC), Ingot emits: micro-kernels whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain products and convolutions in library code: drivers and micro-kernels of every size.
 
 Makes kernels of `cpu.emit.drivers.DriverCall`. Invariant: sizes are numbers in env, the code

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of loop kernels as library code.
 
 A form (`kernel.forms.form`) is a loop kernel for every size. Those that many programs have are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves of boxes in library code: one function for every kernel that only copies and fills.
 
 Makes kernels of `kernel.forms.moves`. Invariant: what it moves is in a table of the kernel's.

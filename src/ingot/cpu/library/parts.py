@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of the library: named LLVM modules, compiled once on a machine, mapped once in a process.
 
 Below the makers of kernels of this package. Invariant: a part's name says all that its code depends

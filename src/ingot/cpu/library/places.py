@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain gathers and scatters in library code: sums by segment, counts, elements by index.
 
 Makes kernels of `kernel.forms.plain_places`. Invariant: extents, steps and lengths are in env.

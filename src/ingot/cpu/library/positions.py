@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Positions in library code: what `iota` writes, at every size.
 
 Makes kernels of `kernel.forms.positions`. Invariant: extents and the schedule's numbers are in env.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain reductions in library code.
 
 Makes kernels of `kernel.forms.plain_reduction`. Invariant: extents, steps and the schedule's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selections (top-k) in library code: of every size and every k, one form per element type.
 
 Makes kernels of `kernel.ir.TopKKernel`. Invariant: what depends on sizes is in env.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorts by one key in library code: of every size, one form per key, direction and element types.
 
 Makes kernels of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subroutines of math functions in library code, each a part of its own: `llvm.math.called`.
 
 Kernels import them (`ModuleBuilder.imports`); any other module defines those that it calls.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fourier transforms in library code: of every length, batch and rank.
 
 Makes kernels of `kernel.ir.FftKernel`: their stages and steps are numbers in env, which drivers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Squares turned around, as library code: `values.squares` for the element types that are common.
 
 Kernels that read across their vector axis call it; it is no kernel of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO protos, both ways: HloModuleProto, HloProto and HloSnapshot as bytes."""
 
 from ingot.formats.hlo_proto.reader import Snapshot, parse_hlo_proto, parse_snapshot

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What any instruction may carry, in the proto: metadata, sharding, frontend attributes, config.
 
 The IR keeps all but the metadata as HLO text in `Instruction.extra`.

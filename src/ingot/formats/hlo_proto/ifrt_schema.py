@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages that IFRT puts in front of a serialized executable, as `schema` has a program's.
 
 What they say of layouts and of shapes of shards is for executables of several devices; see

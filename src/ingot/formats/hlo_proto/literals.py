@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What modules were run on and gave: the proto of XLA's run_hlo_module, both ways.
 
 One row per iteration: the arguments, the result, and the reference platform's result.

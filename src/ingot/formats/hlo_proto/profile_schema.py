@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages of a profile, as `schema` has those of programs: XSpace, what TensorBoard reads.
 
 Source: tsl/profiler/protobuf/xplane.proto; the numbers are the format.

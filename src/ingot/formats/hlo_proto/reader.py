@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protos to modules: HloModuleProto, and what contains one (HloProto, HloSnapshot).
 
 Instructions are made as declared and then verified against the op table, as the text's parser does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages of XLA that Ingot reads and writes: programs, and how a host wants them compiled.
 
 One line per field: `number name type`, `*` after the type when it is repeated, `?` when 0 is

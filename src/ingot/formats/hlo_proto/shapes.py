@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes, layouts and literals of the proto, both ways.
 
 A literal's elements stand in the order of its layout, minor first; types under a byte take a byte

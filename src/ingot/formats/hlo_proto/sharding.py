@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shardings: XLA's text `{devices=[2,1]<=[2]}` to an OpSharding message and back.
 
 The IR keeps shardings as text; the proto has them as messages.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protobuf's wire format, for the messages of `schema`: bytes to dictionaries and back.
 
 A message is a dictionary of its fields that are set; `*` fields are lists. This is 150 lines rather

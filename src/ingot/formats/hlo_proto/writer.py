@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules to protos: HloModuleProto, HloProto, HloSnapshot.
 
 Ids are as in today's XLA: the computation's number, then the instruction's own, 32 bits each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HLO text: XLA's own syntax, read into a module and printed back.
 
 `parse` reads what XLA dumps; what `print_module` prints, XLA reads. See `parser.py`, `printer.py`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA's short form of asynchronous ops: `negate-start(x)`, `negate-update(s)`, `negate-done(u)`.
 
 A start that wraps a single op is written with that op's name and attributes; in the graph it is an

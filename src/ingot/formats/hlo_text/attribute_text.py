@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes in HLO text: one table row per `Codec`, a reading and a writing function.
 
 The op table says which attributes an op has and how each looks; this table says what that look is.

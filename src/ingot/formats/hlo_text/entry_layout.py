@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entry's signature in the header: `entry_computation_layout={(f32[3,3]{0,1})->f32[3]{0}}`.
 
 It can order the elements of parameters and results otherwise than the entry's own shapes do. Such a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What surrounds the computations in HLO text: the `HloModule` line, stack frames, metadata.
 
 XLA writes source places once, in tables before the first computation (`FileNames`, `StackFrames`),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes in HLO text that Ingot keeps as text and prints back, and how some of them look.
 
 What XLA prints for any op and no result depends on is kept as it stands. Where a proto or a pass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Literals in HLO text: `{ { 1, 2 }, { 3, 4 } }`, `(1, nan)`, `nan(0x123)`, both ways.
 
 Floats are written with the digits that XLA writes: the fewest significant digits of a fixed number

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA's opcodes, as their text: what tells an op that Ingot lacks from a misspelt one.
 
 Source: xla/hlo/ir/hlo_opcode.h.

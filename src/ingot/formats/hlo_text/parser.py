@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parser: HLO text, as XLA dumps it or a person writes it, to a verified module.
 
 Flow: header and tables of source places, then computations in any order, then, when all are known,

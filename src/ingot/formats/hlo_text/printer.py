@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The printer: a module as the HLO text that XLA prints.
 
 Names, order, spacing and omitted defaults are XLA's, so a static module can be handed to any tool

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reader: a place in the text, the patterns taken there, and errors that point at it.
 
 Everything that parses HLO text moves one `Reader` forward. There is no token list: each caller

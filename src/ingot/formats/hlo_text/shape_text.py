@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes in HLO text: `f32[2,?n,<=8]{1,0:T(8,128)}`, tuples of them, and symbolic sizes.
 
 Printing a shape is `Shape.to_string`; here is the other way. Array shapes are looked up by their

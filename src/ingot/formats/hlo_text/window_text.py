@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows in HLO text: `{size=3x3 stride=2x2 pad=1_1x0_1 rhs_dilate=2x2}`, both ways.
 
 XLA writes a part only when some dimension departs from its default; so does Ingot.

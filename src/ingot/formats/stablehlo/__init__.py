@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO in: MLIR text, MLIR bytecode and VHLO portable artifacts to HLO modules.
 
 Reading MLIR is jaxlib's work (`binding`); this package walks what it gives (`conversion`) and makes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLIR attributes to the values of the op table's attribute fields, by the field's codec.
 
 Example: the `dimensions` of `transpose` are the op table's INTS, so MLIR's `permutation` is read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of functions, and the results of what gives a tuple: used by several families."""
 
 from __future__ import annotations

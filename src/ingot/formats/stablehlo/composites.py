@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CHLO ops and composites: the native op where there is one, else the decomposition.
 
 JAX writes `chlo.top_k`, `chlo.erf` … as `stablehlo.composite`, with a function that does the same;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices, paddings and sizes that a program computes from data, where the result has a bound.
 
 StableHLO's dynamic ops take starts, paddings and sizes as operands. Where the type of the result

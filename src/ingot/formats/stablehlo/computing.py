@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of contractions, windowed reductions, indexing, sorting and random ops.
 
 Their attributes are structures in MLIR (dimension numbers, windows) and flat in HLO.

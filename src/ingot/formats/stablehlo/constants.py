@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLIR's dense elements to literals.
 
 The bindings give a buffer for the types that Python's buffer protocol knows. The others (bf16, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLIR contexts that are used again: making and ending one takes longer than to read a module.
 
 A context keeps every attribute that it has met, so it is used for few modules and little data.

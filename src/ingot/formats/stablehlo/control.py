@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of control flow and calls: while, if, case, call, composite.
 
 Regions of control flow may use values of the blocks around them. HLO's computations may not, so

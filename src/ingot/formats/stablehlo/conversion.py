@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The walk over an MLIR module: functions to computations, blocks to instructions.
 
 Each function becomes one computation, made when the first call of it (or the entry) needs it. Each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops of StableHLO that its specification no longer has, and that XLA still takes.
 
 `einsum` is a dot of what its labels say, `torch_index_select` a gather. Where MLIR has a rewrite

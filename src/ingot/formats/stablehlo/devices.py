@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of ops between devices, and between the program and its host.
 
 HLO's `all-to-all` splits and joins along one dimension; StableHLO may join along another one: the

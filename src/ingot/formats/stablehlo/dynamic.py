@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of ops whose sizes are operands, and of what JAX exports with symbolic sizes.
 
 Each becomes the static op, with sizes (symbolic ones too) that `sizes` finds out. Sizes that are

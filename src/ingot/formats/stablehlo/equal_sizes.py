@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which sizes an op makes equal: two `?` that meet in it are one size.
 
 StableHLO's `?` says nothing but "some size". Where an op takes operands only if two sizes are equal

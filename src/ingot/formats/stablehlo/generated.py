@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters that follow from the op table: same op, same attributes, at most other names.
 
 A StableHLO op without attributes whose name is an opcode (`_` for `-`) needs no row here. `NAMED`

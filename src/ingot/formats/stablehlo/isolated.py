@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`parse_isolated`: StableHLO read in a child process, which damaged data may end.
 
 MLIR ends the process on some damaged bytecode, on deep nesting and on messages that are not UTF-8,

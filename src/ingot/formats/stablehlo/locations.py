@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLIR locations to metadata: names become `op_name`, the innermost file:line the user's place.
 
 JAX writes `loc("jit(f)/sin"(callsite("f"("a.py":3:4) at "<module>"("a.py":9:1))))`: a name on the

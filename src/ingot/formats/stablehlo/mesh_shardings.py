@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shardy's shardings as XLA's text: `<@mesh, [{"x"}, {}]>` is `{devices=[2,1,2]<=[4] …}`.
 
 A mesh is a grid of devices with named axes. A sharding says which axes divide each dimension; an

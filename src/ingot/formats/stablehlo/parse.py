@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`parse_stablehlo`: the entry function of the package, and what the entry's attributes say.
 
 Parameters carry what the caller must know: shardings, and which results take over their buffers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions whose computation takes wider elements than the operands have.
 
 StableHLO lets a region accumulate in a wider type (`is_promotable` of the specification); HLO's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantized tensors (`tensor<4x!quant.uniform<i8:f32, 0.1:-3>>`): integers that stand for numbers.
 
 A value of a quantized type is an array of its storage type. An op that moves elements moves those;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The child of `isolated`: reads StableHLO that may end it, and answers with the module.
 
 Each message is the data of one module. The answer begins with a byte: `R`, the packed module

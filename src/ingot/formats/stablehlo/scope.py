@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scopes and sites: a block being converted, and one op in it.
 
 A `Scope` is one block: its computation and the instruction of each MLIR value defined there. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converter of `shape_assertion`, a custom call by which JAX demands something of sizes.
 
 The first operand says whether it holds, the others are the numbers in its text, which LLVM's

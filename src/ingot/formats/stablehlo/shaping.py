@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of shaping ops whose attributes HLO writes another way, and of constants.
 
 `broadcast_in_dim` may widen sizes of 1, which HLO's `broadcast` may not: they are reshaped away

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of Shardy's ops: where values lie when several devices share a program.
 
 As XLA has it in HLO: a constraint is a custom call `Sharding` with the sharding as text. A manual

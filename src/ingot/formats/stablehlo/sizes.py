@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that a program computes: which symbolic size an integer instruction's value is.
 
 StableHLO says computed sizes as operands (`dynamic_reshape %x, %sizes`); the IR has them in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converters of custom calls and tuples."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of converters: every op that Ingot reads, by its MLIR name.
 
 Families that HLO writes another way have a file each; the rest is generated from the op table.

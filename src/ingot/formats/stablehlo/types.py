@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MLIR types to shapes: `tensor<2x?xf32>` is `f32[2,?d]`, tokens and tuples are themselves.
 
 A `?` is a size that the type does not say: the shape is then unknown here (`None`) and what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX on Ingot: `JAX_PLATFORMS=ingot python any_jax_program.py`.
 
 JAX finds this module through the entry-point group `jax_plugins` and calls `initialize()`. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host callbacks: `pure_callback`, `io_callback`, `debug.print` on Ingot.
 
 JAX lowers a callback to a custom call with the number of the function among the module's

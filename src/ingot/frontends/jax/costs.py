@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`jit(f).lower(...).cost_analysis()` on Ingot: what the compiled program costs.
 
 JAX's own backends count the operations of a program that is not compiled; of backends behind the

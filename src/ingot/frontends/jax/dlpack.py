@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`jax.dlpack.from_dlpack(..., copy=True)` on Ingot.
 
 For a copy jaxlib asks its client to make a buffer of memory that may change later, which its client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native FFI handlers: what `jax.ffi.register_ffi_target` is given, for Ingot's custom calls.
 
 jaxlib keeps registrations for a platform until somebody takes them, then hands on every later one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of `custom_partitioning` on Ingot: lowered as any other function.
 
 JAX lowers them, on several devices, to a custom call that names a Python object by its address, for

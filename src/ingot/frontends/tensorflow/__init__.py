@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The TensorFlow front end: Ingot behind `jit_compile=True`.
 
 `enable()` lets Ingot compile every function that TensorFlow would give to its own XLA. The flow:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the entry computation of a lowered function meets the function's inputs and outputs.
 
 `variables.bind` decides the binding before anything is lowered, because the body that replaces the

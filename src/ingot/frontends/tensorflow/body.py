@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The body that replaces a TensorFlow function: one launch (`launch_writer`), or several.
 
 The signature stays what it was, so callers see no difference.

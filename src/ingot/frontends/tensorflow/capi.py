@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's C API as Ingot uses it: where the symbols are and what they take.
 
 Knows library names and signatures; `series` knows the mangled names that differ. Machine code links

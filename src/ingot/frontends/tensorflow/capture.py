@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a TensorFlow FuncGraph to a `CapturedFunction`: plain records, made once.
 
 `capture` runs when TensorFlow registers a function (FuncGraphs are changed later by gradient

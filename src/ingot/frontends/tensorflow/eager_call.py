@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python's side of the eager fast path: a built-in callable for one signature of one function.
 
 `make_native_call` joins a compiled variant with captured tensors into an `IngotEagerCall` record.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine code of the eager fast path: EagerTensors in, EagerTensors out, no TensorFlow op.
 
 `ingot_eager_call(self, args, nargs)` is a METH_FASTCALL built-in; `self` is a capsule around an

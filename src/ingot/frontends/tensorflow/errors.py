@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From Ingot's errors to TensorFlow's, text and all.
 
 Inside a kernel an error is a status: `status_of` gives code and text, and TensorFlow makes of it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eager calls of compiled functions without TensorFlow's dispatch.
 
 TensorFlow spends tens of microseconds in Python to find the concrete function of a call. The

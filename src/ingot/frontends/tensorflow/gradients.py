@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How TensorFlow builds the gradients of functions that Ingot compiles.
 
 TensorFlow traces a compiled function in an *XLA context*, where its gradients of branches, loops

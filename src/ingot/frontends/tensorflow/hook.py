@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The patch points in TensorFlow: `enable` puts them in, `disable` takes them out.
 
 One place catches every function that is to be compiled: `atomic_function.from_func_graph`, which

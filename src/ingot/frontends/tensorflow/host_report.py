@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user is told when a part of a function stays with TensorFlow.
 
 One warning for each op, with the user's line and what it costs: the function is cut there.

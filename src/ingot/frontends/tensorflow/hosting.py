@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of functions with nodes that stay with TensorFlow: launches, and the nodes between them.
 
     x -> launch of part 0 -> EagerPyFunc -> launch of part 1 -> y

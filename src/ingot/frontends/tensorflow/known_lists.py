@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of a TensorList while TensorFlow traces: its length, its elements' shape.
 
 A second derivative of a loop that writes a TensorArray asks for both in every iteration. Where they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors of graphs that are known while TensorFlow traces: constants, static shapes, and so on.
 
 A backward function takes the intermediates of its forward function as inputs, among them shapes,

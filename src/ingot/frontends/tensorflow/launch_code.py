@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine code of the launch op: what TensorFlow calls to run a compiled function.
 
 Emitted once per process through `ingot.llvm`, over the records of `launch_records`. One execution

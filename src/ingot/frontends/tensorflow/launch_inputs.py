@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the kernels of the launch ops emit first: reading the op's inputs, and comparing values.
 
 Invariant: `LaunchInputs.delete` deletes what `read` got, on every way out of a kernel.

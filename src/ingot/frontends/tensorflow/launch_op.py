@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registration of the launch ops with TensorFlow, once per process.
 
 `IngotLaunch` is for functions without effects (TensorFlow may drop or share it), and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What machine code and Python share about launches: records, functions, texts.
 
 Declared once, in the layout of C; `launch_code` and `variable_code` emit code over them, `launch`

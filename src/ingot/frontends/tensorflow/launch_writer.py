@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a launch into a body: reads, one launch, writes.
 
     ReadVariableOp ...  ->  IngotLaunch  ->  outputs, AssignVariableOp ...

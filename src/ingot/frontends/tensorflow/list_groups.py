@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which lists of a function that is cut are compiled: those that only compiled loops have in hand.
 
 Lists cross the border of a part as stacked tensors. So a list that a node on the host takes, or

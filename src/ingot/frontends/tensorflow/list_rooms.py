@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Room for lists that grow in loops, learnt from calls that had too little.
 
 A list whose length only the loop knows lies in a buffer with some room. A program whose list gets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the lists of a function hold that enter or leave it: lists of lists, and of what.
 
 TensorFlow says of a list of lists that its elements are variants, and no more. What those hold

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where in the user's own program a graph node was made.
 
 Used by `capture` for HLO metadata and diagnostics. The innermost stack frame that lies in neither

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native calls of one function: machine code from EagerTensors to EagerTensors.
 
 A function without effects, handles and lists needs no op of TensorFlow to run eagerly, and an op

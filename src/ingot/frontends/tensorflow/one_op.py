@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that are a single launch op, run eagerly without TensorFlow's function runtime.
 
 A call is machine code from tensors to tensors where that is possible (`native_calls`), else the op.

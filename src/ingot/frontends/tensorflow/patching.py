@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names of TensorFlow that Ingot replaces, each checked before it is replaced.
 
 `hook.enable` puts the replacements in and `hook.disable` takes them out. A TensorFlow without one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of random ops that keep it inside the node: a hidden variable of the function.
 
 `tf.random.normal` and its like (`RandomStandardNormal`, ...) go on from call to call. A function

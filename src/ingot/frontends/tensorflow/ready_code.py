@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernel of `Ingot_XlaCompile`: whether a launch has a program for the inputs.
 
 It reads the inputs as the launch op would and looks for a variant. Where there is none it calls the

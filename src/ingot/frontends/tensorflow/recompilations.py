@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user is told when a function is compiled again.
 
 Every further compilation of a function is logged with the values and sizes that it is for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the launch op runs a program that may end for lack of room, to be run again with more.
 
 TensorFlow lets an op allocate each output once, and with more room an output may be larger. So the

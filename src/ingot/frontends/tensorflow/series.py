@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The series of TensorFlow that the front end is tested with, and what differs between them.
 
 The only place that compares TensorFlow's version. On another series the front end still works if

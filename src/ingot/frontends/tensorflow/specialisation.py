@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a function is specialised on: values and sizes of the call that it is compiled for.
 
 XLA calls such values compile-time constants. An op whose result's shape or structure follows from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the launch op runs a program of stages: its results are tensors that the stages made.
 
 A program that computes sizes knows those of its results when it is done. So nothing is allocated

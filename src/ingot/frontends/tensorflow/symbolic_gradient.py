@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a `SymbolicGradient` node calls: the gradient of a function, made where it is captured.
 
 TensorFlow 1 differentiates a call of a function (`Defun`) with such a node, whose kernel builds the

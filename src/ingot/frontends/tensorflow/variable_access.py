@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether direct access to variables is safe here, and which functions may use it.
 
 `layout_problem` compares what can be compared without touching an object: the TensorFlow series,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Direct access to variables, emitted: read without a copy, write in place.
 
 TensorFlow's C API has no access to variables from a kernel, so this uses exported C++ functions

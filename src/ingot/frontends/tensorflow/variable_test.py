@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The self-test of direct access to variables: a small program on real variables, once.
 
 It runs where the first function with variables is registered, because only then TensorFlow's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which inputs a function reads and writes, and the binding that follows.
 
 A TensorFlow function reads and writes variables through resource handles; a compiled program is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collective ops: values that several devices compute together, and who a device is.
 
 Devices stand in a grid of replicas and partitions. Which of them meet in an op follows from

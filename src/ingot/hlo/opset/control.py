@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control ops: call, while, conditional.
 
 The state of a `while` may have dimensions that differ in each iteration, and the results of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dots beyond `dot`: over groups of rows, and of scaled operands.
 
 `ragged-dot` has three forms, after where the ragged dimension is: in the lhs rows (each group of

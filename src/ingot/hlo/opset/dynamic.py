@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dimensions that are dynamic within a bound, `f32[<=8]`: how a size is set, and reshaped by sizes.
 
 Source: XLA operation semantics `SetDimensionSize`, `DynamicReshape`.

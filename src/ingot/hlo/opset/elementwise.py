@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops: result element i depends on element i of each operand.
 
 Source: StableHLO specification, XLA operation semantics. Element type constraints are the rows of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indexing ops: elements moved by computed indices, and sorting.
 
 Gather and scatter use the same dimension numbers under different names; `IndexMap` holds them under

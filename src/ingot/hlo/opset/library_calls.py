@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes of the custom calls whose meaning is XLA's own: what their operands and results must be.
 
 XLA's client library and its dynamic padder write what HLO has no opcode for as custom calls without

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear algebra: the factorization and the solve that HLO has opcodes for.
 
 Everything else (LU, QR, eigenvalues, singular values) reaches HLO as custom calls.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch normalization: training, inference and gradient.
 
 Source: StableHLO specification `batch_norm_training`, `batch_norm_inference`, `batch_norm_grad`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random ops: bit generators with explicit state, and XLA's older stateful ones.
 
 Source: StableHLO specification `rng_bit_generator`, `rng`; XLA's text attributes.

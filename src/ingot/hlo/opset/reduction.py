@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions: of dimensions and of windows, with any computation and several operands; `map`.
 
 Source: StableHLO specification `reduce`, `reduce_window`, `select_and_scatter`, `map`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signatures of the computations that reduce, window, scatter, sort, map and collective ops apply.
 
 A computation takes and gives scalars of exactly the operands' element types, as XLA's verifier

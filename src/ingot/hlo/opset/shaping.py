@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shaping ops: they move elements and compute nothing.
 
 Source: StableHLO specification (labels as there), XLA operation semantics for the text form.

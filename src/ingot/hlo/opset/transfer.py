@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transfer ops: asynchronous pairs, copies in flight, send and recv, infeed and outfeed.
 
 An asynchronous op is a chain start, update*, done; the computation that runs meanwhile is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every window must be: sizes, strides and dilations are positive.
 
 Source: InferWindowOutputShape of xla/service/shape_inference.cc.

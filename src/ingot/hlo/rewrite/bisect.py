@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bisection: which pass, and which rewrite in it, made a module bad.
 
 The runner counts fuel down; this file searches the least amount of it that makes the result bad.

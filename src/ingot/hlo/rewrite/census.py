@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a module holds, in words, for passes that say what they look for (`Pass.concerns`).
 
 The words are opcodes ("dot"), element types of results ("bf16[]") and two marks of shapes: `EMPTY`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver: applies rules to a computation until none fires, with a worklist.
 
 Every instruction is visited once, operands first; a rewrite puts what it made and the users of

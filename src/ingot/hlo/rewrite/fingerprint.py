@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fingerprints: a hash of what a module computes as written, the same in every process.
 
 Two modules with one fingerprint have the same graph, shapes, attributes, constants and aliases;

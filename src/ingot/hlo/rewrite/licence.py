@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floating-point licences: by how much a rewrite may change results.
 
 Every rule and pass that touches floats declares the least licence that it needs; the compilation's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passes: what one is, what it is given, and how they are grouped.
 
 A pass is a frozen dataclass; its fields are its options. It edits the module and says whether it

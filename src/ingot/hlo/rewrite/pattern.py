@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patterns: what a rule looks for, written as the expression that it is.
 
     m.add(x, const(0))                      either order, as `add` is commutative

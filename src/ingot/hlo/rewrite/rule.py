@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules: a pattern, a replacement, the algebra as docstring, the licence that it needs.
 
     @rule(m.add(x, const(0)), fp=Fp.SIGNED_ZERO)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner: executes passes and groups, and alone verifies, dumps, times and counts fuel.
 
 Stands between the pipelines, which are data, and the passes, which only rewrite.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contractions: kernels around a matrix product, with prologues and epilogues.
 
 `build` makes them, `schedule` and `register_block` say how they run. Those that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused computation with a `dot` to a `ContractionKernel`.
 
 The dot has at most one batch, one lhs free, one rhs free and one contracting dimension (the dot

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain products: contractions that need no code of their own.
 
 A product of two operands that lie in memory with constant steps is the same computation at every

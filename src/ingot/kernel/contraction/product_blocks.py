@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of plain products: the units that chunks are made of, and what is packed ahead.
 
 `kernel.contraction.product` asks for them. Mostly they are those of any contraction kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of plain products: what a driver's code depends on, and the numbers that it takes.
 
 `kernel.contraction.product` chooses both; `cpu.emit.contraction.product` and its siblings spell

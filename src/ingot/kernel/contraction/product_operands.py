@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a contraction reads and where: the first question of `kernel.contraction.product`.
 
 An operand of a plain product lies in memory with a constant step along each axis. It is of the type

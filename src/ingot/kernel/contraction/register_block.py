@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register blocks of contractions: how many rows and columns of sums a micro-kernel holds.
 
 Invariant: the sums, one row of the rhs and one element of the lhs fit into the target's registers;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a contraction kernel runs: register block, cache blocks, packing, chunks.
 
 A unit is a block of `m_block` rows by `n_block` columns of one batch element; chunks deal out

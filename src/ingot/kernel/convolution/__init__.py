@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions: which of four ways runs one, and the numbers that its driver takes.
 
 As an implicit matrix product (`build`), directly (`direct`), by Winograd's

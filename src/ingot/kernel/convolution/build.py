@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions as implicit matrix products.
 
 In the `ContractionKernel`, m are the result's places (batch and space), n its features, k the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Direct convolutions of every size: sums over segments of the image's memory.
 
 A result's sum runs over *segments*: runs of k whose elements of the image lie side by side (a row

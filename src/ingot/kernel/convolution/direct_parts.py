@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of direct convolutions: the numbers of a dense convolution over all or some of the results.
 
 A convolution is one part; that of a spread-out input has a part for each phase

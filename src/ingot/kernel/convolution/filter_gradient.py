@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of filters: for each tap, a sum over images and places of image times gradient.
 
 The operands are an image [batch, *sizes, channels] and a gradient [batch, *places, features], the

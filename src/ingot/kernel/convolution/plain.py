@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain convolutions: both operands lie in memory as they are, in canonical order.
 
 Such a convolution is the same computation at every size, so code that all programs share can run it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Winograd's F(2x2, 3x3): 16 products for four results of a 3x3 window instead of 36.
 
 Each square of 2x2 results (a *tile*) needs 4x4 elements of the image. Image and taps are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused `fft` to an `FftKernel`, and the stages in which it runs.
 
 A stage transforms many sequences of one length, some of them (`lanes`) side by side in vectors. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps that a block of an FFT stage's sequences takes, one after the other.
 
 Between the stages of `kernel.fft.build` and their code: a block is as many sequences as a vector

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forms of loop kernels: the same kernel with sizes in place of its numbers.
 
 Kernels that differ in extents, steps of indices, float constants and the schedule's numbers alone

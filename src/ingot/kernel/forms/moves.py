@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves: kernels that copy boxes of arrays and fill others with a constant, the same code always.
 
 What concatenate, pad, slice and roll come down to: in each piece of the grid

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain gathers and scatters: kernels that do little but go where places in an array say.
 
 A gather of elements, or a scatter that combines elements or short rows (sums by segment), depends

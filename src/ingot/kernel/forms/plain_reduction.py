@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain reductions: kernels that fold an array as it lies, the same code at every size.
 
 `reduce(x)` over rows, columns, planes or everything needs code that depends on the element type,

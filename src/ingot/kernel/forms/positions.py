@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Positions: kernels that write where each element stands along an axis (`iota`).
 
 What is sorted with its positions, or read at them, begins with such a kernel; its form

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loop kernels: how a fused computation becomes grid, passes, folds and stores.
 
 `build` makes them, with `scan` for running values and `update` for updates in place. The others

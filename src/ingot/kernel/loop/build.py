@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused computation to a `LoopKernel`: grid, passes, reductions, stores.
 
 The frames (`analysis.frames`) give every root and reduction its axes. With reductions, the grid is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choices between two places of one buffer: one load, whose place is chosen.
 
 `roll` is, at each point, a choice between two loads of its operand under opposite masks. Where the

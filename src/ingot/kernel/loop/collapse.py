@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collapsing of axes: neighbours that every index walks as one become one axis.
 
 A pair (outer, inner) collapses when, in every index that has them, the outer's coefficient is the

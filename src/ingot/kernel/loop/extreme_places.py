@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folds that find the place of the greatest or least element: their steps, and joining lanes.
 
 `argmax` reaches HLO as a reduction of elements and their positions whose computation compares and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masked loads that lie inside of their buffer wherever the kernel runs: they need no mask.
 
 Interior padding reads `x[floordiv(i,2)]` where `mod(i,2)` is 0, else takes a constant. Where the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kept rows: what one pass computes dearly and a later pass needs again stays in a local buffer.
 
 Softmax needs exp(x - max) for the sum and for the result. Fusion computes both in one kernel, so

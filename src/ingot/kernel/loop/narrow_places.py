@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Places of extremes in s32 while they are sought, where all positions fit.
 
 `argmax` of programs with wide indices folds elements with s64 positions: twice the registers of

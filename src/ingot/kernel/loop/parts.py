@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Axes that are walked as one: how few axes the indices of some expressions need.
 
 A product of axes, row-major, is cut into runs; in a run every index has the outer axis's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused scan (`analysis.prefixes`) to a loop kernel with a running value.
 
 The grid is every dimension but the scanned one; one pass walks that in order, folds, and stores

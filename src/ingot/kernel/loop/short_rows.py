@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short rows laid end to end: two axes as one where the innermost is too short for lanes.
 
 A result of three columns leaves most of a register empty if lanes run along a row, and is written

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short loops written out: rows of few elements, and windows that move along rows.
 
 Where rows lie side by side in lanes (`kernel.schedule.decide`), a load of one column gathers.

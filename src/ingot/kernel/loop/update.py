@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-place updates: `dynamic-update-slice` and `scatter` as loop kernels over the update.
 
 The result buffer already holds the first operand (buffer assignment makes them one); the kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulling: the value of an instruction at a place, as an expression of loads.
 
 `pull` is the way in, `puller` walks from a result towards the parameters, `place` is where a value

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions element by element: which elements of input and kernel a place of the result takes.
 
 Shared by both kinds of kernel: the matrix product (`kernel.convolution.build`) and the loop, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interior of a convolution's input: where no padding is met, loads need no masks.
 
 Masks are conjunctions of comparisons of indices that are linear in the axes. Over a block of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulling rules of ops whose indices are run-time values: dynamic slices and gathers.
 
 A start index is pulled like any value, clamped as StableHLO says, and becomes `$k` of the index.

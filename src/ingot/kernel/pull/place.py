@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Places: where a value is wanted while it is pulled, and the masks that places need.
 
 A place holds an index over axes, run-time values that the index may use (`$0`, `$1` …), and a mask

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From HLO to expressions: the way in. Every pulling rule in one table.
 
 A rule says what an opcode does when its value is pulled at a place (`puller`); having a rule, or

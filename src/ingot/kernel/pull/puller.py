@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The puller: the value of an instruction at a place, pulled from its operands.
 
 `Puller.value(instruction, place)` walks down from a result: elementwise ops become expression

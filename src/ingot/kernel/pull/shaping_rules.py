@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulling rules of leaves and of ops that only move elements: they change the index.
 
 One rule per opcode, in `SHAPING`. Ops that leave gaps (pad, concatenate) add a mask, so that no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows in kernels: which element a window takes, and reductions over windows.
 
 Element `tap` of window `position` stands at `position * stride + tap * window_dilation - low` of

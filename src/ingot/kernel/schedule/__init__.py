@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of loop kernels: vector axis, lanes, tiles, pieces, and the shares of threads.
 
 `decide` decides, `loop_schedule` is what it says. Each other module answers one question that it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of loop kernels: vector axis, lanes, units of parallel work, split reductions.
 
 A *unit* is what one thread does without interruption: one grid point, or one block of a vector grid

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers from far: tables that caches do not hold.
 
 Lanes that one instruction gathers wait for each other's misses, and no prefetcher follows them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers: loads whose lanes' places are values, and which of them have places computed ahead.
 
 Lanes that one instruction gathers are slower than loads one by one, and their misses wait for each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many lanes a kernel's loops have: registers a value may take, what is not to be wasted.
 
 The first part of a schedule (`schedule`). Invariant: lanes depend on the kernel and its extents

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which folds may run in lanes along the axis that they fold.
 
 Lanes start from the op's identity and are folded at the end; lanes of a fold that finds a place are

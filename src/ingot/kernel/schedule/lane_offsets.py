@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where lanes read: how far each lane's element lies from lane 0's, as far as that is known.
 
 An index is a polynomial over axes, with divisions where a reshape cuts an axis: heads of attention

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a schedule of a loop kernel says: `schedule` decides it, the emitters spell it out.
 
 Invariant: plain data; equal schedules of equal kernels are equal code.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pieces of a grid counted from their beginnings, where what they read is known better.
 
 Padding moves places by what lies before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pieces of a grid in which masks are known: what concatenate, pad and slices of them make.
 
 `x` beside `y` is, at each point, a choice between two loads. Along each axis the comparisons of a

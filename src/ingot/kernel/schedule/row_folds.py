@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that are folded together: as many as a register has lanes.
 
 Each row is folded along itself in lanes. Joining the lanes of one row is a chain of steps on ever

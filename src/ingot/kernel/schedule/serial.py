@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How updates in order run: which of them may be lanes, or have their places computed ahead.
 
 `schedule` asks here about the kernels of scatters (`update`). Updates of one element must not meet:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How large the shares of a kernel are that threads take one after the other.
 
 A kernel of little work is one share: to wake another thread would cost more. One of more work has

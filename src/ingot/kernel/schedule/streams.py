@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which folds of columns read the rows of an array from end to end, a few at a time.
 
 A unit of a column reduction keeps sums in registers and goes down the rows: of each it reads a

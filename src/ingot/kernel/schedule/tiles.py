@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Square tiles: how a kernel that reads across its vector axis (a transpose) is blocked.
 
 Where lanes run along one grid axis and a load walks another one with stride one, each lane would

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short rows that are folded with a lane each: whole rows are read and turned around in registers.
 
 Folded along itself a row of five leaves most lanes empty; with a lane for each row every load of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused `sort` to a `SortKernel`, how its rows are shared out, and sorts by one key.
 
 Few long rows are cut into parts that are sorted apart and then merged pairwise, each merge in

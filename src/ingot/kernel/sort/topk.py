@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a fused `topk` to a `TopKKernel`, and how its rows are shared out.
 
 Few long rows are cut into parts of a fixed length whose best elements are found apart and then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vector math: HLO's elementwise functions as LLVM IR for f32 and f64, any lane count.
 
 Callers look a function up in `MATH` by HLO opcode and call it with the builder and the operands

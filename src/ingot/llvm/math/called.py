@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Math functions as subroutines that take and give vectors in registers.
 
 A function that is long beside a call is compiled once for each vector type, as library code, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polynomial coefficients of the math functions, lowest power first, as data.
 
 The f64 rows and those marked "fit" come from `tests/llvm/fit_coefficients.py` (Remez exchange in 40

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vocabulary of the math functions: float arithmetic over one type, exact sums and products.
 
 `MathEmitter` wraps a `FunctionBuilder` for one scalar or vector float type, so that a math function

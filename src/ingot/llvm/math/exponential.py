@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exp, expm1, logistic, tanh, sinh, cosh.
 
 exp: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, scaling by 2^n in two steps so that the

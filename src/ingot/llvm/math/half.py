@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between f32 and the 16-bit floats, by integer arithmetic where the CPU has none.
 
 Used by every load and store of f16 and bf16: the arithmetic in between is f32. bf16 is always done

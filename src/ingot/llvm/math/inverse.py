@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """atan2, atan, asin, acos.
 
 atan2 divides the smaller magnitude by the larger, takes one polynomial on [0, 1] and adds the

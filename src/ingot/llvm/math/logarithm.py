@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """log, log1p, asinh, acosh, atanh.
 
 log: x = 2^k (1 + f) with 1 + f in [1/sqrt2, sqrt2]; f64 uses the series of log((1+s)/(1-s)),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between f32 and the floats of 8 and 4 bits, by integer arithmetic on vectors.
 
 A minifloat is held as an `i8` that holds its bits, in memory and in registers: data movement never

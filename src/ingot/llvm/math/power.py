@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """power, cbrt, sqrt, rsqrt, erf.
 
 The f32 power is exp2(y log2 x) inside f64. The f64 power carries log x and its product with y as

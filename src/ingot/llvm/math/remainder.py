@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remainder: the exact float remainder with the dividend's sign (C's fmod, HLO's `remainder`).
 
 Long division in base 2^b: while some lane's rest is not below its divisor, the divisor times a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """floor, ceil, round-nearest-even, round-nearest-afz: exact, one rounding mode each.
 
 The CPU rounds in one instruction from AVX on; the x86-64 baseline calls libm per lane. Rounding

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floats to integers, held within the integers' range; NaN gives 0.
 
 LLVM's own `llvm.fptosi.sat` does vectors lane by lane on x86: this is what it means, out of vector

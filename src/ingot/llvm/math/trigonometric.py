@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sin, cos, tan, with a reduction that is right for every argument.
 
 x = k pi/2 + r, |r| <= pi/4. Moderate arguments subtract k times pi/2 in parts (Cody and Waite).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffer assignment: puts every value of a scheduled module into memory of the execution ABI.
 
 Runs after copy insertion: every pair that must share a buffer does. Then elementwise results take

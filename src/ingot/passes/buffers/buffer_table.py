@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The buffer table: where every value of a scheduled module lives. Data only.
 
 A *slice* is bytes at an offset of an *allocation*: an input, an output, the constant block or the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coalescing: values that want one buffer get it, as long as no two are live at one time.
 
 A class is a set of values that live in one buffer, with the times at which it is taken. Classes

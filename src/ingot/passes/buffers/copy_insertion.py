@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copy insertion: afterwards all that must share a buffer can.
 
 In-place updates, loops, conditionals and the program's outputs want values in given buffers

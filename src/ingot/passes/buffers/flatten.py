@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flattening: every computation that loops and branches run gets one caller.
 
 Buffers are assigned per computation, so a body that two loops share would have two buffers at one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packing: offsets in one arena for buffers that are needed at different times.
 
 Static buffers: the largest first, each into the smallest gap between those already placed that are

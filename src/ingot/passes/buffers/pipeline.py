@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The passes between fusion and buffer assignment, in order.
 
 Each needs what the one before it ensures (`Pass.requires`); no pass may edit a computation that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Splitting: a fused in-place update gets a parameter of its own for what it updates.
 
 A fusion that updates a parameter and reads it elsewhere too cannot write over it. Given the operand

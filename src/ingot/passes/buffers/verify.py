@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks a buffer assignment by running the schedule on memory that only knows who wrote it.
 
 Independent of liveness and coalescing: every write puts a new mark on the bytes of a slice and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous pairs made synchronous: on the CPU nothing runs beside the program.
 
 The start becomes a tuple of what it declares: operands, the value computed at once, contexts that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch normalization as arithmetic and reductions, which fuse with what is around them.
 
 Narrow floats are computed in f32. Statistics are taken in two passes (mean, then mean square of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bitcast-decomposer: `bitcast` as transposes, a reshape and a bitcast-convert.
 
 A bitcast keeps bytes as they lie in memory, so its meaning is in the layouts of its operand and its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom calls that mean an ordinary computation, as that computation (`hlo/call_meanings`).
 
 It stands before `dynamic_padder`: TensorFlow's windows over dimensions of dynamic size become ops

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives as a few calls that move bytes between devices, and arithmetic.
 
 The runtime knows how to gather, to exchange parts and to hand on (`ingot.all_gather`,

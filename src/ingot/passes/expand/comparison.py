@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Total order comparisons of floats, as comparisons of integers.
 
 The bits of a float, read as a signed integer, order the positive ones; the negative ones are in

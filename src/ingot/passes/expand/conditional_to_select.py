@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """conditional-to-select: conditionals in reducers, comparators and `map` as selects.
 
 Such a computation is run for each element, often for several at once, so both branches are

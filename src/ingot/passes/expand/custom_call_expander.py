@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom calls of XLA's own client library, as ops and LAPACK calls.
 
 Builders of XLA's write decompositions that HLO has no opcode for as custom calls without a layout:

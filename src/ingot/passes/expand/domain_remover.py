@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`domain` removed: it says where a region of placement ends and computes nothing.
 
 Source: xla/hlo/transforms/hlo_domain_remover.cc.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of dynamic size enters and leaves a program: arrays at their bounds, and their sizes.
 
 A parameter `f32[<=8]` becomes an `f32[8]` and an `s32[]` behind all other parameters; a result

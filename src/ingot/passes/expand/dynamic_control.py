@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops and branches whose state is of dynamic size: sizes are further elements of it.
 
 The state of a loop, the operand and the result of a branch get one s32[] for each dynamic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves of elements across the border of a dynamic dimension: where each element comes from.
 
 An array of dynamic size lies in memory at its bounds, so a reshape that joins or divides a dynamic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bounded dynamic dimensions (`f32[<=8]`) as full arrays beside their sizes.
 
 A dynamic array lies in memory at its bound; its size is a scalar that this pass carries along from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sizes of one computation's values, and how ops that have a mask at most are rewritten.
 
 `Rewriter` walks a computation, operands first. Sizes are `Dim`s over the scalars that the program

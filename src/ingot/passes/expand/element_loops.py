@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computations that are applied to elements and cannot be computed for many of them at once.
 
 Most reducers, comparators and mapped computations are arithmetic on scalars, which kernels do for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What devices can exchange, as custom calls: the primitives that collectives are made of.
 
 Each call names its groups of devices; the runtime (`ingot.runtime.foreign.collectives`) lets the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base of the passes that rewrite ops one by one: ops of which opcodes, and what each becomes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`infeed` and `outfeed` as calls of the runtime's queues (`ingot.runtime.foreign.feeds`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adds custom calls of Ingot's own targets: what expanders rewrite ops to that need a runtime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom calls of LAPACK targets, as expanders write them.
 
 LAPACK's matrices are column-major. A pass that wants a matrix as it is written asks for `columns`:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`cholesky` and `triangular-solve` as LAPACK calls.
 
 Both hand LAPACK their rows as columns, so no element moves: the lower triangle of a matrix is the

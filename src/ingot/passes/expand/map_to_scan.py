@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """map-to-scan: a `map` whose computation holds a loop is run element after element.
 
 Elementwise computations become ops on whole arrays (`map-inliner`), which a loop cannot: each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic on element types that no backend computes in, made on wider types.
 
 Floats of 8 bits and fewer compute in f32, integers narrower than a byte in s8 or u8; after each op

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops of the whole language that have no kernels, as ops that have: which passes, in which order.
 
 `RUNTIME_OPS` runs first of all: what it leaves are ordinary ops and custom calls of Ingot's own

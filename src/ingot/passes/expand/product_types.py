@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of products that are declared of a lesser kind of number: made in their own, then converted.
 
 What is summed are the products of complex numbers or floats; the sum is converted to the integer,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ragged-dot` as one `dot` of masked operands.
 
 Every row belongs to one group. With the ragged dimension among the rows, the lhs gets a dimension

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ragged-all-to-all` as gathers: which row of which device lands in each row of the output.
 
 Every device gathers what all others send and where; each output row then looks up its source. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """reducer-expander: reductions, windows, scatters and sorts that kernels have no form for.
 
 Kernels fold many elements at once with arithmetic; a loop, a reduction or an array in a reducer has

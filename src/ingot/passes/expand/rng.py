@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`rng` as random bits of the program's own generator, and that generator as a call.
 
 The generator is Philox with a 128-bit counter. Every `rng` and `rng-get-and-update-state` of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random bits as integer arithmetic: Philox 4x32-10 and Threefry 2x32-20 with XLA's exact bits.
 
 Each element of the result computes the block of words that it belongs to and picks its own: more

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scaled-dot` as a `dot` of the operands times their scales.
 
 The scales are spread over their blocks by broadcasts, which fuse into the dot's packing; products

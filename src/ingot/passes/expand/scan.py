@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scan` as a loop: one step of the computation per element of a dimension.
 
 Source: xla/hlo/transforms/expanders/scan_expander.cc.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scatter as a scan over its updates, for combiners that kernels have no form for.
 
 Part of `reducer-expander`. Each update finds its element in the flat operands; one that would lie

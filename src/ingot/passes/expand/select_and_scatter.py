@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`select-and-scatter` (the gradient of max pooling) without a scatter.
 
 A windowed reduction finds where in its window the chosen element lies. Then every element of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`send` and `recv` of one channel as a `collective-permute`.
 
 Both stand in the program of every device; who gives to whom is in the frontend attribute

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Annotations of where values lie removed: a program computes the same without them.
 
 Some ask for host or device memory, which are one on a CPU; layouts are none of a program's concern.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sort that compares every pair, for comparators that kernels have no form for.
 
 Part of `reducer-expander`. An element's rank is the number of those that come before it; of equal

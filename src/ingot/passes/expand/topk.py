@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`topk` as a stable sort of values with their indices, cut off after k: types without selection.
 
 Where an element and its index fit into one number of 64 bits a kernel selects (`kernel.sort.topk`),

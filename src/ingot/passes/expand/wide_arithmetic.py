@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`mulhi` and `stochastic-convert` in terms of ordinary arithmetic.
 
 `mulhi` multiplies in twice the width; 64-bit numbers are taken apart into halves. For

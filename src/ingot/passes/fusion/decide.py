@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions: which instructions share a kernel, and the reason for each edge.
 
 Instructions are visited consumers first. A producer is pulled into the kernels of all its consumers

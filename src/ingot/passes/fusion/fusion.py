@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fusion pass: decides the kernels of every computation that runs instructions one by one.
 
 That is the entry and whatever `while`, `conditional` and `call` reach; reducers and other scalar

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups: kernels in the making, grown from their results towards their inputs.
 
 A group has roots (results that reach memory) and pulls other instructions in; an instruction may be

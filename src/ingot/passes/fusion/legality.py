@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Legality: what may be computed inside a kernel, and the reason when it may not.
 
 `why_not` and `why_not_output` return one sentence for people; the empty string means yes. The rules

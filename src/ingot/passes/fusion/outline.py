@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outlining: groups become `fusion` instructions with computations of their own.
 
 Members are cloned into the fused computation from the roots upwards; what is not a member becomes a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recomputation: how much work stands behind a value if a kernel computes it on the way.
 
 A producer with several consumers may be computed in each of them, so that it never reaches memory.

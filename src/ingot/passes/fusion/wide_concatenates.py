@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wide concatenations in parts: one of thousands of operands becomes a tree of narrow ones.
 
 A kernel asks at each element which operand it lies in, so one of many operands takes time (its own,

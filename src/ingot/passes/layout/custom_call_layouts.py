@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The custom-call-layouts pass: transposes around calls that want other orders than row-major.
 
 In Ingot a value is dense row-major whatever its layout says. A custom call with layouts takes and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triangular solves by LAPACK of the transposed problem: rows are handed over as columns.
 
 Part of `custom-call-layouts`. LAPACK's matrices are column-major, so what lies there row-major is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling: the order of the host program's instructions, for little memory and few copies.
 
 Per computation, callees first, two orders are made and the one with the lower peak is taken, unless

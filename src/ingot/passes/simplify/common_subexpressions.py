@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common subexpressions: instructions that compute the same are one; so are equal reducers.
 
 Source: xla/hlo/transforms/simplifiers/hlo_cse.cc, xla/service/hlo_computation_deduplicator.cc.

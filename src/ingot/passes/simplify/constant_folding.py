@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constant folding: instructions whose operands are constants become constants.
 
 The evaluator computes them, within a budget: folding may neither make compilation slow nor the

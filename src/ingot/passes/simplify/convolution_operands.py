@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions whose kernel is larger than their input: the two change places.
 
 Sums over the input's elements in place of sums over the kernel's, most of which meet padding only.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions of spread-out inputs, without the products with gaps.
 
 The result is several dense convolutions with parts of the kernel, one for each phase

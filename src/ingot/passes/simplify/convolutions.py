@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The convolution canonicalizer: layouts that kernels read and write in whole vectors.
 
 In memory, output features come last in kernel and result; the input ends in its features, or, for

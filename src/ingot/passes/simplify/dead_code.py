@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dead code: instructions that no result needs, computations that nobody calls.
 
 Parameters stay, as callers give them; unused elements of loop states are `while-loop-simplifier`'s.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """defuser: replaces fusions that a module came with by what they compute.
 
 XLA's dumps after its optimizations have fusions that its own emitters need; here other ones are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dots: brought to the forms that backends have native code for.
 
 Native: at most one batch dimension, first in both operands; besides it one free and one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inlining: a computation's instructions put where they are called.
 
 Example:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simplification pipeline: which passes, in which order, and why.
 
 Backends run `SIMPLIFICATION` before fusion decides anything. `ORDER` has the reasons for the order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reducers: which op a two-parameter computation is, and the value that changes nothing.
 
 Example:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatters of a single window become dynamic-update-slices, which can be fused and done in place.
 
 `x.at[i].set(v)` in a loop is the usual source. A scatter drops a window that is not wholly inside

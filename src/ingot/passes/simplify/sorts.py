@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorts of less: operands that nobody reads are left out, and first elements are selected.
 
 An operand that the comparator does not look at and whose result has no user is not moved. A stable

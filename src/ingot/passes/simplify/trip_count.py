@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trip counts: how often a counted loop runs, if that is known.
 
 A counted loop compares element `i` of its state with a constant; its body adds a constant to it.

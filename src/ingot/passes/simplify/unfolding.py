@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unfolding: which computations stay called where copies of them would be too many.
 
 Calls and fusions are replaced by what they call, and each loop and branch gets computations of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elements of a loop's state that are always equal: `duplicates` finds them.
 
 Two elements are equal after every trip if they start with the same value and the body computes the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """while-loop-invariant-code-motion: what a loop computes alike in each turn is computed before it.
 
 An instruction of the body is invariant if it reads only elements of the state that the body hands

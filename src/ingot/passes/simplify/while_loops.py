@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops: those that never run or run once, and what their state need not carry.
 
 A loop whose body hands on its state ends with what it began with, if it ends: it goes. An element

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays without elements: whatever computes them, the result is empty.
 
 What is made of an array without elements may have some all the same: a fold of nothing is its

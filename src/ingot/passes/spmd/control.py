@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control flow on divided values: which parts of its state loops and branches hand on.
 
 A loop's state is divided as it comes in, and where it comes in whole, as the body leaves it: the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How an op is divided, given how its operands are: factors chosen one after another.
 
 The largest operand that divides a factor decides how; operands that say otherwise are gathered,

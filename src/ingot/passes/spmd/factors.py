@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factors: which dimensions of an op's operands and results run together.
 
 If every dimension that a factor runs along is divided alike, each device can compute its part of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of values that are to be divided alike (`{unknown shard_as 7}`), before partitioning.
 
 A group says of an annotation's value only that it lies as the other members do. How they would lie

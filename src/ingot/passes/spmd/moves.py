@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What moves values between devices: cutting parts out of whole values, gathering and folding them.
 
 Invariant: every device executes the same collectives in the same order, whatever its parts are.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partitioning: a program over global shapes becomes the program of one device.
 
 Parameters are divided as they are annotated, values as they follow from that (`walk`), and results

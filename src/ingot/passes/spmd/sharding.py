@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shardings: how a value is divided among devices, read from XLA's text.
 
 `{devices=[2,1,2]<=[4] last_tile_dim_replicate}` divides the first dimension in two; each part lies

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The walk of the partitioner over one computation, operands before users.
 
 An op whose operands are divided works on the parts if its factors allow that (`factors`,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks: the code of a staged computation while it is written.
 
 A block is a list of items, each of which uses some slots. When it is closed, what it made and does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which memory stages take over instead of copying, once the code between them is written.
 
 A block whose array nothing reads after a stage is donated to it: a result that is an update of that

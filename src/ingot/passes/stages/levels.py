@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In which stage each instruction of a computation runs.
 
 *Nodes* stand between stages: definitions of sizes, and loops and branches that define some inside.

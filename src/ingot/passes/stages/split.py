@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Splits a module that defines sizes into stages, and the code that runs between them.
 
 Each computation with definitions becomes a block: its stages in order, and behind each stage the

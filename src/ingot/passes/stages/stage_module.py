@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The module of one stage: some instructions of a computation as a program of its own.
 
 What they need from elsewhere are parameters, what others need of them are results. A size that no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes of a custom call: the MLIR dictionary in its `backend_config`, with element types.
 
 XLA writes the attributes of typed FFI calls as `{uplo = 76 : ui8, scale = 2.0 : f32}`. The value

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of native code, from what Python wraps them in: capsules and ctypes functions."""
 
 from __future__ import annotations

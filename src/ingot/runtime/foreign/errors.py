@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a foreign call says about its failure, from the call to whoever raises.
 
 A target returns a status, no text: before it returns it leaves the text here, on its own thread,

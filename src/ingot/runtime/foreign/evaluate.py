@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The evaluator's door to linked targets: run the code of one call on NumPy arrays.
 
 A target that has code but no meaning of its own in NumPy is evaluated by calling that code with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues between the host and running programs: what `infeed` takes and `outfeed` gives.
 
 Each device has two first-in, first-out queues, as in XLA: `transfer_to_infeed` puts a value (the

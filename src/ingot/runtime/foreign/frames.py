@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frame of a foreign call, as emitted adapters read it.
 
 Operands' and results' data and dimensions: those that the target knows, in whatever layout they

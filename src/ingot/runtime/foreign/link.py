@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linking foreign calls: from the call sites of an artifact to addresses for the host program.
 
 Whoever links a program (the client, an ahead-of-time loader) calls `link_calls`. Invariant: what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python functions as custom-call targets.
 
 A function gets the operands as NumPy arrays and the call's attributes as keywords, and returns an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of `rng-get-and-update-state`, a 128-bit counter per call site, and `GetRngSeed`.
 
 `ingot.rng_state` gives the counter, low word first, and moves it on. A counter begins where the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ingot.register_custom_call_target`: code of the user's as the target of custom calls.
 
 Three kinds: a Python function over NumPy arrays, a native XLA FFI handler, a native function of

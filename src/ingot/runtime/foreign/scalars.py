@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scalar arithmetic on real or complex numbers, for emitted loops over elements of either.
 
 A number is a tuple of one or two `Value`s. Division and absolute value scale first, so that they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`dce_sink`: a call that does nothing, so that what it is given is computed.
 
 JAX's `lax.dce_sink(value, prevent_mlir_dce=True)` is such a call: a value that only it uses stays

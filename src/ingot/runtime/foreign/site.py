@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Foreign calls that are native code: one function with data per call site, or code of its own.
 
 The function is `i32 f(ptr frame, ptr site)`. A call site's address is a thunk of a few instructions

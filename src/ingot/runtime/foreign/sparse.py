@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`cpu_csr_sparse_dense_ffi`: a sparse matrix in CSR form times a dense one, as emitted code.
 
 Operands: the elements, where each row of the sparse matrix begins, their columns, the dense

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tridiagonal_solve_perturbed_ffi`: tridiagonal systems that may be singular, as emitted code.
 
 Gaussian elimination with row pivoting; a pivot that is so small that the solution would overflow is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that JAX hands over as they are: what stands in front of them, and what comes back."""
 
 import jax

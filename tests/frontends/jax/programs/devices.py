@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Four devices: placement, replicated programs, shard_map, pmap."""
 
 import jax

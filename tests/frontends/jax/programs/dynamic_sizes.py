@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of dynamic size through PJRT: elements first, in an array at the bound."""
 
 import jax

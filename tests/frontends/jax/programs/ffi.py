@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A native handler written with XLA's `ffi.h`, registered before JAX knows its platform."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers, donation, callbacks, DLPack, ahead-of-time: what lies between JAX and the device."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """jit, grad, vmap, loops, branches, custom derivatives."""
 
 import jax

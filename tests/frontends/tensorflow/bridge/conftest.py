@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bridge with a stand-in compiler: every test sees which functions were compiled."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stand-in for lowering and compiler: runs a captured function in NumPy, through the real ABI.
 
 With it the bridge is tested by itself: what is captured is what is executed, op by op, and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutional Keras models compiled by Ingot train as TensorFlow's own graphs do."""
 
 import keras

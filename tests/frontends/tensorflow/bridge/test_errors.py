@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cannot be compiled: TensorFlow's exception, with the op, the user's line and a way out."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Remembered eager calls give what ordinary ones give, and step aside where they must."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which functions reach the compiler, and that they compute what the user wrote."""
 
 import gc

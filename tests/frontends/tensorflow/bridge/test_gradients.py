@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients through compiled functions: tapes outside and inside, second order, tf.gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras with jit_compile=True, through the real lowering and compiler, beside eager TensorFlow."""
 
 import keras

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m ingot PROGRAM`: as plain Python, with Ingot enabled once TensorFlow is imported."""
 
 import subprocess

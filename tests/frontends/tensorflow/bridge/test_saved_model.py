@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SavedModels and GraphDefs hold the user's functions, not launches, and can be differentiated."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables: read, written, in the order that the user wrote."""
 
 import threading

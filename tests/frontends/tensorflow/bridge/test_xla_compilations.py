@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The count of what the built-in XLA compiles, which the suite holds at 0, can be another."""
 
 import tensorflow as tf

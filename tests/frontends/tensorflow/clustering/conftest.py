@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Auto-clustering; what sets flags runs in a process of its own."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that nobody marked for compilation; each gives arrays. Run in a process of its own.
 
 python programs.py RESULTS.json ENABLED NAME...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes become a cluster, on graphs made for it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contracted graphs stay free of cycles, and what could be contracted is."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tf.xla.experimental.compile` in sessions, functions and eagerly: results, effects, errors."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`TF_XLA_FLAGS`: names, values, defaults and errors as in TensorFlow."""
 
 import logging

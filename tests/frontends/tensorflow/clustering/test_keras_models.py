@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The word for models that Keras leaves uncompiled: said where nobody decided, and only there."""
 
 import logging

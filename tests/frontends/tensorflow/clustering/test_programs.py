@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clustered programs compute what TensorFlow's own kernels compute, however they are compiled."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs whose gradients are taken, one function of one tensor each.
 
 A program is made anew for each way to differentiate it: `make(jit)` returns the function of `x`;

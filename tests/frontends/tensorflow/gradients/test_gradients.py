@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each program differentiated in some way: Ingot's numbers against plain TensorFlow's.
 
 The whole table (`sweep`) takes half an hour; here every sixth program is in one cell, those that

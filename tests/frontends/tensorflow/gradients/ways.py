@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways to differentiate a program; each gives a list of arrays.
 
 Every derivative is of a weighted sum, with other weights for each order, so that no symmetry hides

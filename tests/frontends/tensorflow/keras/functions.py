@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows for the functions of `keras.ops`, `activations` and `random`.
 
 Arrays are arguments of the compiled function; everything else is written into it. Gradients by all

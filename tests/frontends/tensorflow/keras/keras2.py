@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows for the classes of Keras 2 that Keras 3 has not, or makes in another way."""
 
 from collections.abc import Callable

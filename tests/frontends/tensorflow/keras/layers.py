@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows for the classes of `keras.layers`: outputs, gradients and state, in inference and training.
 
 Each layer runs twice in training, so that the second call meets the state that the first one left.

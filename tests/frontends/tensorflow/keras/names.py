@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names that the modules of Keras hold, taken from the modules: the tables must have each.
 
 A name that means the same object as an earlier one (`layers.AvgPool1D`, `ops.linalg.qr`) is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A row of the tables: one class or function of Keras as a program, and how it is compared.
 
 A program is a function of `jit`, the value that it hands to `jit_compile`. It makes everything that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All rows of the tables, or those that a pattern matches.
 
     python -m tests.frontends.tensorflow.keras.sweep ['names']

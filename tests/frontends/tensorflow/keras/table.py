@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All rows, and what has none: by module and name, as the modules of Keras hold them."""
 
 import importlib

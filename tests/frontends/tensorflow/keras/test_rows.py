@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each class and function of Keras: results, shapes and gradients as plain TensorFlow's.
 
 The whole table (`sweep`) takes minutes; here is every fifteenth row, those of layers and optimizers

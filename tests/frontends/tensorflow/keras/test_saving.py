@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras models that are trained, saved and loaded again: compiled beside plain TensorFlow.
 
 They are saved compiled and loaded plain.

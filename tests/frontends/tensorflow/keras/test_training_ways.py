@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways to train a Keras model other than a plain `fit`: compiled beside plain TensorFlow.
 
 One model for all of them, small, for each is a compilation of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows for losses, metrics, optimizers, schedules, regularizers, constraints, initializers."""
 
 from collections.abc import Callable

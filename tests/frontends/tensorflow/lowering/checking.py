@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a TensorFlow function twice, as TensorFlow and as lowered HLO in the evaluator.
 
 Tables of cases are checked by `check`: same dtypes, same shapes, same values within a tolerance.

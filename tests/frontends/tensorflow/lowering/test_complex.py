@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex tensors through the families that are not elementwise, and Fourier transforms."""
 
 from typing import Any

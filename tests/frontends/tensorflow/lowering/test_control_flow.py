@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls, branches, loops, variables, TensorLists and optimizer steps against TensorFlow."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Corner cases of single ops against TensorFlow: depth windows, empty images, NaN, no inverse."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts, histograms, differences and stitches whose sizes the data decides, against TensorFlow."""
 
 import numpy as np

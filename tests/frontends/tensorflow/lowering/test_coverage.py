@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The op tables are consistent, and the coverage page is made from them."""
 
 from ingot.frontends.tensorflow.lowering import coverage, rules

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every unary and binary row against TensorFlow: dtypes, special values, broadcasting."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations, losses, normalisation, scans, diagonals, blocks, sorting, special functions."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches, local norms, suppression of boxes, quantisation, and smaller ops against TensorFlow."""
 
 import numpy as np

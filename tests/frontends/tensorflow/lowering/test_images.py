@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions, pools and their gradients against TensorFlow."""
 
 import numpy as np

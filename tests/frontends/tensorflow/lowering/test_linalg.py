@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear algebra against TensorFlow: what is unique, or factors put together again."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole programs: training steps with dropout and Adam give TensorFlow's losses and variables."""
 
 import sys

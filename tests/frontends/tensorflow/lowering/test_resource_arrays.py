@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stacks and TensorArrays that are resources, as TensorFlow 1 has them, against TensorFlow."""
 
 import numpy as np

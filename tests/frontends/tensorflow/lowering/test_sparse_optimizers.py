@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizer steps on rows, against TensorFlow's kernels: rows chosen once, often and never."""
 
 import numpy as np

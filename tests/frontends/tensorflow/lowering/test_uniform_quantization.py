@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uniformly quantised integers against TensorFlow, by way of floats: NumPy has no such types."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StableHLO programs in TensorFlow functions: tokens, calls of TensorFlow functions, assertions."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Xla*` ops: TensorFlow has no kernels of its own for them, so NumPy and JAX say what is right."""
 
 import numpy as np

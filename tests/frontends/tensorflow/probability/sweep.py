@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All distributions of TensorFlow Probability, or those that a pattern matches.
 
     python -m tests.frontends.tensorflow.probability.sweep ['names']

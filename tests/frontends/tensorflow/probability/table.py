@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each distribution of TensorFlow Probability, as a function of its parameters.
 
 The parameters are arguments of the compiled functions, so that gradients are taken by them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program twice: as plain TensorFlow, and compiled by Ingot. The results must be the same.
 
 A program is a function of `jit`, the value that it hands to `jit_compile`: None for plain

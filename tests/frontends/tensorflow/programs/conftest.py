@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """These programs need TensorFlow: each runs as plain TensorFlow and compiled by Ingot."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions whose argument decides a size, an axis or a structure: what XLA takes as constants.
 
 Each case is a function of data and of one integer tensor `n`, with two values of `n`. Results whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras layers that change images at random, compiled beside plain TensorFlow: the same numbers."""
 
 import inspect

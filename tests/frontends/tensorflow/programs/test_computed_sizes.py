@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that the data decides: compiled functions give what TensorFlow gives, exactly as large."""
 
 from __future__ import annotations

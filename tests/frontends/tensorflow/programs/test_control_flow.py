@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops and branches that depend on data, nested, and gradients through them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Greedy decoding of CTC: ties, repetitions, blanks, NaN, empty sequences, sizes unknown."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The issue's six programs, from `examples/`: what each promises, held in numbers."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables after a call that failed: as they were, or as TensorFlow leaves them.
 
 TensorFlow runs what stands before the failing op, so a variable is assigned wholly or not at all.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a `tf.function` may take, give, call and hold, compiled beside plain TensorFlow."""
 
 import collections

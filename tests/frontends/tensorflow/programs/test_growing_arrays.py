@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorArrays that grow (`dynamic_size=True`), in and out of loops, with their gradients."""
 
 from __future__ import annotations

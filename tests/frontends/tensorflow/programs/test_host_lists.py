@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops that fill lists beside ops of the host: the number of rows is open, as in Keras models."""
 
 from __future__ import annotations

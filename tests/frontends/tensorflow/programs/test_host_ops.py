@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that only the host can do, inside compiled functions: TensorFlow runs them at their place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras layers in models that are trained by `fit`, compiled beside plain TensorFlow."""
 
 import keras

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that TensorFlow leaves open: symbolic where that can be, and else compiled for the call."""
 
 import keras

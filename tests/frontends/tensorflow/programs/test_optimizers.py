@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizers, schedules, clipping, precision policies, callbacks and custom training steps."""
 
 import keras

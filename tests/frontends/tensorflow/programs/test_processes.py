@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads, forks, and the same bits in every run and for every thread count."""
 
 import hashlib

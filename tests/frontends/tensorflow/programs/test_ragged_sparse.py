@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ragged and sparse tensors in compiled functions: what TensorFlow gives, structure included."""
 
 from __future__ import annotations

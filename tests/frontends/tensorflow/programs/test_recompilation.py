@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a function is compiled again, for what, and what the user is told of it."""
 
 import logging

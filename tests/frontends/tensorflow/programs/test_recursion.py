@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that call themselves: nothing hangs or overflows, and TensorFlow is left with the call.
 
 TensorFlow traces no such function (Python would recurse), but graphs that others made hold them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops whose lowering rule refuses a node: TensorFlow runs that node, and the rest is compiled."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled functions in graphs that a session runs, and the words in which they refuse values."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that decide sizes and structure: the function is specialised on their values."""
 
 import numpy as np

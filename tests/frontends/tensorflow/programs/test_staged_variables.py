@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables of programs that compute sizes: updated in place, and never half written."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients: tapes inside, outside, persistent, nested; tf.gradients; custom gradients."""
 
 import numpy as np

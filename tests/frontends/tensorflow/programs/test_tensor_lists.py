@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorLists by their own ops: element shapes, lengths and errors, beside TensorFlow's kernels."""
 
 from __future__ import annotations

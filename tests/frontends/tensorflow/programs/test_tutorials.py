@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training programs as TensorFlow's tutorials write them, with `jit_compile=True` on the step."""
 
 import keras

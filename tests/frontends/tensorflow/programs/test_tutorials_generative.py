@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generative models as TensorFlow's tutorials write them: autoencoders, adversaries, images."""
 
 import keras

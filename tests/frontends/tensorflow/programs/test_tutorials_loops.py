@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control, physics and chance as TensorFlow's tutorials write them: loops inside the function."""
 
 import keras

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sequence models as TensorFlow's tutorials write them: text, time series, attention."""
 
 import keras

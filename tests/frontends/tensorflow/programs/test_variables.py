@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables in compiled functions: created, read, written, shared, in TensorFlow's order."""
 
 import numpy as np

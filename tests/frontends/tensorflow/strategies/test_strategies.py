@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tf.distribute`: compiled replicas learn what uncompiled ones do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process of a strategy: trains plain and compiled by Ingot, and prints both as JSON.
 
 python -m tests.frontends.tensorflow.strategies.training devices

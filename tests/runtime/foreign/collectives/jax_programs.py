@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs sharded JAX programs with real XLA on virtual devices; writes texts, inputs and outputs.
 
 Started as a process of its own (`python jax_programs.py FOLDER DEVICES`), because the number of

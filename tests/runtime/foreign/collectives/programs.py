@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs for several devices, as text: what the tests of collectives run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What real XLA compiles for several devices, run here: same text, same shards, same results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The innermost part of a product of few rows with a transposed matrix: dot products.
 
 Both operands are read in vectors along k, in place; each sum is one vector whose lanes are added

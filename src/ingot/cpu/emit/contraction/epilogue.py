@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The epilogue of a contraction: from a tile of sums to the kernel's stores.
 
 A function of its own, called once per row block while its sums are in the L1 cache: row by row,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contraction kernels as LLVM functions: `void k(ptr env, i64 chunk)`.
 
 A chunk runs its units: a block of rows and columns of one batch element. For each piece of k the

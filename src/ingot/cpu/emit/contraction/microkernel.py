@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The innermost part of a matrix product: a block of sums held in registers.
 
 A micro-kernel is an internal function: C[rows, columns] (+)= A[rows, k] * B[k, columns]. A is read

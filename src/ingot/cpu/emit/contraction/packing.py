@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packing of contraction operands: any expression evaluated into the layout of micro-kernels.
 
 The lhs is packed a register block of rows at a time, row after row; the rhs a unit's block of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packing of operands whose factors are multiplied in pairs: a word holds those of two k.
 
 The lower half is the even k's, as `MicroKernel.is_of_pairs` takes them: 16-bit integers, or the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of pairs of 16-bit factors: what one instruction adds to each sum.
 
 Used by `microkernel`; `pair_packing` makes the words. Invariant: integers are exact, sums wrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packing of a convolution's input: patches gathered a register block of rows at a time.
 
 Rows (m) and depth (k) are products of axes (`kernel.ir.Patches`). The innermost axes are walked in

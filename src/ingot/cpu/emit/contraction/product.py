@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of plain products: `void product(ptr env, i64 chunk)` for every size.
 
 What a contraction kernel has as constants are loads from env here (`product_form.PARAMETERS`);

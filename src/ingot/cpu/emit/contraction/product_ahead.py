@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drivers of plain products whose operands are both packed: two functions, packing and products.
 
 The first phase packs the whole rhs into the scratch, piece of k after piece, panel after panel. In

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drivers of plain products whose operands each unit packs: those not of the sums' type.
 
 Packing converts, and puts the factors of two k side by side where they are multiplied in pairs. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which driver of the library runs a product, and with what.
 
 Invariant: a driver's code depends on the form of its products alone.

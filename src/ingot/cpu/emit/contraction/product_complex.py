@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drivers of products of complex matrices: real products of what lies in memory.
 
 A complex matrix [m, k] lies in memory as a real one, [m, 2k], both parts of a number beside each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What drivers of plain products are made of: pieces of k, and micro-kernels.
 
 Below `product` and the drivers that pack both operands. Invariant: a micro-kernel depends on the

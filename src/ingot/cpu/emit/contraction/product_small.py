@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drivers of many products of small matrices, each of which one register block holds.
 
 `void product(ptr env, i64 chunk)` goes from matrix to matrix: nothing is called or divided for one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which code runs a register block of a contraction: a micro-kernel or dot products.
 
 A micro-kernel comes from the library where it has one that is as fast (the common heights, the lhs

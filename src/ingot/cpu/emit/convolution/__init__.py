@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drivers of convolutions: direct, Winograd's, and gradients of filters."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Direct convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
 
 The first packs panels of the taps. What a contraction kernel has as constants are numbers in env

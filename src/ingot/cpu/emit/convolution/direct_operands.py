@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands of direct convolutions made ready: packed panels of taps, copied rows of the image.
 
 Parts of the driver (`cpu.emit.convolution.direct`); sizes are numbers in env.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of filters' gradients: `void units(ptr env, i64 chunk)`, a unit for each chunk.
 
 What a contraction kernel has as constants are numbers in env here

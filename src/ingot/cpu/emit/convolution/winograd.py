@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Winograd convolutions: `void taps(ptr env, i64 chunk)`, then `void units(ptr env, i64 chunk)`.
 
 The first transforms the taps into 16 planes of panels, each as wide as a register block. A unit

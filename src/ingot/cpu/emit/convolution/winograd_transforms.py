@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transforms of Winograd's F(2, 3) along one dimension, applied along both.
 
 Four elements of the image, three taps, four sums: with B, G and A of the paper, this is B^T d, G g

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fourier transforms as LLVM functions: vectors hold one element of several sequences each."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Butterflies: discrete Fourier transforms of a few complex vectors in registers.
 
 The bottom of the FFT emitters. `butterfly(math, values)` returns the transform of a few vectors: 2,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stage that takes half-length transforms apart, or packs for them, between two areas.
 
 Used where a real sequence is too long for a tile. Vectors hold neighbouring elements of one

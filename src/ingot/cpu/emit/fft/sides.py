@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a block of sequences lies while it is worked on, and how it comes there and goes back.
 
 A `Tile` is an array of (real vector, imaginary vector), one pair per element; lane i of all vectors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drivers of FFT kernels: one phase per stage of the plan, for every size.
 
 Env holds, behind buffers and scratch, how many bytes each stage's numbers lie behind its start

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of an FFT's blocks as LLVM functions of every size: what `kernel.fft.steps.Code` says.
 
 A step is `void step(ptr tiles, ptr source, ptr target, i64 lane, i64 left, ptr arguments)`: `tiles`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of roots of unity that the steps of FFTs read: made by NumPy, found by address in env.
 
 Megabytes of numbers neither go through LLVM nor into the object cache. Invariant: a name says all

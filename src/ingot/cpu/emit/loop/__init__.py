@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loop kernels as LLVM functions.
 
 `kernel` makes the function, `units` its units of work, `body` their passes. The others are forms

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The body of a loop kernel: passes, vectors, reductions, in the units of `units`.
 
 A pass in lanes runs whole blocks, then one masked block for what is left; a large body is written

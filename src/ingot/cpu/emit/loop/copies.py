@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that are only copied: the C library's copy moves a run of elements.
 
 Asked by loops along the vector axis (`body`, `pieces`). Concatenations, slices and other moves

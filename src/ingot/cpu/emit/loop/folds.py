@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the accumulators of a reduction are held: from the first element to the finished value.
 
 Folds of one op start from its identity and take the initial value last; folds that find a place

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers along short rows (`kernel.schedule.gathers`): the places of many rows are computed ahead.
 
 What `places` does for a block of a long axis is done here for a block of rows. Places that all rows

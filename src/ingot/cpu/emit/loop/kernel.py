@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
 
 The body is `body`'s, in square tiles `tile`'s, in pieces `pieces`', of rows folded

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves of boxes as library code: `void move_boxes(ptr env, i64 chunk)` for any table of boxes.
 
 `kernel.forms.moves` says what the table holds and what rounds are. A chunk goes through its rounds,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loop kernels in pieces: each part of the grid where masks are known has loops of its own.
 
 `kernel.schedule.pieces` says where an axis is cut. A unit asks once in which band of the outer axes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Places of gathers computed ahead, a block of an axis at a time (`kernel.schedule.gathers`).
 
 Loops in lanes come here (`body`). A block's places go to the stack, in a loop for each gather;

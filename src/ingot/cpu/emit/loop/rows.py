@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows folded together (`schedule.row_folds`): each along itself, then a block's lanes at once.
 
 A block's rows leave their lanes side by side on the stack. Joined are the halves of every row at

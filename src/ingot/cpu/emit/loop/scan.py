@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scans in lanes: running maxima, minima, bits, sums and products, a vector at a time.
 
 Within a register each lane takes in the lane 1, 2, 4 … before it; then all take in what came before

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Split reductions: a large reduction of few units runs in parts, then the parts are combined.
 
 `<symbol>_part` computes one part of every unit into scratch, unit after unit or some rows of all

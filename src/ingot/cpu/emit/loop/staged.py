@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Updates one after the other whose places are computed in lanes: sums by segment.
 
 Updates of one element must not meet, so a scatter that combines goes update by update: single

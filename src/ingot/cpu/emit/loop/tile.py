@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Square tiles of transposed loads: read along rows, turned around by library code, on the stack.
 
 `kernel.schedule.tiles` says which loads. A unit is a block of both axes: whole tiles first, then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short rows turned around in registers (`schedule.turned_rows`): columns folded row by lane.
 
 A block's columns go to the stack; the fold reads one after the other. The last rows, behind which

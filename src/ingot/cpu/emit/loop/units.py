@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units of a loop kernel: one grid point each, or one block of a vector grid axis.
 
 Above `body`, which says what is done there. Invariant: units run in the order of the grid, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The best k of a list of distinct 64-bit candidates, as a function that selection kernels call.
 
 The k-th greatest is found by halving the range of numbers that holds it: 64 counts at most, each of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sort kernels as LLVM functions: a stable merge sort of each row, its comparator inlined.
 
 Elements of every operand are copied to scratch, sorted there (`sort_phases`) and copied out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorts by one key as LLVM functions of every size: keys and positions are sorted, then gathered.
 
 An element's key is an integer in the order of the result, so sorting compares integers whatever the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stable merge sort of sequences in scratch: what sort kernels and selection share.
 
 Runs of `RUN` elements are sorted by insertion and merged pairwise to and fro between two areas. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys of selections: s32 numbers whose signed order is that of the elements of a type.
 
 Part of `topk`. Invariant: `back` gives the element of a key, bit for bit.

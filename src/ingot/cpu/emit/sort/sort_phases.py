@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The phases of a sort as LLVM functions: rows sorted whole, or in parts that are then merged.
 
 A sort of whole rows is one phase. Few long rows are cut into parts (`kernel.sort.sort`): one phase

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection as LLVM functions of every size: the k greatest (or least) of each row, in order.
 
 An element and its index make one 64-bit *candidate*, whose signed order is that of the result: the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads and stores of a kernel: one element, vectors, vectors to pick lanes from, gathers.
 
 Where lanes lie is known for most accesses (`kernel.schedule.lane_offsets`): neighbours are one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`convert` and `bitcast-convert` of register values, between any two element types.
 
 Floats go to integers by truncation, held within range, NaN to 0; integers wrap; anything goes to

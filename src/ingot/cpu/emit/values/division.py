@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer quotients and remainders: by zero and of the least number as HLO has them, in lanes.
 
 CPUs divide integers one by one, floats by vectors. So lanes of up to 32 bits are divided as floats

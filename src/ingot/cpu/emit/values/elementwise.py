@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops on register values: one table row per opcode, any lane count.
 
 Semantics follow the StableHLO specification where LLVM leaves things undefined: division by zero,

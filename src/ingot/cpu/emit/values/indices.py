@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emission of indices: scalars, and vectors along the vector axis.
 
 What a `ValueEmitter` knows of its place: values of axes and sizes by name, the vector axis, and

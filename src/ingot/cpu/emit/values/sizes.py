@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emission of sizes on the host: every size has a value, whatever the named sizes are.
 
 Kernels compute indices, which are not negative where they are used and are divided by what is not

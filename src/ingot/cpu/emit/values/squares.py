@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Squares of elements turned around in registers, as library code.
 
 The one part of a transposing kernel that is much code, and the same for all of them: sixteen loads,

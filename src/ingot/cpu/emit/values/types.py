@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How element types lie in memory and in registers.
 
 Invariant: a register value is exactly representable in its element type. Narrow floats (bf16, f16)

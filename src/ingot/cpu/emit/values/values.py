@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emission of expressions: values at one block of points of a kernel.
 
 A `ValueEmitter` turns `Expr` into LLVM values. One axis may be the vector axis: what depends on it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Auto-clustering: parts of graphs that nobody marked with `jit_compile=True`, compiled by Ingot.
 
 `flags` reads `TF_XLA_FLAGS`, `requests` knows who asks for clustering (flags, `set_jit`, sessions,

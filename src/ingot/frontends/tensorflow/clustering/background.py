@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a cluster is compiled: in the background, once it has run long enough to be worth it.
 
 TensorFlow's kernels run a cluster until its program is ready. A cluster is compiled when it has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes may be in a cluster: ops with a lowering, of types that can be compiled, no effects.
 
 Variables are read and written outside of clusters, and what keeps a state (random ops, tables,

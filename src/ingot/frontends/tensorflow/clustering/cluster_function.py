@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One cluster as a captured function, which a launch compiles when it is asked to.
 
 The function is made when the cluster is compiled, not before: TensorFlow infers its shapes from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes are compiled together: TensorFlow's algorithm on the nodes that can be compiled.
 
 Each candidate starts as a cluster of its own; edges between clusters are contracted in post-order

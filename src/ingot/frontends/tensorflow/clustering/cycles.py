@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph whose edges are contracted, and that stays free of cycles.
 
 Nodes keep a rank that grows along every edge (Pearce and Kelly's dynamic topological order), so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs before and after clustering, written under XLA's names for people and TensorBoard.
 
 `--tf_xla_clustering_debug` writes them to the folder `TF_DUMP_GRAPH_PREFIX` (`-`: standard error):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tf.xla.experimental.compile`: a computation as a function that Ingot compiles whole.
 
 TensorFlow marks the ops of the computation and makes an `XlaLaunch` of them when the graph runs,

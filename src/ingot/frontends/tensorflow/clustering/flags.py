@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`TF_XLA_FLAGS`: TensorFlow's switches of auto-clustering, with its names, types and defaults.
 
 `_SETTINGS` are the flags that do something here, `_WITHOUT_EFFECT` those that TensorFlow knows and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that Grappler's remapper fused for TensorFlow's kernels, taken apart again.
 
 The remapper runs before the plug-in and makes `_FusedMatMul` of a product, a bias and an

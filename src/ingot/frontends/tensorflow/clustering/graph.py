@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A GraphDef as clustering sees it: nodes by number, what they take, and who takes from them.
 
 Invariants: edges refer to nodes of the same graph; nodes are numbered in the order of the GraphDef,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Grappler's plug-in interface tells of a graph: fetched nodes, kept nodes, shapes.
 
 Source: TensorFlow's `c/experimental/grappler/grappler.h`.

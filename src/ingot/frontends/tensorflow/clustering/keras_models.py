@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A word for models that Keras leaves uncompiled: its `jit_compile="auto"` is False without a GPU.
 
 Keras may be imported after Ingot is enabled, so its trainer is patched when its module is there.

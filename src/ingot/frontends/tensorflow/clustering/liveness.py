@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When the nodes of a graph run: under which branches of conditionals, and in which loop.
 
 A graph that TensorFlow lowered has `Switch` and `Merge` for branches, `Enter` and `Exit` for loops;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow 1's functions: `Defun(compiled=True)` asks to compile the calls of a function.
 
 TensorFlow marks the function; a call is a node whose op is the function's name. Here the calls are

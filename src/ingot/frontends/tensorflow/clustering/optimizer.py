@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens to a graph: clusters are found, named, given launches and written in their place.
 
 Invariant: the graph that comes back computes what the given one does; marks of `jit_scope` are

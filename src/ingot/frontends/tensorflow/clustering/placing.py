@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster in its graph: what goes in, what comes out, which constants it has copies of.
 
 Invariant: a cluster waits for what its nodes wait for, and for what the constants that they take

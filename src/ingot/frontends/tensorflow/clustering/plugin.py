@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Grappler plug-in: TensorFlow gives it every graph of a function or session before it runs.
 
 It is registered through ctypes, without a shared library of ours. The graph comes as bytes and goes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who asks for clustering, and where TensorFlow is told so: the patches of this package.
 
 * `TF_XLA_FLAGS` and `tf.config.optimizer.set_jit` ask for all graphs of functions and sessions;

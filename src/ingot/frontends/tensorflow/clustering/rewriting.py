@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts a launch in the place of each cluster of a graph.
 
     inputs -> xla_compile -> Switch -> (ready)     xla_run         -> Merge -> outputs

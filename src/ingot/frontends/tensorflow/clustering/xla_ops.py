@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Xla*` ops outside of compiled functions, whose kernels have the built-in XLA compile them.
 
 In a graph such an op is a cluster of its own, which must be compiled. Eagerly it is a function with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow functions to HLO: `lower(captured, binding, name) -> LoweredFunction`.
 
 Reads `CapturedFunction` (plain records, no TensorFlow object), writes a `Module` whose entry

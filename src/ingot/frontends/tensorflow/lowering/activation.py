@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activations and their gradients, softmax and the cross-entropies.
 
 Gradient ops of activations take (gradient, features) or (gradient, outputs) as TensorFlow's do.

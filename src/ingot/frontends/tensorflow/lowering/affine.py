@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer scalars as sums of products: what `begin` and `end` of a slice have in common.
 
 `x[i * 4 : i * 4 + 4]` in a loop is a slice of constant size at a place that only run time knows.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops of two or more operands: arithmetic, comparison, logic, selection.
 
 All broadcast as NumPy does. Integer division and remainder are TensorFlow's: FloorDiv and FloorMod

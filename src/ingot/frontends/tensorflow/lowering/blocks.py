@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Space, depth and batch: ops that move blocks of an image between dimensions.
 
 Each is reshape, transpose, reshape. Source: TensorFlow's op documentation.

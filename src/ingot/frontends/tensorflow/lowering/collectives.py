@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of devices: which group one belongs to. What devices then do together is up to the host.
 
 Source: TensorFlow's `kernels/collective_ops.cc`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Non-maximum suppression of every class of a batch of images, and the best boxes of all classes.
 
 Source: TensorFlow's `kernels/image/non_max_suppression_op.cc`.

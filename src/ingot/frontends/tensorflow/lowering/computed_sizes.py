@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that only run time knows: an integer of the program becomes a size of its shapes.
 
 The HLO gets a definition of the size (`hlo.size_definitions`), and every rule treats it like the

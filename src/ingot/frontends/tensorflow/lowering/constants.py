@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that the lowering needs at compile time: found by evaluation, or asked of the arguments.
 
 An op whose result's shape follows from an operand needs that operand's value. Where it is computed

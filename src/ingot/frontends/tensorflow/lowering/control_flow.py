@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls, branches and loops.
 
 A call is inlined. A branch or loop body is a computation of its own that takes one tuple: its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutions and their gradients, each one HLO `convolution`.
 
 The gradient for the input is a convolution of the spread-out gradient with the mirrored filter;

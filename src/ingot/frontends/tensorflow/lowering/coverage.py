@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which TensorFlow ops compile: a page made from the tables, next to TensorFlow's own XLA.
 
 `xla_ops.txt` lists the op types that TensorFlow 2.21's built-in bridge has a CPU kernel for; it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Crops of boxes, resized to one size; and their gradients, of the images and of the boxes.
 
 Places between pixels are interpolated from the four pixels around them, or the nearest is taken.

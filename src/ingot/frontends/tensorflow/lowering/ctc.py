@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Greedy decoding for connectionist temporal classification: labels from scores by time.
 
 Each time step says its best class. Blanks are dropped, and so are repetitions where they are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cumulative sums, products and log-sum-exps along an axis.
 
 A scan by doubling: each step combines every element with the one `distance` before it, so a length

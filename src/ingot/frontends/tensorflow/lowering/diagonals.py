@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Diagonals of matrices, one-hot rows, bands and triangles.
 
 A diagonal is chosen by comparing iotas, which fuses into whatever uses it. Only the alignments of

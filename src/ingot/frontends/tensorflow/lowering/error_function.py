@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The complementary error function, for which HLO has no opcode.
 
 In f32 by rational approximation: 1 - x T(x^2) near zero, exp(-x^2) / |x| times a polynomial in

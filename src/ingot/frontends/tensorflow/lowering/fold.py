@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic at compile time on small known arrays, symbolic sizes included.
 
 What TensorFlow programs compute from shapes (`tf.shape(x)[0] * 2`, paddings, permutations, the axes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools whose windows are of two sizes, one more than the other, in TensorFlow's own random order.
 
 Where the windows start is a sequence for rows and one for columns, computed when the program runs;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames: one HLO computation being built, with the state of variables and sizes in it.
 
 A function called with PartitionedCall is inlined: it has its own `Scope` of names and shares the

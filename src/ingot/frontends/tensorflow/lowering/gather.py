@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers: elements or slices taken at computed places.
 
 An index out of range is an error (`index_checks`). It is never clamped to another row.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images: colour spaces and adjustments; and fake quantisation.
 
 Source: TensorFlow's `kernels/image/` and `kernels/fake_quant_ops_functor.h`.

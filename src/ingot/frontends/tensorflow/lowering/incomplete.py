@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Incomplete gamma and beta functions, and the derivatives of the gamma ones in `a`.
 
 Computed in f64. Below x = 1 or a by the power series, beyond by the continued fraction, each with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of indices: one out of range ends the program, as in TensorFlow's kernels for CPU.
 
 Gathers and scatters ask for them with the words of TensorFlow's own message, less the index that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smaller ops that rearrange: sequences, data formats, gradients of mirrored padding."""
 
 from __future__ import annotations

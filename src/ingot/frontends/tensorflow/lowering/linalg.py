@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linear algebra: factorizations, solves, eigenvalues and what is computed from them.
 
 LAPACK does the factorizations, through the custom calls that passes write too; what is around them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What TensorFlow checks of TensorLists: shapes of elements, indices and lengths.
 
 The shape of an element is given when a list is made, perhaps with open sizes (-1), perhaps by a

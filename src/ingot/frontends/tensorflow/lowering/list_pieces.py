@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorLists and the tensor that their elements make end to end: `TensorArray.split`, `concat`.
 
 A list's elements lie in one buffer, so they have one shape: pieces of equal lengths.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorLists as the state of loops and the results of branches: counted, with room to grow.
 
 A computation's parameters have fixed shapes, so a list that gets longer or shorter in a loop is one

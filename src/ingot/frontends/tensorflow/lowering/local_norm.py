@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Local response normalisation over neighbouring channels, and its gradient.
 
 Source: TensorFlow's `kernels/lrn_op.cc`.

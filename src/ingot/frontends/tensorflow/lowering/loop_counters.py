@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loop variables that count: from a number, by a number, while they are less than a number.
 
 `tf.range` loops and `while_loop(lambda i, ...: i < n, ...)` have one. How far it gets decides

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products: MatMul, BatchMatMul, Einsum, and the addition of biases.
 
 Each is one `dot`; transposed operands are contraction dimensions, never a `transpose`.

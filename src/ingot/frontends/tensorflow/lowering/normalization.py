@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch normalisation and its gradients.
 
 Statistics are computed in f32 for half floats. The reserved outputs hold the batch mean and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizer steps as single ops: `ResourceApply*`, as TensorFlow 1 and Keras 2 optimizers emit.
 
 Each reads its variables, computes new values as TensorFlow's kernels do, and writes them back.

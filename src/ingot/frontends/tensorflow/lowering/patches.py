@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches of images: windows taken out as they are, or folded with a filter by max and plus.
 
 Each tap of the window is one strided slice of the padded image; the gradients of the fold by max go

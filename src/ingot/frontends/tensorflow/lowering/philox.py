@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's Philox 4x32-10 and its conversions, as HLO integer ops over an iota.
 
 Element i of an array of 32-bit numbers is word `i % 4` of the block at counter + `i // 4`, so the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pixels of images as rows of channels: what crops and projective transforms gather and scatter.
 
 Images are `[batch, height, width, channels]`.

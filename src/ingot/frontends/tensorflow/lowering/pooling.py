@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools and their gradients: windows folded, and gradients put back into the windows.
 
 An average counts only the elements inside the image, as TensorFlow's does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one lowering shares over all its computations.
 
 The captured function, the binding that it follows, the equalities of sizes learnt so far, and the

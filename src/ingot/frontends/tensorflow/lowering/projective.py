@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projective transforms of images: each pixel of the result is looked up where 8 numbers say.
 
 Source: TensorFlow's `kernels/image/image_ops.h`.

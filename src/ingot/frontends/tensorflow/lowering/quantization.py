@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantisation that gives floats back: each number is rounded to one of 2^bits values.
 
 Also what quantised integers stand for. Source: TensorFlow's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ragged tensors: ranges, gathers, and dense or sparse tensors of rows of different lengths.
 
 A ragged tensor is its flat values, and for each ragged dimension where its rows begin and end

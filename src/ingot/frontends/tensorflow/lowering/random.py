@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random ops with TensorFlow's own numbers.
 
 Stateless ops take a seed or (key, counter, algorithm); a `tf.random.Generator` is a variable that

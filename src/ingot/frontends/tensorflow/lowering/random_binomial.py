@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of the binomial distribution, TensorFlow's own: by the loop of `random_counts`.
 
 Source: TensorFlow's `kernels/random_binomial_op.cc`; Hormann, "The generation of binomial random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of the Poisson distribution, TensorFlow's own; and the loop of the binomial one.
 
 A loop draws one block of the generator, two uniform doubles, for each number that is not made yet.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of the gamma distribution, TensorFlow's own.
 
 Each number has 256 blocks of the generator for itself, so all are drawn at once: a loop makes

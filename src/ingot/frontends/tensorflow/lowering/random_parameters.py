@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers whose distribution has parameters: as many numbers for each of them as asked for.
 
 Number n of a kernel's own order (all numbers of the first parameter, then of the next) has 256

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random picks with TensorFlow's own numbers: shuffles, and draws from categories.
 
 Both take the words of the generator one after the other, as `SimplePhilox` does. TensorFlow's draws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normal numbers between two bounds, each batch with parameters of its own; TensorFlow's numbers.
 
 The kernel draws number after number from one generator, by one of three kinds of rejection that a

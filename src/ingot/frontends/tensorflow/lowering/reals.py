@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Real`: f64 arrays with Python's operators, so that a formula reads as one.
 
 The special functions are computed in f64 whatever the type of their operands, and rounded once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions over axes, and argmax and argmin.
 
 Sums and means of half floats are accumulated in f32, as TensorFlow's kernels do.

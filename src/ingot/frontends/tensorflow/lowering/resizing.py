@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resizing of images: nearest, bilinear, bicubic, by area; and the gradients.
 
 Rows and columns are resampled one after the other. Each pixel of the result is a weighted sum of a

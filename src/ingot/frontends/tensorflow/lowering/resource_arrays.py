@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stacks and TensorArrays that are resources: what TensorFlow 1 has in place of TensorLists.
 
 Their elements are held one by one while a function is lowered (`Frame.arrays`), so their number

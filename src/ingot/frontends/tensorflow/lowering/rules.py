@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All rules: the op tables of the families, merged, and what is said of an op that has none.
 
 A family is a module of this package with a `RULES` table from op type to rule.

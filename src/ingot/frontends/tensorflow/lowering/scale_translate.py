@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ScaleAndTranslate`: images resampled by a filter, scaled and moved by run-time numbers.
 
 A pixel of the result is a weighted sum of the source pixels inside the filter's radius (its span).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatters and segment reductions: updates combined in at computed places.
 
 HLO's scatter drops an index out of range, and so do `scatter_nd`, `scatter_rows` and `segments`. In

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that move elements: shapes, joins, splits, fills, tiles, ranges.
 
 Sizes come as known arrays, so every result shape is known at compile time, symbolic or not.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes that must be equal: how symbolic sizes of different inputs turn out to be one.
 
 Inputs `x[n0, 8]` and `y[n1]` start with a symbol per unknown dimension. An op that needs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices, their gradients and updates, and padding.
 
 A StridedSlice is split into a part for indices known at run time (`dynamic-slice`), a static

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorting: top-k, searches in sorted rows, counting.
 
 Equal elements are ordered by their index, so every sort is stable. Floats are in their total order,

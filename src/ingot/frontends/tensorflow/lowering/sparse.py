@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sparse tensors: products, sums, orders and elementwise ops of indices `[n, rank]` and values.
 
 What is missing from a sparse tensor is 0, so results with a place for everything are scattered into

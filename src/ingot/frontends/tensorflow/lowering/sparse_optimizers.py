@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizer steps on rows of variables: `ResourceSparseApply*`, as gradients of embeddings give.
 
 An op is the dense one of its name (`optimizers`) on the rows that `indices` choose. TensorFlow's

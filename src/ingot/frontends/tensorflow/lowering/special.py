@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Special functions that HLO has no opcode for: gamma's relatives, inverse error function.
 
 Computed in f64 inside, so f32 results are correctly rounded but for the last bit or two.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one lowering has learnt before each attempt: equal sizes, and values and sizes of the call.
 
 Invariant: every constant that an attempt uses of the call was asked of `CallArguments`, so it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fourier transforms of the last one, two or three dimensions.
 
 The real ones take the lengths as an operand and cut or pad with zeros what they are given to them;

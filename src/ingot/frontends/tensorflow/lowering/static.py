@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The value of a single node outside of any lowering: constants, shapes, what is folded of them.
 
 `known_tensors` asks for it while TensorFlow builds a gradient. Sizes that are open there are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stitches and differences of lists: known at compile time where shapes follow, else at run time.
 
 Source: TensorFlow's `kernels/dynamic_stitch_op.cc`, `kernels/listdiff_op.cc`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a StridedSlice means: its masks resolved against the operand's dimensions.
 
 Shared by the fold of known arrays, the lowering of StridedSlice, of its gradient, and of updates

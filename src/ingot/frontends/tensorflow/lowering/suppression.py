@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Non-maximum suppression: boxes are taken by falling score unless they overlap one taken before.
 
 A loop takes one box at a time, of every row of scores at once. The result is padded to the greatest

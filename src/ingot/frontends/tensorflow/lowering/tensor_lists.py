@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorLists: the buffers behind TensorArray, and what gradients of loops push and pop.
 
 A list is one array of its elements. Outside of loops and branches its length is a size, and a push

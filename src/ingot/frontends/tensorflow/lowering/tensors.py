@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`TensorBuilder`: the HLO builder with the idioms that every family of rules uses.
 
 NumPy broadcasting, constants like another value, reductions over axes with their reducer, sizes as

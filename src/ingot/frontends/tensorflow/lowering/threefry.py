@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers of the ThreeFry algorithm, as TensorFlow's XLA makes them; no kernel for CPU does.
 
 Bits are HLO's own `rng-bit-generator`; the conversions to floats are XLA's: bits without those of

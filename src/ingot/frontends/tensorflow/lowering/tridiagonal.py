@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tridiagonal matrices, given by their three diagonals: solves and products.
 
 With partial pivoting LAPACK's `gtsv` solves; without, it is Thomas' algorithm, two loops over the

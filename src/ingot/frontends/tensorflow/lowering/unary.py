@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops of one operand, and the gradients of those that have an op of their own.
 
 Most rows are an HLO opcode; the rest are a few instructions, written as TensorFlow's kernels

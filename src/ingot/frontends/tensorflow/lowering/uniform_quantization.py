@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uniformly quantised integers: value = (integer - zero point) * scale, per tensor or per axis.
 
 Integers are brought from one scale to another in f32, rounded half up, as XLA does; TensorFlow's

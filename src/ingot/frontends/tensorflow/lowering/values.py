@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tensor of the captured function is while it is lowered.
 
 A value is an HLO instruction, or an array known at compile time (`Known`), or a handle: a variable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables: reads and writes become values threaded through the walk in `Frame.state`.
 
 Also the scatter and gather ops that work on a variable. A variable is written back at the end, by

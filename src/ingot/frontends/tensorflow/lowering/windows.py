@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What convolutions and pools share: data formats, strides and padding of an op's node.
 
 Invariant: spatial dimensions stand in the tensor's own order; all tuples are per spatial dimension.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's own `Xla*` ops: HLO instructions that a program asks for by name.
 
 Those that call functions are in `xla_calls`, products and convolutions in `xla_products`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Xla*` ops that call functions: reductions, windows, sorts, scatters, branches, loops.
 
 A function that is called on scalars (a reducer, a comparator) becomes an HLO computation of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grids of equal blocks: tensors and variables put together from shards, and cut into them.
 
 Block n of a grid `[g0, g1, ...]` is at n's digits, the last one fastest. A grid may reach over the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`XlaCallModule`: a StableHLO program inside a TensorFlow function, as JAX's `jax2tf` makes it.
 
 The program is read by `formats.stablehlo` and called. It takes the index of the platform, where it

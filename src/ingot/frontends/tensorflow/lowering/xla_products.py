@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Xla*` products and convolutions, with dimension numbers and precision as HLO has them.
 
 Source: TensorFlow's `compiler/tf2xla/kernels/xla_dot_op.cc`, `xla_conv_op.cc`.

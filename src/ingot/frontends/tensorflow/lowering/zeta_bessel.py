@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hurwitz's zeta function, polygamma functions, and modified Bessel functions.
 
 Computed in f64. Zeta is summed to 12 terms and ended by Euler and Maclaurin's formula; the Bessel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex arithmetic written as arithmetic on real and imaginary parts.
 
 `expander` is the pass; it asks `rules` what becomes of each op; `forms` says how a complex value is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Versions of called computations that take and give parts instead of complex numbers.
 
 A version starts as a copy whose parameters are parts, put together again where the copy begins;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The complex expander: afterwards complex numbers are only moved, taken apart and put together.
 
 Computation by computation, every op on complex arrays becomes ops on their parts, by `rules`; what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How values with complex numbers are held while a computation is split into parts.
 
 A form is an instruction as it is (whole: one that holds no complex number, or that was left

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complex functions as formulas over their real and imaginary parts, one per opcode.
 
 `UNARY` and `BINARY` give a complex result, `TO_REAL` a real one, `COMPARISONS` a pred.

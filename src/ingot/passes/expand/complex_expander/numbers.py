@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real and complex arrays of a computation being built, under Python's operators.
 
 What the formulas of `functions` are written with. A `Complex` is a pair of `Real`s; a `Real` is an

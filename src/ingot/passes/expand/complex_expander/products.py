@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which products of complex matrices stay complex: the library has drivers for them.
 
 A driver packs the right operand, so products must be large enough to pay for that. Others become

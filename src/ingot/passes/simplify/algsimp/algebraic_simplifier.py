@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pass that applies the algebraic rules to every computation."""
 
 from __future__ import annotations

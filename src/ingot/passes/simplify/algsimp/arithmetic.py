@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identities of add, subtract, multiply, divide, remainder, negate, abs."""
 
 from __future__ import annotations

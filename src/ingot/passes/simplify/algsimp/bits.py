@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bitwise operations and shifts, on integers and pred."""
 
 from __future__ import annotations

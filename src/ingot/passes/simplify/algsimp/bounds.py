@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of maximum, minimum and clamp: bounds that hold anyway."""
 
 from __future__ import annotations

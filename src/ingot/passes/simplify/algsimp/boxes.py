@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slice, dynamic-slice, dynamic-update-slice, reverse: boxes cut out of arrays."""
 
 from __future__ import annotations

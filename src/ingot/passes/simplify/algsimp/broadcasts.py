@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broadcast: composed, moved behind elementwise ops so that they work on fewer elements."""
 
 from __future__ import annotations

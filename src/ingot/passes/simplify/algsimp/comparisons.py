@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of compare and select: answers that are known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Canonical places of constants, and constants that meet: the folding that needs no evaluator."""
 
 from __future__ import annotations

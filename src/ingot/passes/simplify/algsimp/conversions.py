@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of convert, bitcast-convert, reduce-precision and copy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pad and concatenate: arrays put together."""
 
 from __future__ import annotations

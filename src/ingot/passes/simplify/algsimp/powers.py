@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Powers, roots, exponentials, logarithms, sines: fewer transcendental functions."""
 
 from __future__ import annotations

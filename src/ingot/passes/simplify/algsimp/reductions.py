@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reduce, sort and dot over dimensions that are trivial, repeated or merely permuted."""
 
 from __future__ import annotations

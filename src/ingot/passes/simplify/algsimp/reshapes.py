@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reshape and transpose: composed, removed, moved where they cost less."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every rule of the algebraic simplifier, in the order in which they are tried."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tuples taken apart and put together again."""
 
 from __future__ import annotations

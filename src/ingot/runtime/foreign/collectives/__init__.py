@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native collectives: virtual devices, one thread each, exchange bytes through one rendezvous.
 
 `new_rendezvous` makes the record where the devices of one execution meet; its address goes into the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The emitted exchange: give one operand to some devices, take the operands of some.
 
 Every collective that moves bytes is this function with another table: whom to give to, whom to take

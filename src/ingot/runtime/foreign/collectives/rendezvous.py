@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rendezvous: a mailbox for every ordered pair of devices.
 
 Who gives something to another device writes the address of its data into their box and counts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The custom-call targets of collectives, and their tables per call site.
 
 `ingot.all_gather`, `ingot.all_to_all`, `ingot.collective_permute`, `ingot.collective_broadcast` are

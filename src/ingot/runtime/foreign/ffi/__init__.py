@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA FFI: native custom-call handlers written against `xla/ffi/api/c_api.h`.
 
 `records` declares the C structures, `attributes` lays a call's attributes out in them, `api` is the

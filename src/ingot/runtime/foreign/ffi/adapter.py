@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emits the code between Ingot's frame and an XLA FFI handler's, for one call site.
 
 Invariant: everything that changes from call to call is on the adapter's stack, so that several

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions that an XLA FFI handler may call back: one table for the process.
 
 Errors, futures, per-call-site state, scratch memory, the thread pool. They are Python functions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lays attributes out as an XLA FFI handler reads them: sorted by name, values behind pointers.
 
 Invariant: the block that is returned owns all memory that its addresses point to.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native XLA FFI handlers as custom-call targets.
 
 A handler is `XLA_FFI_Error* f(XLA_FFI_CallFrame*)`. When a call is linked, the handler is asked for

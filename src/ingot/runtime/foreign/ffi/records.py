@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The structures and numbers of the XLA FFI C API that Ingot fills or reads.
 
 Source: xla/ffi/api/c_api.h, version 0.3.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `lapack_*_ffi` custom-call targets that JAX emits on CPU, on SciPy's LAPACK.
 
 `routines` says what each target takes and what LAPACK is given, `adapter` emits the code of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emits the code of one LAPACK call: from a frame to a loop over the batch that calls LAPACK.
 
 One function `i32 call(ptr frame)` per call site, from its row of the table: copy operands into the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes in the table of LAPACK routines, as emitted code: `max(1,m)`, `2*n`, `tau.last`.
 
 Python's own syntax, read by `ast`; the names' values come from the caller. What is known when the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where LAPACK and BLAS are: the addresses of SciPy's functions, without a C compiler.
 
 `scipy.linalg.cython_lapack` and `cython_blas` offer every routine as a C function in a capsule;

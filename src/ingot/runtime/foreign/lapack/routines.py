@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of LAPACK targets: operands, results, and the arguments of the LAPACK routine.
 
 One row per routine; the adapter's code and the registry follow from it. An argument is one word:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the arrays of a LAPACK call must be: LAPACK trusts its caller, and writes what it is told.
 
 A call site's static sizes are checked here, before it is linked; symbolic ones are the program's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registers the LAPACK targets: `lapack_spotrf_ffi` and so on, for four element types each.
 
 `register_lapack` fills the registry from the table; SciPy is imported by the first call that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small loops around LAPACK calls: is everything finite, conjugate pairs as complex vectors.
 
 Source: jaxlib/cpu/lapack_kernels.cc (`is_finite`, `UnpackEigenvectors`).
