@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C header of an artifact: what it computes, and the functions that compute it.
+
+Written by `build` beside the object. Invariant: it needs nothing but <stdint.h>, in C99 and C++.
+"""
+
+from __future__ import annotations
+
+from ingot.artifact.abi import ProgramInfo
+from ingot.artifact.metadata import Metadata, messages, shape_text
+
+
+def c_header(info: ProgramInfo, metadata: Metadata) -> str:
+    """Return the text of the header."""
+    symbol, upper = metadata.symbol, metadata.symbol.upper()
+    rows = {"refused": (*info.constraints, *info.limits), "failed": info.run_errors}
+    statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages(rows).items())
+    target = f"{metadata.triple}, {metadata.cpu}"
+    return f"""/* {symbol}: compiled by Ingot {metadata.version} for {target}.
+ *
+{_arrays("args", metadata)}
+ *
+{_arrays("results", metadata)}
+ *
+ * Arrays are dense, row-major, and aligned to their elements. Every function may be called from
+ * any number of threads at once. A status of 0 is success; else:
+{statuses}
+ */
+#ifndef INGOT_AOT_{upper}_H_
+#define INGOT_AOT_{upper}_H_
+
+#include <stdint.h>
+
+#define {upper}_NUM_ARGS {len(metadata.params)}
+#define {upper}_NUM_RESULTS {len(metadata.outputs)}
+/* Elements of `sizes`. After {symbol}_prepare, result k has sizes[OUTPUT_BYTES + k] bytes; the
+ * dimensions of all results follow each other from sizes[OUTPUT_DIMS]. */
+#define {upper}_NUM_SIZES {metadata.num_sizes}
+#define {upper}_OUTPUT_BYTES {metadata.output_bytes}
+#define {upper}_OUTPUT_DIMS {metadata.output_dims}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{_static_call(metadata)}/* Whether this CPU has the instructions of the code. */
+int32_t {symbol}_supported(void);
+
+/* Checks the dimensions of the arguments and computes sizes. in_dims[k] has those of argument k. */
+int32_t {symbol}_prepare(const int64_t* const* in_dims, int64_t* sizes);
+
+/* Runs the program on this thread, for sizes that {symbol}_prepare computed. */
+int32_t {symbol}_execute(const void* const* args, void* const* results, const int64_t* sizes);
+
+/* The same on the caller's threads: `parallel` calls function(env, chunk) for every chunk below
+ * `chunks`, in any order and on any thread, and returns when all are done. */
+int32_t {symbol}_execute_on(
+    const void* const* args, void* const* results, const int64_t* sizes,
+    void (*parallel)(void* pool, void (*function)(void* env, int64_t chunk), void* env,
+                     int64_t chunks),
+    void* pool);
+
+/* What a status means. */
+const char* {symbol}_error_msg(int32_t status);
+
+/* What the program is and was compiled for, as JSON. */
+const char* {symbol}_metadata(void);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _static_call(metadata: Metadata) -> str:
+    if not metadata.is_static:
+        return ""
+    call = f"int32_t {metadata.symbol}(const void* const* args, void* const* results);"
+    return f"/* Runs the program on this thread. */\n{call}\n\n"
+
+
+def _arrays(table: str, metadata: Metadata) -> str:
+    arrays = metadata.params if table == "args" else metadata.outputs
+    lines = [
+        f" * {table}[{number}]: {shape_text(array)}  {_plain(array.name)}"
+        for number, array in enumerate(arrays)
+    ]
+    return "\n".join(lines) or f" * {table}: none"
+
+
+def _plain(text: str) -> str:
+    """Return a text on one line that does not end the comment."""
+    return " ".join(text.split()).replace("*/", "* /")

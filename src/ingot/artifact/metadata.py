@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an artifact says of itself: format, version, instruction set, signature.
+
+Written into a library by `ingot.aot` as JSON, read by `ingot.runtime.load` before anything else is
+called. Invariant: imports nothing of the compiler; a reader refuses formats that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ingot.support.diagnostics import UnsupportedError
+
+FORMAT = 1
+"""Number of the C interface and of this record. A loader takes its own number and no other."""
+
+OUT_OF_MEMORY, WRONG_CPU = -1, -(1 << 31) + 1
+"""Statuses that every program may return; `-2 - k` is constraint `k`, `1 + k` run error `k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """One argument or result: XLA's element type, NumPy's type, dimensions (None: symbolic)."""
+
+    name: str
+    dtype: str
+    storage: str
+    dims: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Everything about a library that a caller must know.
+
+    Attributes:
+        symbol: prefix of its C functions.
+        version: the version of Ingot that made it.
+        triple, cpu, features: what LLVM made code for.
+        level: the CPU level, by Ingot's name.
+        params, outputs: the signature.
+        num_sizes: elements of the array that `SYMBOL_prepare` fills.
+        output_bytes, output_dims: where in that array the first result's bytes and dimensions lie.
+        constant_bytes: bytes of weights and constants inside.
+    """
+
+    symbol: str
+    version: str
+    triple: str
+    cpu: str
+    features: str
+    level: str
+    params: tuple[ArrayInfo, ...]
+    outputs: tuple[ArrayInfo, ...]
+    num_sizes: int
+    output_bytes: int
+    output_dims: int
+    constant_bytes: int
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is known."""
+        return all(None not in array.dims for array in (*self.params, *self.outputs))
+
+    def to_json(self) -> str:
+        """Return the text that the library holds."""
+        rows: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("params", "outputs"):
+            arrays: tuple[ArrayInfo, ...] = rows[name]
+            rows[name] = [[one.name, one.dtype, one.storage, one.dims] for one in arrays]
+        return json.dumps({"format": FORMAT, **rows}, sort_keys=True)
+
+
+def from_json(text: str, path: str) -> Metadata:
+    """Return the metadata of the library at `path`.
+
+    Raises:
+        UnsupportedError: another version of Ingot wrote it, in another format.
+    """
+    rows = cast("dict[str, Any]", json.loads(text))
+    found = rows.pop("format", None)
+    if found != FORMAT:
+        raise UnsupportedError(
+            f"{path} is an artifact of format {found}, made by Ingot {rows.get('version')}; "
+            f"this Ingot loads format {FORMAT}",
+            hint="compile the model again with `ingot aot`",
+        )
+    for name in ("params", "outputs"):
+        rows[name] = tuple(_array(row) for row in rows[name])
+    return Metadata(**rows)
+
+
+def _array(row: list[Any]) -> ArrayInfo:
+    name, dtype, storage, dims = row
+    return ArrayInfo(name, dtype, storage, tuple(dims))
+
+
+def shape_text(array: ArrayInfo | tuple[str, tuple[int | None, ...]]) -> str:
+    """Return an array's type as HLO writes it: `f32[?,10]`."""
+    name, dims = (array.dtype, array.dims) if isinstance(array, ArrayInfo) else array
+    return f"{name}[{','.join('?' if dim is None else str(dim) for dim in dims)}]"
+
+
+def messages(limits: Mapping[str, tuple[str, ...]]) -> dict[int, str]:
+    """Return the message of each status; `limits` has `refused` (constraints) and `failed`."""
+    found = {OUT_OF_MEMORY: "out of memory", WRONG_CPU: "this CPU lacks instructions of the code"}
+    found |= {-2 - number: text for number, text in enumerate(limits["refused"])}
+    return found | {1 + number: text for number, text in enumerate(limits["failed"])}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs compiled ahead of time, run from Python: `ingot.load_executable`.
+
+Needs numpy and ctypes, and nothing of the compiler. Element types that NumPy lacks (bf16, fp8) need
+ml_dtypes as well. Invariant: nothing of the library runs before its file is known to be for this
+machine and its metadata for this loader. A library is native code: load only what you trust.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import platform
+import struct
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ingot.artifact.metadata import ArrayInfo, Metadata, from_json, shape_text
+from ingot.support.diagnostics import ExecutionError, ResourceError, UnsupportedError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+_SHARED_OBJECT = 3
+
+
+class AotExecutable:
+    """A program of a shared library. Calling it takes and gives NumPy arrays.
+
+    Attributes:
+        path: the library.
+        metadata: the signature, and what the program was compiled for.
+    """
+
+    def __init__(self, path: Path, library: ctypes.CDLL, metadata: Metadata) -> None:
+        """Hold what `load_executable` loaded."""
+        self.path = path
+        self.metadata = metadata
+        self._storage = [storage_of(array) for array in metadata.params]
+        self._result_storage = [storage_of(array) for array in metadata.outputs]
+        symbol = metadata.symbol
+        self._prepare: Any = library[f"{symbol}_prepare"]
+        self._execute: Any = library[f"{symbol}_execute"]
+        self._error_msg: Any = library[f"{symbol}_error_msg"]
+        self._prepare.argtypes = (ctypes.c_void_p,) * 2
+        self._execute.argtypes = (ctypes.c_void_p,) * 3
+        self._error_msg.argtypes = (ctypes.c_int32,)
+        self._error_msg.restype = ctypes.c_char_p
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the program; one result is returned as it is, several as a tuple.
+
+        Args:
+            args: arrays of the element types and dimensions of `metadata.params`.
+
+        Raises:
+            ExecutionError: an argument does not fit, or a check of the program failed.
+            ResourceError: out of memory.
+        """
+        arrays = self._conform(args)
+        sizes = (ctypes.c_int64 * self.metadata.num_sizes)()
+        dims = [(ctypes.c_int64 * max(1, array.ndim))(*array.shape) for array in arrays]
+        table = (ctypes.c_void_p * max(1, len(dims)))(*map(ctypes.addressof, dims))
+        self._require(self._prepare(table, sizes))
+        results = list(self._results(sizes))
+        self._require(self._execute(_addresses(arrays), _addresses(results), sizes))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _conform(self, args: tuple[Any, ...]) -> list[Array]:
+        params = self.metadata.params
+        if len(args) != len(params):
+            raise ExecutionError(
+                f"'{self.metadata.symbol}' takes {len(params)} arguments, not {len(args)}"
+            )
+        rows = zip(params, self._storage, args, strict=True)
+        return [_fitting(param, storage, given) for param, storage, given in rows]
+
+    def _results(self, sizes: Any) -> Any:
+        at = self.metadata.output_dims
+        for output, storage in zip(self.metadata.outputs, self._result_storage, strict=True):
+            rank = len(output.dims)
+            yield np.empty(tuple(sizes[at : at + rank]), storage)
+            at += rank
+
+    def _require(self, status: int) -> None:
+        if status == 0:
+            return
+        text = self._error_msg(status).decode()
+        kind = ResourceError if status == -1 else ExecutionError
+        raise kind(f"'{self.metadata.symbol}': {text}")
+
+    def __repr__(self) -> str:
+        params = ", ".join(map(shape_text, self.metadata.params))
+        outputs = ", ".join(map(shape_text, self.metadata.outputs))
+        return f"AotExecutable({self.metadata.symbol}: ({params}) -> ({outputs}))"
+
+
+def load_executable(path: str | os.PathLike[str]) -> AotExecutable:
+    """Load a shared library that `ingot aot` wrote. It is native code: load only what you trust.
+
+    Raises:
+        ResourceError: INGOT0411 the file cannot be read or loaded.
+        UnsupportedError: it is no such library, it is for another machine, this CPU lacks
+            instructions of its code, or another version of Ingot wrote it in another format.
+    """
+    place = Path(path).absolute()
+    _require_machine(place)
+    try:
+        library = ctypes.CDLL(str(place))
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be loaded: {error}", code="INGOT0411") from error
+    describe: Any = getattr(library, "ingot_aot_metadata", None)
+    if describe is None:
+        raise UnsupportedError(
+            f"{path} is a shared library, and not one of Ingot's",
+            hint="make one with `ingot aot MODEL -o NAME`",
+        )
+    describe.restype = ctypes.c_char_p
+    metadata = from_json(describe().decode(), str(path))
+    supported: Any = library[f"{metadata.symbol}_supported"]
+    if not supported():
+        raise UnsupportedError(
+            f"{path} was compiled for the CPU level '{metadata.level}' ({metadata.cpu}), whose "
+            "instructions this CPU lacks",
+            hint="compile it again with a lower --level; 'plain' runs on every x86-64",
+        )
+    return AotExecutable(place, library, metadata)
+
+
+def _require_machine(path: Path) -> None:
+    """Raise unless a file is a shared library for this machine."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(20)
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be read: {error.strerror}", code="INGOT0411") from error
+    if len(head) < 20 or head[:6] != b"\x7fELF\x02\x01":
+        raise UnsupportedError(f"{path} is no shared library for 64-bit Linux")
+    kind, machine = struct.unpack_from("<HH", head, 16)
+    if kind != _SHARED_OBJECT:
+        raise UnsupportedError(
+            f"{path} is an object file, which a linker joins to a program",
+            hint="load the .so file beside it",
+        )
+    name = _MACHINES.get(machine, f"ELF machine {machine}")
+    if name != platform.machine():
+        raise UnsupportedError(f"{path} is for {name}; this machine is {platform.machine()}")
+
+
+def storage_of(array: ArrayInfo) -> np.dtype[Any]:
+    """Return the NumPy type of an argument or result.
+
+    Raises:
+        UnsupportedError: NumPy lacks it, and ml_dtypes is not installed.
+    """
+    try:
+        return np.dtype(array.storage)
+    except TypeError:
+        pass
+    try:
+        return np.dtype(getattr(importlib.import_module("ml_dtypes"), array.storage))
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedError(
+            f"'{array.name}' is {shape_text(array)}, and NumPy has no such type",
+            hint="install ml_dtypes",
+        ) from error
+
+
+def _fitting(param: ArrayInfo, storage: np.dtype[Any], given: Any) -> Array:
+    """Return an argument as the program reads it: dense, row-major."""
+    array: Array = np.asarray(given, None if hasattr(given, "dtype") else storage)
+    rank_fits = array.ndim == len(param.dims)
+    fits = rank_fits and all(
+        want is None or want == size for want, size in zip(param.dims, array.shape, strict=True)
+    )
+    if array.dtype != storage or not fits:
+        got = shape_text((str(array.dtype), array.shape))
+        raise ExecutionError(f"argument '{param.name}' is {got}, and has to be {shape_text(param)}")
+    aligned: Array = np.require(array, requirements=["C", "A"]).reshape(array.shape)
+    return aligned
+
+
+def _addresses(arrays: list[Array]) -> Any:
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))

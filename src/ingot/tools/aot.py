@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ingot aot`: a module or a model compiled ahead of time, for programs without Python or Ingot.
+
+A folder is a SavedModel, a `.keras` file a Keras model, which TensorFlow reads; all else are
+modules. Writes NAME.o, NAME.h, libNAME.a and libNAME.so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ingot.aot.build import AotProgram, compile_aot
+from ingot.aot.cpp_header import cpp_header
+from ingot.hlo.module import Module
+from ingot.llvm.target import CPU_LEVELS
+from ingot.tools import loading
+
+
+@click.command(name="aot")
+@click.argument("file", required=False)
+@click.option("-o", "--output", default="",
+              help="Path without an ending: NAME.o, NAME.h, libNAME.a, libNAME.so.")  # fmt: skip
+@click.option("--entry-point", "--entry_point", default="",
+              help="Prefix of the C functions; default: the last part of --output.")  # fmt: skip
+@click.option("--cpp-class", "--cpp_class", default="",
+              help="Also write NAME.hpp with a class as tfcompile's: foo::bar::Net.")  # fmt: skip
+@click.option("--level", type=click.Choice(tuple(CPU_LEVELS)), default=None,
+              help="CPU level; default: the widest that this machine has.")  # fmt: skip
+@click.option("--from", "source", type=click.Choice(loading.INPUT_FORMATS),
+              help="Format of FILE; default: found out from the data.")  # fmt: skip
+@click.option("--signature", "--signature_def_key", default="serving_default", show_default=True,
+              help="Which signature of a SavedModel.")  # fmt: skip
+@click.option("--tag", "--tag_set", default="serve", show_default=True,
+              help="Tags of a SavedModel's graph, with commas between them.")  # fmt: skip
+@click.option("--graph", default="", help="Instead of FILE: a frozen GraphDef, .pb or .pbtxt.")
+@click.option("--config", default="", help="Of --graph: its feeds and fetches, as for tfcompile.")
+@click.option("--out-object", "--out_object", default="", help="Write the object to this file.")
+@click.option("--out-header", "--out_header", default="",
+              help="Write one header to this file; it has the class of --cpp-class.")  # fmt: skip
+def command(
+    file: str | None,
+    output: str,
+    entry_point: str,
+    cpp_class: str,
+    level: str | None,
+    source: str | None,
+    signature: str,
+    tag: str,
+    graph: str,
+    config: str,
+    out_object: str,
+    out_header: str,
+) -> int:
+    """Compile FILE to an object file, libraries and a header.
+
+    FILE is a module (- is standard input), the folder of a SavedModel, or a .keras file.
+    """
+    if bool(file) == bool(graph) or bool(graph) != bool(config):
+        raise click.UsageError("give either FILE, or --graph and --config")
+    if not (output or out_object or out_header):
+        raise click.UsageError("give -o NAME, or --out-object and --out-header")
+    symbol = entry_point or Path(output or out_object or out_header).stem
+    module = _load(file, source, signature, tag) if file else _load_graph(graph, config)
+    program = compile_aot(module, symbol, level or "")
+    files = _files(program, Path(output), cpp_class) if output else {}
+    if out_object:
+        files[Path(out_object)] = program.object
+    if out_header:
+        files[Path(out_header)] = _whole_header(program, cpp_class).encode()
+    for place, data in files.items():
+        # As linkers do: a process that has the old library loaded keeps it.
+        place.unlink(missing_ok=True)
+        loading.write_bytes(data, str(place))
+        click.echo(f"{place}: {len(data)} bytes")
+    return 0
+
+
+def _files(program: AotProgram, path: Path, cpp_class: str) -> dict[Path, bytes]:
+    """Return the files of `--output`."""
+    header = f"{path.name}.h"
+    files = {
+        path.with_name(f"{path.name}.o"): program.object,
+        path.with_name(header): program.header.encode(),
+        path.with_name(f"lib{path.name}.a"): program.archive,
+        path.with_name(f"lib{path.name}.so"): program.library,
+    }
+    if cpp_class:
+        text = cpp_header(program.metadata, cpp_class, header)
+        files[path.with_name(f"{path.name}.hpp")] = text.encode()
+    return files
+
+
+def _whole_header(program: AotProgram, cpp_class: str) -> str:
+    """Return the header of `--out-header`: the class with the C functions that it calls."""
+    if not cpp_class:
+        return program.header
+    text = cpp_header(program.metadata, cpp_class, "c")
+    return text.replace('#include "c"\n', program.header)
+
+
+def _load_graph(graph: str, config: str) -> Module:
+    from ingot.frontends.tensorflow.frozen_graphs import load_graph
+
+    return load_graph(graph, config)
+
+
+def _load(file: str, source: str | None, signature: str, tag: str) -> Module:
+    """Return the module of a file or folder."""
+    is_folder = Path(file).is_dir()
+    if source is not None or not (is_folder or file.endswith(".keras")):
+        return loading.load(file, source or "")
+    # TensorFlow loads for seconds, and need not be installed.
+    from ingot.frontends.tensorflow import saved_models
+
+    if is_folder:
+        return saved_models.load_saved_model(file, signature, tag.split(","))
+    return saved_models.load_keras(file)
