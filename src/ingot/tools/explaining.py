@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ingot.explain`: from a function of any front end, or a module, to its report.
+
+The front ends say which executables a function has (`TensorFlow`), or give StableHLO that is
+compiled here (JAX); `ingot.viz` makes the report. No framework is imported that the program has
+not imported itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ingot.client.compile import compile
+from ingot.client.executable import Executable
+from ingot.client.options import ProgramLike
+from ingot.client.staged import StagedExecutable
+from ingot.hlo.module import Module
+from ingot.support.diagnostics import ArgumentError, UnsupportedError
+from ingot.viz.gather import report_of
+from ingot.viz.report import Report
+
+
+def explain(program: Any, *args: Any, **kwargs: Any) -> Report:
+    """Return what the compiler made of a program, and why.
+
+    Args:
+        program: a module, HLO or StableHLO as text or bytes, or a path; an executable; a
+            `tf.function` with `jit_compile=True`; a Keras model; a function of `jax.jit`, or what
+            its `lower` gives.
+        args: of a module or an executable its flattened arguments: it is run on them to time the
+            kernels. Of a function or a model what it is called with, which says the shapes; it is
+            compiled, not run.
+        kwargs: of a function, what it is called with.
+
+    Raises:
+        ArgumentError: INGOT0513, it is none of these.
+        UnsupportedError: INGOT0363, it was not compiled by Ingot, or cannot be.
+    """
+    if isinstance(program, (Module, str, bytes, os.PathLike)):
+        program = compile(cast("ProgramLike", program))
+    if isinstance(program, (Executable, StagedExecutable)):
+        if kwargs:
+            raise ArgumentError("a module takes no arguments by name", hint="give them in order")
+        return report_of([program], args or None)
+    return report_of(_of_framework(program, args, kwargs))
+
+
+def _of_framework(
+    program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Sequence[Executable | StagedExecutable]:
+    """Return the executables of what belongs to a framework."""
+    if hasattr(program, "get_concrete_function"):
+        return _of_tensorflow(program, args, kwargs)
+    keras: Any = sys.modules.get("keras")
+    if keras is not None and isinstance(program, keras.Model):
+        return _of_model(program, args, kwargs)
+    lower: Any = getattr(program, "lower", None)
+    if lower is not None and callable(program):
+        program = lower(*args, **kwargs)
+    if hasattr(program, "compiler_ir") and hasattr(program, "as_text"):
+        return [compile(program.as_text(debug_info=True))]
+    raise ArgumentError(
+        f"the program is {type(program).__name__}, which explain cannot compile",
+        hint="give HLO, a path, a tf.function with jit_compile=True, a Keras model or jax.jit(f)",
+    )
+
+
+def _of_tensorflow(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Sequence[Executable | StagedExecutable]:
+    from ingot.frontends.tensorflow.compiler_ir import executables_of
+
+    concrete = function.get_concrete_function(*args, **kwargs)
+    found = executables_of(concrete)
+    if not found:
+        raise UnsupportedError(
+            f"Ingot did not compile the tf.function {os.fsdecode(concrete.name)}",
+            code="INGOT0363",
+            hint="call ingot.tensorflow.enable() first, and give tf.function(jit_compile=True)",
+        )
+    return cast("Sequence[Executable | StagedExecutable]", found)
+
+
+def _of_model(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Sequence[Executable | StagedExecutable]:
+    """Return what `model(*args)` is compiled to."""
+    tensorflow: Any = sys.modules.get("tensorflow")
+    if tensorflow is None or model.__class__.__module__.startswith("tf_keras"):
+        raise UnsupportedError(
+            f"the model {model.name} does not run on TensorFlow",
+            code="INGOT0363",
+            hint="use Keras with its TensorFlow backend, or explain jax.jit of the model's call",
+        )
+
+    def call(*inputs: Any, **named: Any) -> Any:
+        return model(*inputs, **named)
+
+    call.__name__ = model.name
+    return _of_tensorflow(tensorflow.function(call, jit_compile=True), args, kwargs)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an executable to its report: nothing is computed here that the compiler does not know.
+
+Kernels are the first sites of a program (`cpu.sites`), so that a kernel's number is its site's.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, TypeAlias
+
+from ingot.analysis.liveness import analyze_liveness
+from ingot.client.executable import Executable
+from ingot.client.staged import StagedExecutable, stages_refused
+from ingot.cpu.sites import sites
+from ingot.hlo.dim import Dim
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pass_base import PassTiming
+from ingot.passes.fusion.groups import Decision
+from ingot.support.timing import Phase
+from ingot.viz.code import KernelTexts
+from ingot.viz.flow import feeds_of
+from ingot.viz.memory import buffers_of, live_bytes
+from ingot.viz.report import (
+    FusionReport,
+    KernelReport,
+    PassReport,
+    PhaseReport,
+    ProgramReport,
+    Report,
+    RewriteReport,
+    Size,
+    SourceLine,
+)
+
+Times: TypeAlias = dict[tuple[str, str], float]
+"""Seconds of a kernel, by its module and its instruction."""
+
+
+def report_of(
+    executables: Sequence[Executable | StagedExecutable], arguments: Sequence[Any] | None = None
+) -> Report:
+    """Return the report of executables.
+
+    Args:
+        executables: what was compiled; each stage of a staged one is a program.
+        arguments: flattened arguments to run the one executable on, for the kernels' times.
+
+    Raises:
+        ExecutionError: the arguments do not fit.
+        UnsupportedError: INGOT0361, arguments for a program that runs in stages.
+    """
+    times: Times = {} if arguments is None else _times(executables[0], arguments)
+    programs: list[ProgramReport] = []
+    for executable in executables:
+        parts = executable.executables if isinstance(executable, StagedExecutable) else [executable]
+        programs += [_program(part, times) for part in parts]
+    return Report(tuple(programs))
+
+
+def _times(executable: Executable | StagedExecutable, arguments: Sequence[Any]) -> Times:
+    """Return the shortest of three calls of each kernel, by module and instruction."""
+    if isinstance(executable, StagedExecutable):
+        hint = "explain it without arguments"
+        raise stages_refused(executable.source, "with times for its kernels", hint)
+    rows = executable.profile(*arguments, runs=3).rows()
+    return {(row.site.module, row.site.name): row.shortest for row in rows}
+
+
+def _program(executable: Executable, times: Times) -> ProgramReport:
+    module, notes = executable.module, executable.notes
+    found = sites(module)[: len(executable.kernels)]
+    kernels = _kernels(executable, found, times)
+    memory = executable.memory_analysis()
+    liveness = analyze_liveness(module)
+    buffers = buffers_of(executable.assignment, [liveness.position[item] for item in found])
+    names = {name: kernel.number for kernel in kernels for name in kernel.instructions}
+    report = ProgramReport(
+        name=module.name,
+        target=executable.artifact.target,
+        arguments=tuple(map(str, executable.in_avals)),
+        results=tuple(map(str, executable.out_avals)),
+        instructions_before=executable.source.instruction_count,
+        kernels=kernels,
+        lines=_lines(kernels),
+        fusions=tuple(_fusion(item, names) for item in notes.remarks if isinstance(item, Decision)),
+        rewrites=tuple(RewriteReport(f.rule, f.place, f.before, f.after) for f in notes.log),
+        buffers=buffers,
+        phases=_phases(executable.timer.root),
+        passes=_passes(executable),
+        memory={row.name: size_of(getattr(memory, row.name)) for row in fields(memory)},
+        hlo_before=executable.as_text("hlo_before"),
+        hlo=executable.as_text("hlo"),
+    )
+    module.forget()
+    return report
+
+
+def _kernels(
+    executable: Executable, found: Sequence[Instruction], times: Times
+) -> tuple[KernelReport, ...]:
+    module = executable.module
+    liveness = analyze_liveness(module)
+    feeds = feeds_of(module, found, liveness.position)
+    live = live_bytes(executable.assignment, [liveness.position[item] for item in found])
+    texts = KernelTexts(executable)
+    return tuple(
+        KernelReport(
+            number=number,
+            name=kernel.name,
+            instruction=kernel.fusion,
+            kind=kernel.kind,
+            opcodes=kernel.opcodes,
+            instructions=kernel.instructions,
+            lines=kernel.lines,
+            op_name=site.metadata.op_name,
+            bytes_read=size_of(kernel.bytes_read),
+            bytes_written=size_of(kernel.bytes_written),
+            flops=size_of(kernel.flops),
+            feeds=feeds[number],
+            live_bytes=live[number],
+            seconds=times.get((module.name, kernel.fusion)),
+            hlo=texts.hlo(site),
+            kernel_ir=texts.kernel_ir(kernel.name),
+            llvm_ir=texts.llvm_ir(kernel.name),
+        )
+        for number, (kernel, site) in enumerate(zip(executable.kernels, found, strict=True))
+    )
+
+
+def size_of(size: int | Dim) -> Size:
+    """Return a size as the report holds it."""
+    return size if isinstance(size, int) else str(size)
+
+
+def _lines(kernels: Sequence[KernelReport]) -> tuple[SourceLine, ...]:
+    """Return the user's lines, by file and number."""
+    users: defaultdict[str, list[int]] = defaultdict(list)
+    for kernel in kernels:
+        for place in kernel.lines:
+            users[place].append(kernel.number)
+
+    def order(place: str) -> tuple[str, int]:
+        file, _, line = place.rpartition(":")
+        return file, int(line) if line.isdecimal() else 0
+
+    return tuple(
+        SourceLine(place, linecache.getline(*order(place)).strip(), tuple(users[place]))
+        for place in sorted(users, key=order)
+    )
+
+
+def _fusion(item: Decision, kernels: dict[str, int]) -> FusionReport:
+    """Return a decision; the names inside kernels have a number behind those of the graph."""
+    kernel = kernels.get(item.consumer)
+    if kernel is None:
+        kernel = next((at for name, at in kernels.items() if _stem(name) == item.consumer), None)
+    return FusionReport(item.producer, item.consumer, item.fused, item.reason, kernel)
+
+
+def _stem(name: str) -> str:
+    stem, _, number = name.rpartition(".")
+    return stem if stem and number.isdecimal() else name
+
+
+def _phases(root: Phase) -> tuple[PhaseReport, ...]:
+    """Return the tree of phases, each before what is inside it."""
+    rows: list[PhaseReport] = []
+    waiting = [(child, 0) for child in reversed(root.children.values())]
+    while waiting:
+        phase, depth = waiting.pop()
+        rows.append(PhaseReport(phase.name, depth, phase.seconds, phase.count))
+        waiting += [(child, depth + 1) for child in reversed(phase.children.values())]
+    return tuple(rows)
+
+
+def _passes(executable: Executable) -> tuple[PassReport, ...]:
+    """Return the passes, the slowest first."""
+    rows: defaultdict[tuple[str, str], list[PassTiming]] = defaultdict(list)
+    for timing in executable.notes.timings:
+        rows[timing.pipeline, timing.name].append(timing)
+    found = [
+        PassReport(
+            *key,
+            seconds=sum(timing.nanoseconds for timing in row) / 1e9,
+            runs=len(row),
+            changes=sum(timing.changed for timing in row),
+        )
+        for key, row in rows.items()
+    ]
+    return tuple(sorted(found, key=lambda item: -item.seconds))

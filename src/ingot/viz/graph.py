@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of a report's kernels, ready to draw: boxes, lines, and what was folded.
+
+A program of many kernels is drawn by source line, and one of many source lines by those that move
+most bytes. Invariant: a box needs only boxes of smaller number, so a folded graph has no cycle;
+edges back to an earlier line are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ingot.support.records import record
+from ingot.viz.layout import curve, layers
+from ingot.viz.report import KernelReport, ProgramReport
+from ingot.viz.terminal import PLUMBING, bytes_text, opcodes_text
+
+MOST_BOXES = 60
+WIDTH, BOX_WIDTH, BOX_HEIGHT, GAP, LAYER_GAP = 1040, 190, 54, 16, 44
+_LETTERS = 26
+_KINDS = (
+    ("product", frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})),
+    ("reduction", frozenset({"reduce", "reduce-window", "scan", "sort", "topk"})),
+    ("moves", frozenset({"gather", "scatter", "dynamic-slice", "dynamic-update-slice"})),
+)
+
+
+@record
+class Box:
+    """A box: its kernels, its corner, its kind (a CSS class), its lines of text."""
+
+    kernels: tuple[int, ...]
+    x: float
+    y: float
+    kind: str
+    lines: tuple[str, ...]
+
+
+@record
+class Picture:
+    """Boxes, the lines between them (SVG paths with the boxes' numbers), the height, a remark."""
+
+    boxes: tuple[Box, ...]
+    lines: tuple[tuple[str, int, int], ...]
+    height: float
+    remark: str
+
+
+def kind_of(opcodes: Sequence[str]) -> str:
+    """Return the kind of a kernel: what takes its time, by its opcodes."""
+    present = set(opcodes)
+    for name, members in _KINDS:
+        if present & members:
+            return name
+    return "moves" if present <= PLUMBING else "elementwise"
+
+
+def picture_of(program: ProgramReport) -> Picture:
+    """Return the drawing of a program's kernels."""
+    groups, remark = _groups(program)
+    owner = {number: at for at, group in enumerate(groups) for number in group}
+    needs: list[dict[int, None]] = [{} for _ in groups]
+    for kernel in program.kernels:
+        for user in kernel.feeds:
+            source, target = owner.get(kernel.number), owner.get(user)
+            if source is not None and target is not None and source < target:
+                needs[target][source] = None
+    places, height = _places(layers([tuple(row) for row in needs]))
+    boxes = tuple(
+        _box([program.kernels[n] for n in group], *places[at]) for at, group in enumerate(groups)
+    )
+    lines = tuple(
+        (_line(boxes[need], boxes[at]), need, at) for at, row in enumerate(needs) for need in row
+    )
+    return Picture(boxes, lines, height, remark)
+
+
+def _groups(program: ProgramReport) -> tuple[list[tuple[int, ...]], str]:
+    """Return the kernels of each box, in the order of their first kernels, and what was folded."""
+    kernels = program.kernels
+    if len(kernels) <= MOST_BOXES:
+        return [(kernel.number,) for kernel in kernels], ""
+    folded: defaultdict[str, list[int]] = defaultdict(list)
+    for kernel in kernels:
+        folded[kernel.lines[-1] if kernel.lines else f"kernel {kernel.number}"].append(
+            kernel.number
+        )
+    groups = [tuple(group) for group in folded.values()]
+    remark = f"{len(kernels)} kernels, folded by source line"
+    if len(groups) > MOST_BOXES:
+        remark += f"; {MOST_BOXES} of {len(groups)} groups are drawn, those that move most bytes"
+        traffic = [sum(_traffic(kernels[n]) for n in group) for group in groups]
+        best = sorted(range(len(groups)), key=lambda at: -traffic[at])[:MOST_BOXES]
+        groups = [groups[at] for at in sorted(best)]
+    return groups, remark
+
+
+def _traffic(kernel: KernelReport) -> int:
+    return sum(s for s in (kernel.bytes_read, kernel.bytes_written) if isinstance(s, int))
+
+
+def _places(rows: Sequence[Sequence[int]]) -> tuple[dict[int, tuple[float, float]], float]:
+    """Return the corner of each box, and the height of all."""
+    places: dict[int, tuple[float, float]] = {}
+    most, y = int((WIDTH + GAP) // (BOX_WIDTH + GAP)), 12.0
+    for row in rows:
+        for start in range(0, len(row), most):
+            part = row[start : start + most]
+            left = (WIDTH - len(part) * (BOX_WIDTH + GAP) + GAP) / 2
+            for at, number in enumerate(part):
+                places[number] = (left + at * (BOX_WIDTH + GAP), y)
+            y += BOX_HEIGHT + (LAYER_GAP if start + most >= len(row) else GAP)
+    return places, max(y - LAYER_GAP + 12, 0)
+
+
+def _box(kernels: Sequence[KernelReport], x: float, y: float) -> Box:
+    first = kernels[0]
+    numbers = tuple(kernel.number for kernel in kernels)
+    kind = kind_of([name for kernel in kernels for name in kernel.opcodes])
+    place = _short_place(first.lines[-1]) if first.lines else first.instruction
+    if len(kernels) > 1:
+        moved = sum(map(_traffic, kernels))
+        texts = (f"{len(kernels)} kernels", place, f"{bytes_text(moved)} moved")
+    else:
+        moved = f"{bytes_text(first.bytes_read)} in, {bytes_text(first.bytes_written)} out"
+        texts = (f"#{first.number} {opcodes_text(first)}", place, moved)
+    return Box(numbers, x, y, kind, tuple(_cut(text) for text in texts))
+
+
+def _short_place(place: str) -> str:
+    return place.rpartition("/")[2]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+
+
+def _line(upper: Box, lower: Box) -> str:
+    middle = BOX_WIDTH / 2
+    return curve((upper.x + middle, upper.y + BOX_HEIGHT), (lower.x + middle, lower.y))

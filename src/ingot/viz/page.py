@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report as one HTML file: the templates in `templates/`, filled in by jinja2.
+
+Everything that is shown before a click is in the page's own HTML, so it can be read, searched and
+printed without scripts; the code of the kernels is data that the script shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from importlib import resources
+from typing import Any
+
+from ingot.support.diagnostics import UnsupportedError
+from ingot.support.text import format_seconds
+from ingot.support.versions import VERSION
+from ingot.viz import graph, terminal
+from ingot.viz.report import ProgramReport, Report
+
+TEMPLATE = "report.html.j2"
+
+
+def page(report: Report) -> str:
+    """Return the page of a report.
+
+    Raises:
+        UnsupportedError: INGOT0363, jinja2 is not installed.
+    """
+    try:
+        jinja: Any = importlib.import_module("jinja2")
+    except ModuleNotFoundError as error:
+        raise UnsupportedError(
+            "the page of a report needs jinja2",
+            code="INGOT0363",
+            hint="pip install 'ingot-compiler[cli]', or save the report as JSON",
+        ) from error
+    loader = jinja.FunctionLoader(read)
+    environment = jinja.Environment(
+        loader=loader, autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["bytes"] = terminal.bytes_text
+    environment.filters["count"] = terminal.count_text
+    environment.filters["seconds"] = format_seconds
+    return environment.get_template(TEMPLATE).render(
+        version=VERSION,
+        report=report,
+        programs=[_shown(program) for program in report.programs],
+        graph=graph,
+        style=read("report.css"),
+        script=read("report.js"),
+        data=_data(report),
+    )
+
+
+def read(name: str) -> str:
+    """Return the text of a template."""
+    return (resources.files("ingot.viz") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _shown(program: ProgramReport) -> dict[str, Any]:
+    """Return what the template shows of a program beside its records."""
+    sizes = [kernel.live_bytes for kernel in program.kernels]
+    return {
+        "report": program,
+        "picture": graph.picture_of(program),
+        "opcodes": [terminal.opcodes_text(kernel) for kernel in program.kernels],
+        "kinds": [graph.kind_of(kernel.opcodes) for kernel in program.kernels],
+        "most_live": max(sizes, default=0),
+        "is_timed": any(kernel.seconds is not None for kernel in program.kernels),
+        "compile_seconds": program.compile_seconds,
+    }
+
+
+def _data(report: Report) -> str:
+    """Return the kernels and lines as JSON that may stand in a script element."""
+    rows = [
+        {
+            "kernels": [dataclasses.asdict(kernel) for kernel in program.kernels],
+            "lines": [dataclasses.asdict(line) for line in program.lines],
+            "fusions": [dataclasses.asdict(item) for item in program.fusions],
+        }
+        for program in report.programs
+    ]
+    return json.dumps(rows).replace("<", "\\u003c")

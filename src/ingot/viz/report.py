@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a report holds: a tree of records, which every form of the report is made from.
+
+Invariant: nothing here refers to the executable, so a report can outlive it. Numbers of kernels are
+indices in `ProgramReport.kernels`. A size is an integer in bytes (or operations, for FLOPs), or the
+text of an expression where the program has symbolic sizes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ingot.support.diagnostics import ResourceError
+from ingot.support.records import record
+
+SCHEMA = 1
+"""Version of the form of `Report.to_json`; it changes when a field goes or changes its meaning."""
+
+Size: TypeAlias = int | str
+
+
+@record
+class KernelReport:
+    """One kernel call, in the order in which they run.
+
+    Attributes:
+        number: its index.
+        name: symbol, `k_` and a fingerprint; equal kernels have one name.
+        instruction: the fusion instruction that calls it.
+        kind: XLA's fusion kind.
+        opcodes, instructions: what is inside.
+        lines: the user's file:line of what is inside, without repeats.
+        op_name: what the framework calls it; may be empty.
+        bytes_read, bytes_written: memory traffic of one call.
+        flops: arithmetic operations of one call.
+        feeds: the kernels that read what it writes.
+        live_bytes: bytes of temporaries and results that are live while it runs.
+        seconds: time of one call where the program was run for the report, else None.
+        hlo, kernel_ir, llvm_ir: its code at three stages.
+    """
+
+    number: int
+    name: str
+    instruction: str
+    kind: str
+    opcodes: tuple[str, ...]
+    instructions: tuple[str, ...]
+    lines: tuple[str, ...]
+    op_name: str
+    bytes_read: Size
+    bytes_written: Size
+    flops: Size
+    feeds: tuple[int, ...]
+    live_bytes: int
+    seconds: float | None
+    hlo: str
+    kernel_ir: str
+    llvm_ir: str
+
+
+@record
+class SourceLine:
+    """A line of the user's program: file:line, its text if the file can be read, its kernels."""
+
+    place: str
+    text: str
+    kernels: tuple[int, ...]
+
+
+@record
+class FusionReport:
+    """Whether `producer` is computed in the kernel of `consumer`, and why or why not."""
+
+    producer: str
+    consumer: str
+    fused: bool
+    reason: str
+    kernel: int | None
+
+
+@record
+class RewriteReport:
+    """A rewrite that fired: the rule, its place in Ingot, the instruction before and after."""
+
+    rule: str
+    place: str
+    before: str
+    after: str
+
+
+@record
+class BufferReport:
+    """A buffer that is live from kernel `first` to kernel `last` (-1: before the first kernel)."""
+
+    allocation: str
+    size: Size
+    values: tuple[str, ...]
+    first: int
+    last: int
+
+
+@record
+class PhaseReport:
+    """A phase of compilation: name, depth in the tree of phases, seconds, how often it ran."""
+
+    name: str
+    depth: int
+    seconds: float
+    count: int
+
+
+@record
+class PassReport:
+    """A pass: its pipeline, its name, seconds of all its runs, and how many changed the module."""
+
+    pipeline: str
+    name: str
+    seconds: float
+    runs: int
+    changes: int
+
+
+@record
+class ProgramReport:
+    """One compiled program.
+
+    Attributes:
+        name: of the module.
+        target: LLVM triple and CPU.
+        arguments, results: shape and type of each flattened array.
+        instructions_before: HLO instructions before the passes.
+        kernels, lines, fusions, rewrites, buffers, phases, passes: see their types.
+        memory: bytes by XLA's names (`CompiledMemoryStats`).
+        hlo_before, hlo: the module before and after the passes.
+    """
+
+    name: str
+    target: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    instructions_before: int
+    kernels: tuple[KernelReport, ...]
+    lines: tuple[SourceLine, ...]
+    fusions: tuple[FusionReport, ...]
+    rewrites: tuple[RewriteReport, ...]
+    buffers: tuple[BufferReport, ...]
+    phases: tuple[PhaseReport, ...]
+    passes: tuple[PassReport, ...]
+    memory: dict[str, Size]
+    hlo_before: str
+    hlo: str
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds of the whole compilation."""
+        return sum(phase.seconds for phase in self.phases if phase.depth == 0)
+
+
+@record
+class Report:
+    """What the compiler made of a program: `str` for text, `to_json` for data, `save` for a page.
+
+    Attributes:
+        programs: the compiled programs; a function that was compiled for several shapes or that
+            runs in stages has several.
+    """
+
+    programs: tuple[ProgramReport, ...]
+
+    def to_json(self) -> str:
+        """Return all fields as JSON, with `schema` for the version of their form."""
+        content: dict[str, Any] = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        return json.dumps(content)
+
+    def to_html(self) -> str:
+        """Return one page that needs no network and no other file.
+
+        Raises:
+            UnsupportedError: INGOT0363, jinja2 is not installed.
+        """
+        from ingot.viz.page import page
+
+        return page(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: as JSON to a name that ends in `.json`, as a page to any other.
+
+        Raises:
+            ResourceError: INGOT0411, the file cannot be written.
+            UnsupportedError: INGOT0363, jinja2 is not installed.
+        """
+        target = Path(path)
+        text = self.to_json() if target.suffix == ".json" else self.to_html()
+        try:
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise ResourceError(
+                f"{target} cannot be written: {error.strerror}", code="INGOT0411"
+            ) from error
+
+    def __str__(self) -> str:
+        from ingot.viz.terminal import plain
+
+        return plain(self)
+
+    def __rich__(self) -> Any:
+        """Return what rich prints."""
+        from ingot.viz.terminal import rich_text
+
+        return rich_text(self)

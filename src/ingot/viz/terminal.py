@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report as text: plain lines for `str`, and the same lines in colour for rich.
+
+`lines` is the one source of both forms, so neither can say what the other does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ingot.support.text import format_bytes, format_seconds
+from ingot.viz.report import KernelReport, ProgramReport, Report, Size
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Line = tuple[str, str]
+"""Style (of rich; empty for none) and text."""
+
+LIMIT = 20
+"""Rows of each part; the page and the JSON have all."""
+
+
+_MOVES = "bitcast broadcast concatenate copy iota pad reshape reverse slice transpose"
+PLUMBING = frozenset(_MOVES.split())
+"""Opcodes that only move values; named last."""
+
+
+def bytes_text(size: Size) -> str:
+    """Return bytes with a unit; an expression as it is."""
+    return format_bytes(size) if isinstance(size, int) else f"{size} B"
+
+
+def count_text(size: Size) -> str:
+    """Return a number of operations with thousands apart; an expression as it is."""
+    return f"{size:,}" if isinstance(size, int) else size
+
+
+def opcodes_text(kernel: KernelReport) -> str:
+    """Return what a kernel computes: each opcode once, with how often; what only moves is last."""
+    counts = sorted(Counter(kernel.opcodes).items(), key=lambda row: row[0] in PLUMBING)
+    return ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts)
+
+
+def plain(report: Report) -> str:
+    """Return the text of a report."""
+    return "\n".join(text for program in report.programs for _, text in lines(program))
+
+
+def rich_text(report: Report) -> Text:
+    """Return the same for rich."""
+    from rich.text import Text
+
+    whole = [(text, style) for program in report.programs for style, text in lines(program)]
+    return Text("\n").join(Text(text, style=style) for text, style in whole)
+
+
+def lines(program: ProgramReport) -> Iterator[Line]:
+    """Yield the lines of one program."""
+    kernels = program.kernels
+    yield (
+        "bold cyan",
+        f"{program.name}: {program.instructions_before} instructions, "
+        f"{len(kernels)} {'kernel' if len(kernels) == 1 else 'kernels'}",
+    )
+    peak, temporaries = program.memory["peak_memory_in_bytes"], program.memory["temp_size_in_bytes"]
+    yield (
+        "",
+        f"  memory: {bytes_text(peak)} at most, {bytes_text(temporaries)} of it temporaries",
+    )
+    if kernels:
+        yield "bold", "kernels, in the order in which they run"
+    for kernel in kernels[:LIMIT]:
+        yield from _kernel(kernel)
+    yield from _rest(len(kernels))
+    yield from _reasons(program)
+
+
+def _kernel(kernel: KernelReport) -> Iterator[Line]:
+    time = "" if kernel.seconds is None else f", {format_seconds(kernel.seconds)}"
+    feeds = f", feeds {', '.join(f'#{n}' for n in kernel.feeds)}" if kernel.feeds else ""
+    yield (
+        "",
+        f"  #{kernel.number} {bytes_text(kernel.bytes_read)} read, "
+        f"{bytes_text(kernel.bytes_written)} written, {count_text(kernel.flops)} flops"
+        f"{time}{feeds}: {opcodes_text(kernel)}",
+    )
+    if kernel.lines:
+        yield "dim", f"     {', '.join(kernel.lines)}"
+
+
+def _reasons(program: ProgramReport) -> Iterator[Line]:
+    apart = [row for row in program.fusions if not row.fused]
+    fused = len(program.fusions) - len(apart)
+    if program.fusions:
+        yield "bold", f"fusion: {fused} edges fused, {len(apart)} not"
+    for row in apart[:LIMIT]:
+        yield "", f"  {row.producer} is not in the kernel of {row.consumer}: {row.reason}"
+    yield from _rest(len(apart))
+    counts = Counter((row.rule, row.place) for row in program.rewrites)
+    if counts:
+        yield "bold", f"rewrites: {len(program.rewrites)}"
+    for (rule, place), count in counts.most_common(LIMIT):
+        yield "", f"  {count} {rule} ({place})"
+    yield from _rest(len(counts))
+
+
+def _rest(count: int) -> Iterator[Line]:
+    if count > LIMIT:
+        yield "dim", f"  and {count - LIMIT} more"
