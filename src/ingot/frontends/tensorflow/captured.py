@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the bridge captured of a TensorFlow function, as plain Python and NumPy values.
 
 This is the border between TensorFlow and the lowering: `capture` writes these records, `lowering`
@@ -101,12 +102,14 @@ class CapturedInput:
             one element. None if TensorFlow does not know it or it is something else. For a list of
             lists, an element is a stacked inner list.
         of_lists: whether this is a list of lists.
+        is_shaped: whether TensorFlow knew less of its shape than `type` says.
     """
 
     name: str
     type: TensorType
     handle: TensorType | None = None
     of_lists: bool = False
+    is_shaped: bool = False
 
     @property
     def is_variable(self) -> bool:
@@ -164,6 +167,14 @@ class CapturedFunction:
     library: Mapping[str, CapturedFunction]
     lists_of_lists: frozenset[int] = frozenset()
 
+    def knows_rank(self, ref: TensorRef) -> bool:
+        """Whether TensorFlow knew the rank of a tensor when it made the nodes that take it."""
+        for item in self.inputs:
+            if item.name == ref.node:
+                return item.type.shape is not None and not item.is_shaped
+        made = next(node for node in self.nodes if node.name == ref.node)
+        return made.outputs[ref.output].shape is not None
+
     def with_input_shapes(self, shapes: Mapping[int, Shape]) -> CapturedFunction:
         """Return this function for inputs of more exact shapes.
 
@@ -183,4 +194,4 @@ def _with_shape(item: CapturedInput, shape: Shape) -> CapturedInput:
     if item.type.dtype in ("resource", "variant"):
         dtype = "" if item.handle is None else item.handle.dtype
         return replace(item, handle=TensorType(dtype, shape))
-    return replace(item, type=TensorType(item.type.dtype, shape))
+    return replace(item, type=TensorType(item.type.dtype, shape), is_shaped=True)

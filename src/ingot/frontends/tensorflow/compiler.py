@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a captured function to a compiled program: what a launch calls at its first execution.
 
 `FunctionCompiler` checks the inputs against the signature, fixes the ranks where TensorFlow did
@@ -71,7 +72,8 @@ class FunctionCompiler:
             with collector_paused():
                 _check_results(captured, self._binding)
                 _lower(captured, self._binding, "probe", arguments)
-        except CallNeededError:
+        except (CallNeededError, ExecutionError):
+            # An execution error is about the ranks of a call; another call may have others.
             return None
         except (UnsupportedError, VerifyError) as error:
             return None if arguments.decides(error.diagnostic) else error.diagnostic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was compiled, for people: `experimental_get_compiler_ir`, and all executables by name.
 
 TensorFlow's method asks its own XLA for HLO; the patched one answers for functions that Ingot
@@ -7,8 +8,9 @@ compiles, with TensorFlow's names of the stages. Further stages are those of `Ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
+from ingot.client.options import Stage
 from ingot.formats.hlo_text import print_module
 from ingot.frontends.tensorflow.clustering.optimizer import clusters
 from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
@@ -20,7 +22,7 @@ from ingot.frontends.tensorflow.specialisation import CallArguments, Sizes
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ExecutionError
 
-STAGES = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
+STAGES: dict[str, Stage] = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 """TensorFlow's stage -> `Executable.as_text`'s."""
 
 
@@ -78,6 +80,17 @@ def get_compiler_ir(original: Any) -> Any:
     return experimental_get_compiler_ir
 
 
+def executables_of(concrete: Any) -> list[Compiled]:
+    """Return the executables of a concrete function, compiling it if it never ran.
+
+    Returns nothing for a function that Ingot does not compile.
+    """
+    replacement: Replacement | None = getattr(
+        concrete._inference_function, "ingot_replacement", None
+    )
+    return [] if replacement is None else [_compiled(item) for item in replacement.programs]
+
+
 def _generator(replacement: Replacement) -> Callable[..., str]:
     def compiler_ir(
         stage: str = "hlo", device_name: str | None = None, platform_name: str | None = None
@@ -93,7 +106,9 @@ def _text(program: Program, stage: str) -> str:
     """Return a program's code; HLO as XLA prints it for TensorFlow, with the operands' shapes."""
     if stage == "hlo" and not program.launch.variants:
         return print_module(_lowered(program), with_operand_shapes=True)
-    return _compiled(program).as_text(STAGES.get(stage, stage), operand_shapes=True)
+    # A name that is no stage is refused there, with those that are.
+    name = cast("Stage", STAGES.get(stage, stage))
+    return _compiled(program).as_text(name, operand_shapes=True)
 
 
 def _lowered(program: Program) -> Module:

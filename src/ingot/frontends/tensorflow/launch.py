@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launches: one record per replaced function, filled with compiled variants on demand.
 
 `Launch` is the Python side of an `IngotLaunch` record that the op's kernel reads. The first
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ingot.artifact.abi import ProgramInfo
+from ingot.client.options import Stage
 from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.errors import run_error, status_of
 from ingot.frontends.tensorflow.launch_records import (
@@ -76,7 +78,7 @@ class Compiled(Protocol):
         """What the launch op runs."""
         ...
 
-    def as_text(self, stage: str, *, operand_shapes: bool = False) -> str:
+    def as_text(self, stage: Stage, *, operand_shapes: bool = False) -> str:
         """Return the program at a stage, for people to read; HLO may say its operands' shapes."""
         ...
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's own modules, loaded once, typed `Any`: the border to an untyped library.
 
 The bridge needs TensorFlow's internals (the public API has no hook where a function is
@@ -23,7 +24,8 @@ def _load(name: str) -> Any:
         raise UnsupportedError(
             f"this TensorFlow has no module '{name}': {error}",
             code="INGOT0313",
-            hint="install a series that Ingot is tested with: pip install 'ingot[tensorflow]'",
+            hint="install a series that Ingot is tested with: "
+            "pip install 'ingot-compiler[tensorflow]'",
         ) from error
 
 
@@ -59,6 +61,7 @@ cond_v2: Any = _load(_INTERNAL + "ops.cond_v2")
 while_v2: Any = _load(_INTERNAL + "ops.while_v2")
 gen_list_ops: Any = _load(_INTERNAL + "ops.gen_list_ops")
 gen_xla_ops: Any = _load("tensorflow.compiler.tf2xla.ops.gen_xla_ops")
+tf2xla_pb2: Any = _load("tensorflow.compiler.tf2xla.tf2xla_pb2")
 tf2xla: Any = _load("tensorflow.compiler.tf2xla.python.xla")
 attr_value_pb2: Any = _load("tensorflow.core.framework.attr_value_pb2")
 function_pb2: Any = _load("tensorflow.core.framework.function_pb2")
@@ -67,6 +70,7 @@ node_def_pb2: Any = _load("tensorflow.core.framework.node_def_pb2")
 op_performance_data_pb2: Any = _load("tensorflow.core.grappler.costs.op_performance_data_pb2")
 session: Any = _load(_INTERNAL + "client.session")
 text_format: Any = _load("google.protobuf.text_format")
+message: Any = _load("google.protobuf.message")
 config_pb2: Any = _load("tensorflow.core.protobuf.config_pb2")
 config: Any = _load(_INTERNAL + "framework.config")
 xla: Any = _load(_INTERNAL + "compiler.xla.xla")

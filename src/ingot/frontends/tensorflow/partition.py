@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cuts a function at the nodes that stay with TensorFlow: what lies between them are parts.
 
     x -> [part 0] -> py_function -> [part 1] -> y
@@ -213,8 +214,9 @@ class _Cutter:
 
 
 def is_constant(node: CapturedNode) -> bool:
-    """Whether a node is a constant that nothing comes before."""
-    return node.op == "Const" and not node.control_inputs
+    """Whether a node is a constant of numbers or text that nothing comes before."""
+    is_opaque = any(item.dtype == "variant" for item in node.outputs)
+    return node.op == "Const" and not node.control_inputs and not is_opaque
 
 
 def _cheap_nodes(function: CapturedFunction, hosted: frozenset[str]) -> frozenset[str]:

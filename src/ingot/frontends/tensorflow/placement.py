@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes of a function stay with TensorFlow: ops that only the host can do.
 
 Strings, files, printing, Python functions, tables, iterators and other libraries' ops have no
@@ -162,6 +163,7 @@ def _marked(
         )
         made = {item.dtype for item in node.outputs}
         strange |= "string" in made and node.op != "Const"
+        strange |= "variant" in made and node.op == "Const"
         if cut and node.op not in CALLS and node.name not in lists:
             strange |= "variant" in made or any(kind == "variant" for _, kind in given)
         # What a branch gives in place of a value that nobody uses may have no shape.

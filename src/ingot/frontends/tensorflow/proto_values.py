@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values in TensorFlow's protos as plain ones: attributes, shapes, element types.
 
 Beneath `capture`, which walks the graphs. Invariant: no value refers to a proto.
@@ -20,6 +21,9 @@ from ingot.frontends.tensorflow.captured import (
 )
 from ingot.frontends.tensorflow.modules import dtypes, tensor_util
 
+_OPAQUE = frozenset({dtypes.variant.as_datatype_enum, dtypes.resource.as_datatype_enum})
+"""Element types of tensors that have no NumPy array: they are told apart by their bytes."""
+
 
 def read_shape(proto: Any) -> Shape:
     """Return the sizes that a TensorShapeProto says."""
@@ -36,7 +40,9 @@ def _text(value: bytes) -> str | bytes:
         return value
 
 
-def _tensor(proto: Any) -> np.ndarray:
+def _tensor(proto: Any) -> np.ndarray | bytes:
+    if proto.dtype in _OPAQUE:
+        return bytes(proto.SerializeToString())
     return np.asarray(tensor_util.MakeNdarray(proto))
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replaced functions: what TensorFlow registered, what runs instead, and switching between them.
 
 Every jit function that passes the hook gets one `Replacement`. While a SavedModel is written the
@@ -324,6 +325,12 @@ def replace_function(
         replacement = Replacement(atomic, graph, captured, compiler, strict)
         _live[name] = replacement
         return replacement
+
+
+def capture_now(name: str, graph: Any) -> CapturedFunction:
+    """Return what `graph` computes, with the original bodies of replaced functions."""
+    with fork_deferred(), _lock:
+        return capture(name, graph, _Originals())
 
 
 def find_replacement(name: str) -> Replacement | None:

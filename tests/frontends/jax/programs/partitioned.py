@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharded jit on four devices: what works on parts, what is gathered, callbacks, loops."""
 
 import jax
@@ -12,12 +13,17 @@ from jax.sharding import PartitionSpec as P  # noqa: E402
 
 MESH = jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 TURNED = jax.sharding.Mesh(np.array(jax.devices())[[3, 1, 0, 2]].reshape(2, 2), ("x", "y"))
-RNG = np.random.default_rng(0)
-A = RNG.standard_normal((8, 12), np.float32)
-B = RNG.standard_normal((12, 16), np.float32)
-V = RNG.standard_normal(16, np.float32)
-IMAGE = RNG.standard_normal((4, 6, 6, 4), np.float32)
-KERNEL = RNG.standard_normal((3, 3, 4, 8), np.float32)
+
+
+def _normal(seed, *dims):
+    return np.random.default_rng(seed).standard_normal(dims, np.float32)
+
+
+A = _normal(0, 8, 12)
+B = _normal(1, 12, 16)
+V = _normal(2, 16)
+IMAGE = _normal(3, 4, 6, 6, 4)
+KERNEL = _normal(4, 3, 3, 4, 8)
 
 
 def on(*axes, mesh=MESH):
@@ -58,7 +64,7 @@ def case_training_step():
 
 
 def case_attention():
-    q = RNG.standard_normal((4, 5, 2, 6), np.float32)
+    q = _normal(5, 4, 5, 2, 6)
 
     def attend(q, k, v):
         scores = jax.nn.softmax(jnp.einsum("bthd,bshd->bhts", q, k) / 2)

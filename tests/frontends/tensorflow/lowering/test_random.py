@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers equal TensorFlow's own: uniform and integers bit for bit, normal within an ulp."""
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
 
-from ingot.support.diagnostics import UnsupportedError
+from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 SEED = np.array([7, -3], np.int32)
 RANDOM = tf.random
@@ -190,7 +191,7 @@ def test_numbers_between_bounds_that_are_no_bounds():
 
     for high in (-9.0, np.nan):
         program = trace(draw, specs_of([SEED, np.float32(high)]))
-        with pytest.raises(Exception, match="Invalid parameters"):
+        with pytest.raises(ExecutionError, match="Invalid parameters"):
             program.evaluate([SEED, np.float32(high)])
     check(lambda s: RANDOM.stateless_parameterized_truncated_normal([0, 3], s), SEED)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that TensorFlow's kernels refuse are errors of the same class in compiled functions."""
 
 import numpy as np
@@ -80,6 +81,16 @@ BAD_VALUES = {
     ),
     "range": (lambda x: tf.range(x[0], x[1]), [5, 0], "Requires start <= limit"),
     "step": (lambda x: tf.range(1, 5, x[0]), [0], "Requires delta != 0"),
+    "segments": (
+        lambda x: [op(np.ones((1, 10, 1)), x) for op in (tf.math.segment_sum, tf.math.segment_max)],
+        [1676240524292489355],
+        "Encountered overflow when multiplying",
+    ),
+    "mean of segments": (
+        lambda x: tf.math.segment_mean(np.ones((1, 10, 1)), x),
+        [1676240524292489355],
+        "Encountered overflow when multiplying",
+    ),
     "computed range": (
         lambda x: tf.range(tf.reduce_sum(x), 3),
         np.ones(4096),

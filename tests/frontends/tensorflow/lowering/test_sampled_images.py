@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Crops, scaled and projected images, and boxes that suppress others, against TensorFlow."""
 
 import numpy as np
@@ -9,12 +10,11 @@ import ingot.client  # noqa: F401  (registers the custom-call targets for the ev
 from ingot.support.diagnostics import ExecutionError
 
 RAW = tf.raw_ops
-GENERATOR = np.random.default_rng(3)
 IMAGE = numbers(2, 5, 7, 3)
-BOXES = GENERATOR.uniform(-0.2, 1.2, (6, 4)).astype(np.float32)
+BOXES = np.random.default_rng(3).uniform(-0.2, 1.2, (6, 4)).astype(np.float32)
 OWNERS = np.array([0, 1, 1, 0, 1, 0], np.int32)
-CORNERS = GENERATOR.random((30, 4)).astype(np.float32)
-SCORES = np.round(GENERATOR.random(30).astype(np.float32), 2)
+CORNERS = np.random.default_rng(4).random((30, 4)).astype(np.float32)
+SCORES = np.round(np.random.default_rng(5).random(30).astype(np.float32), 2)
 FILTERS = (
     "lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic",
 )  # fmt: skip
@@ -206,9 +206,9 @@ def test_suppressed_boxes(name):
 
 @pytest.mark.parametrize("kinds", [1, 4])
 @pytest.mark.parametrize("pad_per_class", [True, False])
-def test_suppressed_boxes_of_classes(kinds, pad_per_class):
-    boxes = np.sort(GENERATOR.uniform(-0.2, 1.2, (2, 20, kinds, 2, 2)), 3)
-    scores = GENERATOR.permutation(160).reshape(2, 20, 4) / 160
+def test_suppressed_boxes_of_classes(kinds, pad_per_class, generator):
+    boxes = np.sort(generator.uniform(-0.2, 1.2, (2, 20, kinds, 2, 2)), 3)
+    scores = generator.permutation(160).reshape(2, 20, 4) / 160
     operands = boxes.reshape(2, 20, kinds, 4).astype(np.float32), scores.astype(np.float32)
     for each, total, least, clip in ((5, 9, 0.3, True), (20, 200, 0.1, False), (2, 3, 2.0, True)):
         check(

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Special functions of one to three operands against TensorFlow: over their domain and its ends."""
 
 import numpy as np
@@ -7,12 +8,13 @@ from tests.frontends.tensorflow.lowering.checking import check, specs_of, trace
 
 RAW = tf.raw_ops
 ENDS = [0, 0.1, 0.5, 1, 2, 3, 10, 100, 1e3, 1e-10, -1, -0.5, -2, np.inf, -np.inf, np.nan]
-GENERATOR = np.random.default_rng(0)
-DRAWN = GENERATOR.gamma(1, 5, (2, 200))
+DRAWN = np.random.default_rng(0).gamma(1, 5, (2, 200))
 GRID = [side.ravel() for side in np.meshgrid(ENDS, ENDS)]
 A, X = (np.concatenate([side, drawn]) for side, drawn in zip(GRID, DRAWN, strict=True))
-B = GENERATOR.choice([*ENDS, 4.0, 7.0], A.size)
-SHARE = np.concatenate([GENERATOR.choice(ENDS, len(GRID[0])), GENERATOR.random(200)])
+B = np.random.default_rng(1).choice([*ENDS, 4.0, 7.0], A.size)
+SHARE = np.concatenate(
+    [np.random.default_rng(2).choice(ENDS, len(GRID[0])), np.random.default_rng(3).random(200)]
+)
 MODEST = np.clip(X, -50, 50)
 CASES = {
     "bessel_i0": (lambda x: RAW.BesselI0(x=x), [MODEST]),

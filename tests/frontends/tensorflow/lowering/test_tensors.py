@@ -1,9 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions, shaping, slicing and matrix products against TensorFlow, static and open sizes."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import check, numbers
+
+from ingot.support.diagnostics import ExecutionError
 
 RAW = tf.raw_ops
 X = numbers(4, 6, 3)
@@ -228,5 +231,5 @@ def test_the_group_of_a_device(device):
 
     groups = np.array([[0, 2], [1, 3]], np.int32)
     program = check(group, groups, np.int32(device))
-    with pytest.raises(Exception, match="device_index is in no group"):
+    with pytest.raises(ExecutionError, match="device_index is in no group"):
         program.evaluate([groups, np.int32(9)])

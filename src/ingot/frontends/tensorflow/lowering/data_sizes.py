@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops whose results are as large as the data says: positions, partitions, segments.
 
 How many there are is counted first, and becomes a size (`computed_sizes`). Which elements they are
@@ -19,9 +20,12 @@ from ingot.frontends.tensorflow.lowering.scatter import scatter_rows, segment_si
 from ingot.frontends.tensorflow.lowering.sorting import sort_by_first
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
+from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import PRED, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+
+_MOST_ELEMENTS = 2**63 - 1
 
 
 def _count(op: Op, flags: Instruction) -> Size:
@@ -117,6 +121,12 @@ def segment_count(op: Op, numbers: Instruction) -> Size:
     """Return how many sorted segments there are: as many as the last number says, and one."""
     b = op.b
     assert_sorted(b, numbers)
+    # The result has as many elements as 64 bits can say, as in TensorFlow's kernels.
+    row = b.size(dim_math.product(op.dims(0)[1:]))
+    least = b.maximum(row, b.constant(1, S64))
+    most = b.divide(b.constant(_MOST_ELEMENTS, S64), least)
+    fits = b.compare(b.convert_to(numbers, S64), b.spread(most, numbers.shape.dims), direction="LT")
+    assert_everywhere(b, fits, "Encountered overflow when multiplying segments by their rows' size")
     ends = b.binary("add", b.convert_to(numbers, S64), 1)
     # No rows at all are no segments.
     return computed_size(op.frame, b.maximum(b.reduced("maximum", ends, (0,)), b.constant(0, S64)))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entry computation: parameters and results as the binding says, then the walk.
 
 Lowering is repeated while it learns that sizes of different inputs are one (see `sizes`), and while
@@ -31,6 +32,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
+
+_TAKEN = {"resource": "variable", "variant": "TensorList whose elements are known"}
+"""What compiled code can take of the types that stand for something else."""
 
 
 def lower(
@@ -127,7 +131,7 @@ def _value_type(item: CapturedInput) -> TensorType:
         return item.type
     if item.handle is None:
         raise UnsupportedError(
-            f"input '{item.name}' is a resource that is not a variable",
+            f"input '{item.name}' is a {item.type.dtype} that is not a {_TAKEN[item.type.dtype]}",
             code="INGOT0311",
             hint="keep tables, iterators and datasets outside the function with jit_compile=True",
         )

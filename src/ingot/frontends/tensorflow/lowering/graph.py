@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The walk: a captured function's nodes, in order, each by its rule.
 
 `run` walks a function in a scope and gives the values of its outputs. Calls are inlined by running
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
-from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering import ranks, rules
 from ingot.frontends.tensorflow.lowering.computed_sizes import with_equal_sizes
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError, need_sizes
 from ingot.frontends.tensorflow.lowering.fold import fold
@@ -22,7 +23,10 @@ from ingot.frontends.tensorflow.lowering.op import Op, located
 from ingot.frontends.tensorflow.lowering.program import metadata_of
 from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError, SizesDifferError
 from ingot.frontends.tensorflow.lowering.values import Size, Value, sizes_in
-from ingot.support.diagnostics import UnsupportedError, VerifyError
+from ingot.support.diagnostics import IngotError, UnsupportedError, VerifyError
+
+_MISFITS = (AssertionError, IndexError, TypeError, ValueError)
+"""What a rule raises of an operand that has not the rank that its op needs."""
 
 
 def run(function: CapturedFunction, frame: Frame, inputs: Sequence[Value]) -> list[Value]:
@@ -78,12 +82,15 @@ def _made(op: Op) -> Value | tuple[Value, ...]:
 
 def _applied(op: Op) -> Value | tuple[Value, ...]:
     """Apply the rule; what it cannot do with open sizes is done for the sizes of this call."""
-    made = fold(op)
-    if made is not None:
-        return made
-    rule = rules.find(op.node)
+    _check_ranks(op)
     try:
-        return rule(op)
+        made = fold(op)
+        return rules.find(op.node)(op) if made is None else made
+    except _MISFITS as error:
+        unchecked = op.unchecked_operands()
+        if not unchecked:
+            raise
+        raise _rank_error(op, unchecked, "") from error
     except VerifyError as error:
         found = error.diagnostic
         _need_operand_sizes(op, found.message)
@@ -92,7 +99,33 @@ def _applied(op: Op) -> Value | tuple[Value, ...]:
         # One that names another node comes from a body, where it was looked at.
         if error.diagnostic.op_name in ("", op.node.name):
             _need_operand_sizes(op, error.diagnostic.message)
+        if ranks.rule_tells(op.node.op) and (unchecked := op.unchecked_operands()):
+            raise _rank_error(op, unchecked, error.diagnostic.message) from error
         raise
+
+
+def _check_ranks(op: Op) -> None:
+    """Raise the error for operands whose ranks nobody has checked and that do not fit."""
+    needed = ranks.needed(op.node.op)
+    unchecked = op.unchecked_operands()[: len(needed)] if needed else ()
+    problem = ranks.misfit(needed, [op.rank(number) for number in unchecked])
+    if problem:
+        raise _rank_error(op, unchecked, problem)
+
+
+def _rank_error(op: Op, operands: Sequence[int], problem: str) -> IngotError:
+    """Return the error for operands of wrong ranks: TensorFlow's kernel says it where it can."""
+    error = op.mismatch(*operands)
+    if not ranks.is_told_here(op.node.op):
+        return error
+    found = error.diagnostic
+    return ranks.RankError(
+        f"{problem}: {found.message}" if problem else found.message,
+        op_type=found.op_type,
+        op_name=found.op_name,
+        location=found.location,
+        hint=f"call the function with operands of the ranks that {op.node.op} takes",
+    )
 
 
 def _need_operand_sizes(op: Op, problem: str) -> None:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Op`: what the rule of a TensorFlow op sees of its node, and the errors that it can give.
 
 Operands come as instructions (`tensor`) or, where the op's result shape depends on them, as known
@@ -253,6 +254,16 @@ class Op:
             self.node,
             UnsupportedError(f"shapes {shapes} do not fit {self.node.op}", code="INGOT0312"),
         )
+
+    def unchecked_operands(self) -> tuple[int, ...]:
+        """Return the tensors among the operands if TensorFlow did not know each one's rank.
+
+        It checks the ranks that it knows when the node is made, and rules rely on that.
+        """
+        is_checked = all(map(self.scope.function.knows_rank, self.node.inputs))
+        tensors = enumerate(self.values)
+        found = tuple(n for n, value in tensors if isinstance(value, Instruction | Known))
+        return () if is_checked else found
 
 
 Rule = Callable[[Op], "Value | tuple[Value, ...]"]
